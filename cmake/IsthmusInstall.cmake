@@ -1,0 +1,46 @@
+# Installs the headers, the libraries, the CMake package and the pkg-config files; one layout for a prefix and,
+# below isthmus/, for the wheel.
+include(CMakePackageConfigHelpers)
+
+set(cmake_dir "${ISTHMUS_INSTALL_LIBDIR}/cmake/isthmus")
+set(pkgconfig_dir "${ISTHMUS_INSTALL_PREFIX}share/pkgconfig")
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/isthmus"
+        DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+# A user of the installed headers needs no build requirement of ours.
+install(FILES "${ISTHMUS_DLPACK_INCLUDE_DIR}/dlpack/dlpack.h"
+        DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/dlpack")
+
+install(TARGETS isthmus_core isthmus_python EXPORT isthmusTargets)
+if(TARGET isthmus_c)
+  install(TARGETS isthmus_c EXPORT isthmusTargets DESTINATION "${ISTHMUS_INSTALL_LIBDIR}")
+endif()
+install(EXPORT isthmusTargets NAMESPACE isthmus:: DESTINATION "${cmake_dir}")
+
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/isthmusConfig.cmake.in" "${PROJECT_BINARY_DIR}/isthmusConfig.cmake"
+  INSTALL_DESTINATION "${cmake_dir}" NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/isthmusConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES "${PROJECT_BINARY_DIR}/isthmusConfig.cmake"
+              "${PROJECT_BINARY_DIR}/isthmusConfigVersion.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/isthmusTorch.cmake" DESTINATION "${cmake_dir}")
+
+# Paths relative to the file itself, so that a wheel or a prefix may be moved.
+file(RELATIVE_PATH isthmus_pc_include "/${pkgconfig_dir}" "/${ISTHMUS_INSTALL_INCLUDEDIR}")
+file(RELATIVE_PATH isthmus_pc_lib "/${pkgconfig_dir}" "/${ISTHMUS_INSTALL_LIBDIR}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/isthmus.pc.in" "${PROJECT_BINARY_DIR}/isthmus.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/isthmus.pc" DESTINATION "${pkgconfig_dir}")
+if(TARGET isthmus_c)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/isthmus-c.pc.in" "${PROJECT_BINARY_DIR}/isthmus-c.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/isthmus-c.pc" DESTINATION "${pkgconfig_dir}")
+endif()
+
+if(TARGET isthmus_module)
+  install(TARGETS isthmus_module DESTINATION isthmus)
+  if(NOT SKBUILD)
+    # The wheel's builder takes the Python files itself; a build tree that runs without pip needs them too.
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/isthmus" DESTINATION .
+            FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
+  endif()
+endif()

@@ -1,0 +1,13 @@
+# isthmus._isthmus: the extension module of the Python package.
+file(GLOB isthmus_package_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/package/*.cpp")
+if(NOT isthmus_package_sources)
+  message(STATUS "isthmus: src/package holds no source, so the extension module is not built")
+  return()
+endif()
+
+Python_add_library(isthmus_module MODULE WITH_SOABI ${isthmus_package_sources})
+set_target_properties(
+  isthmus_module PROPERTIES OUTPUT_NAME _isthmus
+                            LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/package")
+target_link_libraries(isthmus_module PRIVATE isthmus_python isthmus_build_flags)
+target_compile_definitions(isthmus_module PRIVATE ISTHMUS_VERSION_STRING="${PROJECT_VERSION}")

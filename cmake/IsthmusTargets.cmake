@@ -1,0 +1,34 @@
+# One target per layer; see docs/ for what each may include.
+if(ISTHMUS_WHEEL_LAYOUT)
+  set(ISTHMUS_INSTALL_PREFIX isthmus/)
+  set(ISTHMUS_INSTALL_LIBDIR isthmus/lib)
+  set(ISTHMUS_INSTALL_INCLUDEDIR isthmus/include)
+else()
+  set(ISTHMUS_INSTALL_PREFIX "")
+  set(ISTHMUS_INSTALL_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+  set(ISTHMUS_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
+
+add_library(isthmus_core INTERFACE)
+add_library(isthmus::core ALIAS isthmus_core)
+set_target_properties(isthmus_core PROPERTIES EXPORT_NAME core)
+target_compile_features(isthmus_core INTERFACE cxx_std_20)
+target_include_directories(
+  isthmus_core INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                         $<INSTALL_INTERFACE:${ISTHMUS_INSTALL_INCLUDEDIR}>)
+# As a system folder: the warnings of another project's header are not ours to mend.
+target_include_directories(isthmus_core SYSTEM
+                           INTERFACE $<BUILD_INTERFACE:${ISTHMUS_DLPACK_INCLUDE_DIR}>)
+
+add_library(isthmus_python INTERFACE)
+set_target_properties(isthmus_python PROPERTIES EXPORT_NAME python)
+target_link_libraries(isthmus_python INTERFACE isthmus_core ${CMAKE_DL_LIBS})
+if(TARGET Python::Module)
+  add_library(isthmus::python ALIAS isthmus_python)
+  target_link_libraries(isthmus_python INTERFACE $<BUILD_INTERFACE:Python::Module>)
+endif()
+
+if(ISTHMUS_TORCH)
+  include(isthmusTorch)
+  isthmus_add_torch_target(isthmus_python)
+endif()

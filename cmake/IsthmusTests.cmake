@@ -1,0 +1,46 @@
+# The tests mirror the folders of include/. A folder without sources yet adds nothing.
+include(IsthmusGTest)
+include(GoogleTest)
+
+function(isthmus_add_gtest name folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "/(ext|compile_fail|fixtures)/")
+  if(NOT sources)
+    return()
+  endif()
+  isthmus_provide_gtest()
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
+  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main isthmus_build_flags)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+endfunction()
+
+# An extension module for pytest, of every source below a folder; it lands in <build>/ext.
+function(isthmus_add_test_module name folder)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${folder}/*.cpp")
+  if(NOT sources OR NOT COMMAND Python_add_library)
+    return()
+  endif()
+  Python_add_library(${name} MODULE WITH_SOABI ${sources})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/ext")
+  target_link_libraries(${name} PRIVATE ${ARGN} isthmus_build_flags)
+endfunction()
+
+isthmus_add_gtest(isthmus_core_tests core isthmus_core)
+isthmus_add_test_module(isthmus_test_ext python/ext isthmus_python)
+
+if(TARGET isthmus_c)
+  isthmus_add_gtest(isthmus_c_tests c isthmus_c)
+  # Real C programs, each a test by its exit code: the header must be C.
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/c/*.c")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(isthmus_c_${name} "${source}")
+    target_link_libraries(isthmus_c_${name} PRIVATE isthmus_c isthmus_build_flags)
+    add_test(NAME c.${name} COMMAND isthmus_c_${name})
+  endforeach()
+endif()
+
+if(TARGET isthmus::torch)
+  isthmus_add_test_module(isthmus_torch_test_ext torch isthmus::torch)
+endif()

@@ -1,0 +1,10 @@
+# The version is written once, in pyproject.toml: pip reads it there, and so does CMake.
+function(isthmus_read_version out)
+  set(file "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../pyproject.toml")
+  file(STRINGS "${file}" line REGEX "^version *= *\"" LIMIT_COUNT 1)
+  if(NOT line MATCHES "\"([0-9]+\\.[0-9]+\\.[0-9]+)")
+    message(FATAL_ERROR "isthmus: no line  version = \"X.Y.Z\"  in ${file}")
+  endif()
+  set(${out} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+endfunction()
