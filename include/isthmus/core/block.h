@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <isthmus/core/validate.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+struct Block;
+
+/// What a Tensor came from, so that the way back can be the very same object.
+enum class Origin : std::uint32_t {
+    none,           ///< memory of C++, or a capsule
+    python_object,  ///< `owner` is the PyObject* itself, a strong reference
+    torch_handle,   ///< `owner` is libtorch's AtenTensorHandle (stable shims)
+    at_tensor,      ///< `owner` is an at::Tensor (libtorch linked)
+};
+
+/// Told of blocks that come to life and die, while somebody listens (isthmus/core/live.h).
+struct Observer {
+    void (*created)(Block*) noexcept;
+    void (*destroyed)(Block*) noexcept;
+};
+ISTHMUS_STATE std::atomic<const Observer*> observer{nullptr};
+
+/// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
+/// `dl.strides` is never NULL, and `dl.byte_offset` is 0 save on devices whose `data` is a handle.
+/// Part of the ABI shared by extensions with the same ISTHMUS_ABI.
+struct Block {
+    DLTensor dl;
+    std::atomic<std::uint32_t> refs;
+    Origin origin;
+    Flags flags;
+    void (*release)(Block*);  // gives the owner back; may be NULL
+    void* owner;
+
+    std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
+};
+
+inline constexpr Flags observed_flag = Flags{1} << 32;
+
+/// Runs a foreign destructor. What it throws is swallowed, since no destructor can report it.
+ISTHMUS_COLD inline void destroy_block(Block* block) noexcept {
+    if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
+        if (const Observer* o = observer.load(std::memory_order_acquire)) o->destroyed(block);
+    if (block->release != nullptr) block->release(block);
+    std::free(block);
+}
+
+inline void retain(Block* block) noexcept { block->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void drop(Block* block) noexcept {
+    if (block->refs.load(std::memory_order_acquire) == 1 || block->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_block(block);
+}
+
+inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
+    block->dl.ndim = ndim;
+    block->dl.shape = at;
+    block->dl.strides = at + ndim;
+}
+inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
+    ::new (&block->refs) std::atomic<std::uint32_t>(1);
+    block->origin = Origin::none;
+    block->flags = 0;
+    block->release = nullptr;
+    block->owner = nullptr;
+    place_dims(block, ndim, dims);
+}
+
+/// A block with room for the dims and `extra` bytes behind them; NULL when memory is out. The caller fills `dl` and the owner.
+inline Block* allocate_block(int ndim, std::size_t extra = 0) noexcept {
+    const std::size_t dims = 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t);
+    auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + dims + extra));
+    if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
+    init_block(block, ndim, block->dims());
+    return block;
+}
+
+/// Copies a checked descriptor into the block: offset folded in, strides written out.
+inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
+    const int ndim = t.ndim;
+    block->flags = flags;
+    block->dl.dtype = t.dtype;
+    block->dl.device = t.device;
+    const bool opaque = Device(t.device).is_opaque();
+    block->dl.data = t.data == nullptr || opaque ? t.data : static_cast<char*>(t.data) + t.byte_offset;
+    block->dl.byte_offset = opaque ? t.byte_offset : 0;
+    std::int64_t* shape = block->dl.shape;
+    std::int64_t* strides = block->dl.strides;
+    for (int i = 0; i < ndim; ++i) shape[i] = t.shape[i];
+    if (t.strides != nullptr)
+        for (int i = 0; i < ndim; ++i) strides[i] = t.strides[i];
+    else
+        (void)layout::row_major(shape, ndim, strides);
+}
+
+/// Tells the listener, if there is one, of a block that is complete.
+inline Block* announce(Block* block) noexcept {
+    if (ISTHMUS_UNLIKELY(observer.load(std::memory_order_relaxed) != nullptr)) {
+        block->flags |= observed_flag;
+        if (const Observer* o = observer.load(std::memory_order_acquire)) o->created(block);
+    }
+    return block;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <isthmus/core/config.h>
+
+ISTHMUS_BEGIN
+
+/// Where the memory is: a DLPack device type and an index. Layout-compatible with `DLDevice` (DLPack 1.3, dlpack.h).
+struct Device {
+    std::int32_t type;
+    std::int32_t id;
+
+    constexpr Device() noexcept : type(kDLCPU), id(0) {}
+    constexpr Device(int type, int id) noexcept : type(type), id(id) {}
+    constexpr Device(DLDevice d) noexcept : type(d.device_type), id(d.device_id) {}
+    constexpr operator DLDevice() const noexcept { return DLDevice{static_cast<DLDeviceType>(type), id}; }
+
+    static constexpr Device cpu() noexcept { return {kDLCPU, 0}; }
+    static constexpr Device cuda(int id = 0) noexcept { return {kDLCUDA, id}; }
+    static constexpr Device rocm(int id = 0) noexcept { return {kDLROCM, id}; }
+    static constexpr Device metal(int id = 0) noexcept { return {kDLMetal, id}; }
+
+    /// The host may read and write the memory through its address (pinned memory included).
+    constexpr bool is_host() const noexcept { return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost; }
+    /// Where `data` is a handle of the driver and no address, so that nothing may be added to it (dlpack.h, DLTensor::data).
+    constexpr bool is_opaque() const noexcept {
+        return type == kDLOpenCL || type == kDLVulkan || type == kDLMetal || type == kDLWebGPU;
+    }
+
+    /// "cpu", "cuda:0", "rocm:1", "cuda_managed:0". The index is left out for the CPU's index 0.
+    std::string name() const;
+    /// The name of the type alone: "cuda". "device<N>" for a type this DLPack version does not define.
+    std::string type_name() const;
+    constexpr bool is_valid() const noexcept;
+    /// The device called `name` (as name() writes it; a missing index is 0); false when there is none.
+    static bool parse(std::string_view name, Device& out) noexcept;
+
+    friend constexpr bool operator==(Device, Device) noexcept = default;
+};
+
+static_assert(sizeof(Device) == sizeof(DLDevice) && alignof(Device) == alignof(DLDevice));
+
+namespace detail {
+
+struct DeviceType {
+    int type;
+    std::string_view name;
+};
+inline constexpr DeviceType device_types[] = {
+    {kDLCPU, "cpu"},           {kDLCUDA, "cuda"},       {kDLCUDAHost, "cuda_host"}, {kDLOpenCL, "opencl"},
+    {kDLVulkan, "vulkan"},     {kDLMetal, "metal"},     {kDLVPI, "vpi"},            {kDLROCM, "rocm"},
+    {kDLROCMHost, "rocm_host"}, {kDLExtDev, "ext_dev"}, {kDLCUDAManaged, "cuda_managed"}, {kDLOneAPI, "oneapi"},
+    {kDLWebGPU, "webgpu"},     {kDLHexagon, "hexagon"}, {kDLMAIA, "maia"},          {kDLTrn, "trn"},
+};
+
+constexpr const DeviceType* find_device_type(int type) noexcept {
+    for (const auto& row : device_types)
+        if (row.type == type) return &row;
+    return nullptr;
+}
+
+}  // namespace detail
+
+constexpr bool Device::is_valid() const noexcept {
+    return type == kDLCPU ? id >= 0 : id >= 0 && detail::find_device_type(type) != nullptr;
+}
+
+inline std::string Device::type_name() const {
+    if (const auto* row = detail::find_device_type(type)) return std::string(row->name);
+    return "device<" + std::to_string(type) + ">";
+}
+
+inline std::string Device::name() const {
+    if (type == kDLCPU && id == 0) return "cpu";
+    return type_name() + ":" + std::to_string(id);
+}
+
+inline bool Device::parse(std::string_view name, Device& out) noexcept {
+    int id = 0;
+    if (const auto colon = name.find(':'); colon != std::string_view::npos) {
+        const auto digits = name.substr(colon + 1);
+        if (digits.empty() || digits.size() > 6) return false;
+        for (char c : digits) {
+            if (c < '0' || c > '9') return false;
+            id = 10 * id + (c - '0');
+        }
+        name = name.substr(0, colon);
+    }
+    for (const auto& row : detail::device_types)
+        if (row.name == name) {
+            out = Device{row.type, id};
+            return true;
+        }
+    return false;
+}
+
+ISTHMUS_END

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/tensor.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Calls the deleter of a managed tensor, of either layout, as the specification asks: once, and only when there is one.
+template <class Managed>
+void end_managed(Managed* managed) noexcept {
+    if (managed->deleter == nullptr) return;
+    try {
+        managed->deleter(managed);
+    } catch (...) {  // a deleter is C by contract; one that throws must not take the process down
+    }
+}
+
+inline bool version_is_readable(const DLPackVersion& version) noexcept { return version.major == DLPACK_MAJOR_VERSION; }
+
+inline Flags managed_flags(const DLManagedTensorVersioned* m) noexcept { return m->flags; }
+inline Flags managed_flags(const DLManagedTensor*) noexcept { return 0; }
+
+/// True when the managed tensor can be trusted. Reads nothing but version and deleter of another major version.
+inline bool is_acceptable(const DLManagedTensorVersioned* m) noexcept {
+    return m != nullptr && version_is_readable(m->version) && is_sound(m->dl_tensor, m->flags);
+}
+inline bool is_acceptable(const DLManagedTensor* m) noexcept { return m != nullptr && is_sound(m->dl_tensor, 0); }
+
+ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensorVersioned* m, const char* argument) {
+    if (m == nullptr) return make_error(ErrorCode::bad_capsule, argument, "the DLManagedTensorVersioned is NULL");
+    if (!version_is_readable(m->version))
+        return make_error(ErrorCode::unsupported_version, argument,
+                          "the tensor has DLPack version " + std::to_string(m->version.major) + "." + std::to_string(m->version.minor) +
+                              "; wanted major version " + std::to_string(DLPACK_MAJOR_VERSION));
+    return explain_unsound(m->dl_tensor, m->flags, argument);
+}
+ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const char* argument) {
+    if (m == nullptr) return make_error(ErrorCode::bad_capsule, argument, "the DLManagedTensor is NULL");
+    return explain_unsound(m->dl_tensor, 0, argument);
+}
+
+/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out.
+template <class Managed>
+Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
+    Block* block = allocate_block(managed->dl_tensor.ndim);
+    if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
+    describe(block, managed->dl_tensor, managed_flags(managed) | extra);
+    block->owner = managed;
+    block->release = [](Block* b) { end_managed(static_cast<Managed*>(b->owner)); };
+    return announce(block);
+}
+
+template <class Managed>
+Result<Tensor> take_managed(Managed* managed) {
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
+        Error error = explain_unacceptable(managed, nullptr);
+        if (managed != nullptr) end_managed(managed);
+        return error;
+    }
+    Block* block = adopt_managed(managed);
+    if (block == nullptr) {
+        end_managed(managed);
+        return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    }
+    return Tensor::steal(block);
+}
+
+/// One export: the managed tensor, with sizes and strides of its own since some consumers write to them.
+template <class Managed>
+struct Export {
+    Managed managed;
+    Block* block;
+
+    static Managed* make(Block* block, Flags flags) noexcept {
+        const auto ndim = static_cast<std::size_t>(block->dl.ndim);
+        auto* out = static_cast<Export*>(std::malloc(sizeof(Export) + 2 * ndim * sizeof(std::int64_t)));
+        if (ISTHMUS_UNLIKELY(out == nullptr)) return nullptr;
+        auto* dims = reinterpret_cast<std::int64_t*>(out + 1);
+        for (std::size_t i = 0; i < ndim; ++i) {
+            dims[i] = block->dl.shape[i];
+            dims[ndim + i] = block->dl.strides[i];
+        }
+        out->managed.dl_tensor = block->dl;
+        out->managed.dl_tensor.shape = dims;
+        out->managed.dl_tensor.strides = dims + ndim;
+        out->managed.manager_ctx = out;  // never NULL: some consumers leak when it is
+        out->managed.deleter = [](Managed* self) {
+            auto* e = reinterpret_cast<Export*>(self);
+            drop(e->block);
+            std::free(e);
+        };
+        if constexpr (requires { out->managed.version; }) {
+            out->managed.version = DLPackVersion{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+            out->managed.flags = flags & flag::dlpack_known;
+        }
+        out->block = block;
+        retain(block);
+        return &out->managed;
+    }
+};
+
+}  // namespace detail
+
+inline Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
+inline Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
+
+// IS_COPIED promises that the receiver is the only owner, which a handle that may be shared cannot; it is said where a copy is made.
+inline DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
+    return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
+}
+inline DLManagedTensor* Tensor::to_dlpack_legacy() const noexcept {
+    return read_only() ? nullptr : detail::Export<DLManagedTensor>::make(block_, 0);
+}
+
+inline Tensor Tensor::as_read_only() const {
+    if (read_only()) return *this;
+    auto* block = detail::allocate_block(ndim());
+    if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    detail::describe(block, block_->dl, (block_->flags & flag::dlpack_known) | flag::read_only);
+    detail::retain(block_);
+    block->owner = block_;
+    block->release = [](detail::Block* b) { detail::drop(static_cast<detail::Block*>(b->owner)); };
+    return steal(detail::announce(block));
+}
+
+ISTHMUS_END

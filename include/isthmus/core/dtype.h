@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <isthmus/core/config.h>
+
+ISTHMUS_BEGIN
+
+/// What one element is: a code (integer, float, …), its width in bits, and the number of lanes of a vector type.
+/// Layout-compatible with `DLDataType` (DLPack 1.3, dlpack.h).
+struct DType {
+    std::uint8_t code;
+    std::uint8_t bit_count;
+    std::uint16_t lane_count;
+
+    constexpr DType() noexcept : code(kDLFloat), bit_count(32), lane_count(1) {}
+    constexpr DType(int code, int bits, int lanes = 1) noexcept
+        : code(static_cast<std::uint8_t>(code)),
+          bit_count(static_cast<std::uint8_t>(bits)),
+          lane_count(static_cast<std::uint16_t>(lanes)) {}
+    constexpr DType(DLDataType d) noexcept : code(d.code), bit_count(d.bits), lane_count(d.lanes) {}
+    constexpr operator DLDataType() const noexcept { return DLDataType{code, bit_count, lane_count}; }
+
+    constexpr int bits() const noexcept { return bit_count; }
+    constexpr int lanes() const noexcept { return lane_count; }
+    /// Bits of one element, all lanes together.
+    constexpr std::int64_t element_bits() const noexcept { return std::int64_t{bit_count} * lane_count; }
+    /// Bytes of one element, rounded up to whole bytes (1 for a 4-bit type).
+    constexpr std::int64_t itemsize() const noexcept { return (element_bits() + 7) / 8; }
+    /// True when an element does not fill whole bytes, so that several of them may share one.
+    constexpr bool is_subbyte() const noexcept { return element_bits() % 8 != 0; }
+    /// Bytes to which the address of an element must be aligned for the C++ type of one lane to be read in place.
+    constexpr std::int64_t alignment() const noexcept {
+        const int component = code == kDLComplex ? bit_count / 2 : bit_count;
+        const int bytes = component / 8;
+        return bytes > 1 && (bytes & (bytes - 1)) == 0 && bytes <= 16 ? bytes : 1;
+    }
+
+    /// "float32", "bfloat16", "float8_e4m3fn", "bool"; "float32x4" with 4 lanes.
+    std::string name() const;
+    /// False for a code this DLPack version does not define, or bits and lanes that contradict the code.
+    constexpr bool is_valid() const noexcept;
+    /// The dtype called `name` (as name() writes it); false when there is none.
+    static bool parse(std::string_view name, DType& out) noexcept;
+
+    friend constexpr bool operator==(DType, DType) noexcept = default;
+};
+
+static_assert(sizeof(DType) == sizeof(DLDataType) && alignof(DType) <= alignof(DLDataType));
+
+inline constexpr DType int8{kDLInt, 8}, int16{kDLInt, 16}, int32{kDLInt, 32}, int64{kDLInt, 64};
+inline constexpr DType uint8{kDLUInt, 8}, uint16{kDLUInt, 16}, uint32{kDLUInt, 32}, uint64{kDLUInt, 64};
+inline constexpr DType float16{kDLFloat, 16}, float32{kDLFloat, 32}, float64{kDLFloat, 64};
+inline constexpr DType bfloat16{kDLBfloat, 16};
+inline constexpr DType complex32{kDLComplex, 32}, complex64{kDLComplex, 64}, complex128{kDLComplex, 128};
+inline constexpr DType boolean{kDLBool, 8};
+inline constexpr DType float8_e3m4{kDLFloat8_e3m4, 8}, float8_e4m3{kDLFloat8_e4m3, 8},
+    float8_e4m3b11fnuz{kDLFloat8_e4m3b11fnuz, 8}, float8_e4m3fn{kDLFloat8_e4m3fn, 8},
+    float8_e4m3fnuz{kDLFloat8_e4m3fnuz, 8}, float8_e5m2{kDLFloat8_e5m2, 8}, float8_e5m2fnuz{kDLFloat8_e5m2fnuz, 8},
+    float8_e8m0fnu{kDLFloat8_e8m0fnu, 8};
+inline constexpr DType float6_e2m3fn{kDLFloat6_e2m3fn, 6}, float6_e3m2fn{kDLFloat6_e3m2fn, 6};
+inline constexpr DType float4_e2m1fn{kDLFloat4_e2m1fn, 4};
+
+namespace detail {
+
+/// One row per DLPack type code: the name, and the width it fixes (0: any width, which the name then carries).
+struct DTypeCode {
+    std::string_view name;
+    std::uint8_t fixed_bits;
+};
+inline constexpr DTypeCode dtype_codes[] = {
+    {"int", 0},          {"uint", 0},           {"float", 0},
+    {"opaque", 0},       {"bfloat", 0},         {"complex", 0},
+    {"bool", 0},         {"float8_e3m4", 8},    {"float8_e4m3", 8},
+    {"float8_e4m3b11fnuz", 8}, {"float8_e4m3fn", 8},  {"float8_e4m3fnuz", 8},
+    {"float8_e5m2", 8},  {"float8_e5m2fnuz", 8}, {"float8_e8m0fnu", 8},
+    {"float6_e2m3fn", 6}, {"float6_e3m2fn", 6},  {"float4_e2m1fn", 4},
+};
+inline constexpr int dtype_code_count = sizeof(dtype_codes) / sizeof(dtype_codes[0]);
+
+/// std::complex<float> and its like, told by their interface so that <complex> (and with it <sstream>) stays out.
+template <class T>
+concept ComplexLike = requires(const T& z) {
+    typename T::value_type;
+    requires std::is_floating_point_v<typename T::value_type>;
+    requires sizeof(T) == 2 * sizeof(typename T::value_type);
+    { z.real() } -> std::convertible_to<typename T::value_type>;
+    { z.imag() } -> std::convertible_to<typename T::value_type>;
+};
+
+template <class T>
+struct dtype_for {
+    static constexpr bool known = false;
+};
+
+template <class T>
+    requires std::is_arithmetic_v<T>
+struct dtype_for<T> {
+    static constexpr bool known = true;
+    static constexpr DType value{std::is_same_v<T, bool>         ? kDLBool
+                                 : std::is_floating_point_v<T>   ? kDLFloat
+                                 : std::is_signed_v<T>           ? kDLInt
+                                                                 : kDLUInt,
+                                 8 * sizeof(T)};
+};
+
+template <ComplexLike T>
+struct dtype_for<T> {
+    static constexpr bool known = true;
+    static constexpr DType value{kDLComplex, 8 * sizeof(T)};
+};
+
+}  // namespace detail
+
+/// Specialise for a C++ type of your own (a half, a bfloat16, an fp8): `static constexpr DType value = isthmus::bfloat16;`.
+template <class T>
+struct dtype_traits {};
+
+namespace detail {
+template <class T>
+concept HasDTypeTraits = requires {
+    { dtype_traits<T>::value } -> std::convertible_to<DType>;
+};
+}  // namespace detail
+
+/// True when `T` can be the element type of a View.
+template <class T>
+inline constexpr bool has_dtype = detail::HasDTypeTraits<std::remove_cv_t<T>> || detail::dtype_for<std::remove_cv_t<T>>::known;
+
+/// The dtype of the C++ type `T`: arithmetic types, std::complex, and whatever specialises dtype_traits.
+template <class T>
+constexpr DType dtype_of() noexcept {
+    using U = std::remove_cv_t<T>;
+    static_assert(has_dtype<U>, "isthmus: this C++ type has no dtype; specialise isthmus::dtype_traits for it");
+    if constexpr (detail::HasDTypeTraits<U>)
+        return dtype_traits<U>::value;
+    else
+        return detail::dtype_for<U>::value;
+}
+
+constexpr bool DType::is_valid() const noexcept {
+    if (code >= detail::dtype_code_count || bit_count == 0 || lane_count == 0) return false;
+    const int fixed = detail::dtype_codes[code].fixed_bits;
+    if (fixed != 0) return bit_count == fixed;
+    switch (code) {
+        case kDLInt:
+        case kDLUInt:
+        case kDLOpaqueHandle: return (bit_count & (bit_count - 1)) == 0;
+        case kDLBool: return bit_count == 8 || bit_count == 1;
+        case kDLFloat: return bit_count == 16 || bit_count == 32 || bit_count == 64 || bit_count == 80 || bit_count == 96 || bit_count == 128;
+        case kDLBfloat: return bit_count == 16;
+        case kDLComplex: return bit_count == 32 || bit_count == 64 || bit_count == 128 || bit_count == 192;
+        default: return false;
+    }
+}
+
+inline std::string DType::name() const {
+    std::string text;
+    if (code >= detail::dtype_code_count) {
+        text = "code" + std::to_string(int{code}) + "_bits" + std::to_string(int{bit_count});
+    } else {
+        const auto& row = detail::dtype_codes[code];
+        text = row.name;
+        const bool plain_bool = code == kDLBool && bit_count == 8;
+        if (row.fixed_bits == 0 && !plain_bool)
+            text += std::to_string(int{bit_count});
+        else if (row.fixed_bits != 0 && row.fixed_bits != bit_count)
+            text += "_bits" + std::to_string(int{bit_count});
+    }
+    if (lane_count != 1) text += "x" + std::to_string(int{lane_count});
+    return text;
+}
+
+inline bool DType::parse(std::string_view name, DType& out) noexcept {
+    const auto number = [](std::string_view digits, int most) {
+        int value = 0;
+        if (digits.empty() || digits.size() > 5 || digits.front() == '0') return -1;
+        for (char c : digits) {
+            if (c < '0' || c > '9') return -1;
+            value = 10 * value + (c - '0');
+        }
+        return value <= most ? value : -1;
+    };
+    int lanes = 1;
+    if (const auto x = name.rfind('x'); x != std::string_view::npos && x + 1 < name.size() && name[x + 1] >= '1' && name[x + 1] <= '9') {
+        lanes = number(name.substr(x + 1), 65535);
+        if (lanes < 0) return false;
+        name = name.substr(0, x);
+    }
+    for (int code = 0; code < detail::dtype_code_count; ++code) {
+        const auto& row = detail::dtype_codes[code];
+        if (name.substr(0, row.name.size()) != row.name) continue;
+        const std::string_view rest = name.substr(row.name.size());
+        int bits = row.fixed_bits;
+        if (rest.empty() && code == kDLBool)
+            bits = 8;
+        else if (bits == 0)
+            bits = number(rest, 255);
+        else if (!rest.empty())
+            continue;
+        if (bits <= 0) continue;
+        const DType found{code, bits, lanes};
+        if (!found.is_valid()) continue;
+        out = found;
+        return true;
+    }
+    return false;
+}
+
+ISTHMUS_END

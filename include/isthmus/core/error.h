@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <isthmus/core/config.h>
+
+ISTHMUS_BEGIN
+
+/// Every way in which an exchange can fail. The list only grows at its end: it is part of the C ABI.
+enum class ErrorCode : std::int32_t {
+    not_a_tensor = 1,     ///< the object speaks none of the protocols
+    bad_capsule,          ///< a capsule of another name, or with a NULL pointer
+    consumed_capsule,     ///< a capsule that was taken before
+    unsupported_version,  ///< a DLPack major version, or flag bits, that this library cannot read
+    bad_dtype,            ///< a dtype that cannot be expressed, or is not the one wanted
+    bad_layout,           ///< a rank, shape or strides that are invalid, or not the ones wanted
+    bad_device,           ///< a device that is unknown, or not the one wanted
+    read_only,            ///< writable memory was wanted and the memory is read-only
+    null_data,            ///< elements without memory
+    overflow,             ///< sizes, strides or offsets that do not fit the address space
+    producer_failed,      ///< the producer raised; its exception is the cause
+    needs_copy,           ///< only a copy could do it, and none was asked for
+    not_values,           ///< the bytes are not the values: conjugate, negative, sparse, quantised, …
+    requires_grad,        ///< autograd would not see the write
+    bad_argument,         ///< an argument of the call itself is wrong
+    consumer_failed,      ///< the framework that was to receive the tensor raised; its exception is the cause
+    unavailable,          ///< the framework is not installed, or not usable here
+    bad_thread,           ///< called without the GIL, or in a subinterpreter
+    out_of_memory,        ///< an allocation failed
+};
+
+/// The enumerator's own name: "bad_dtype".
+constexpr const char* error_code_name(ErrorCode code) noexcept {
+    switch (code) {
+        case ErrorCode::not_a_tensor: return "not_a_tensor";
+        case ErrorCode::bad_capsule: return "bad_capsule";
+        case ErrorCode::consumed_capsule: return "consumed_capsule";
+        case ErrorCode::unsupported_version: return "unsupported_version";
+        case ErrorCode::bad_dtype: return "bad_dtype";
+        case ErrorCode::bad_layout: return "bad_layout";
+        case ErrorCode::bad_device: return "bad_device";
+        case ErrorCode::read_only: return "read_only";
+        case ErrorCode::null_data: return "null_data";
+        case ErrorCode::overflow: return "overflow";
+        case ErrorCode::producer_failed: return "producer_failed";
+        case ErrorCode::needs_copy: return "needs_copy";
+        case ErrorCode::not_values: return "not_values";
+        case ErrorCode::requires_grad: return "requires_grad";
+        case ErrorCode::bad_argument: return "bad_argument";
+        case ErrorCode::consumer_failed: return "consumer_failed";
+        case ErrorCode::unavailable: return "unavailable";
+        case ErrorCode::bad_thread: return "bad_thread";
+        case ErrorCode::out_of_memory: return "out_of_memory";
+    }
+    return "unknown";
+}
+
+/// Which family of mistake it is; the Python exception is chosen by it.
+enum class ErrorKind : std::uint8_t {
+    type,    ///< the wrong kind of object (TypeError)
+    value,   ///< an argument that does not fit what was wanted (ValueError)
+    buffer,  ///< something that the exchange cannot express (BufferError)
+};
+
+/// What went wrong: a code to branch on and one sentence that names the argument, what was found and what was wanted.
+/// Copies share the text; a moved-from or default Error has an empty one.
+class ISTHMUS_EXPORT Error : public std::exception {
+public:
+    Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
+    Error(ErrorCode code, ErrorKind kind, std::string message)
+        : state_(new State{{1}, code, kind, std::move(message), nullptr, nullptr}) {}
+    Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
+        if (state_ != nullptr) state_->refs.fetch_add(1, std::memory_order_relaxed);
+    }
+    Error(Error&& other) noexcept : std::exception(), state_(std::exchange(other.state_, nullptr)) {}
+    Error& operator=(Error other) noexcept {
+        std::swap(state_, other.state_);
+        return *this;
+    }
+    ~Error() override { drop(); }
+
+    ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
+    ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
+    const char* what() const noexcept override { return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)"; }
+
+    /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop` releases it once.
+    void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
+    Error& set_cause(void* cause, void (*drop)(void*)) & noexcept {
+        if (state_->cause != nullptr) state_->drop_cause(state_->cause);
+        state_->cause = cause;
+        state_->drop_cause = drop;
+        return *this;
+    }
+    /// The same error with `prefix` before its text: how a caller adds the name of its function.
+    Error prefixed(const std::string& prefix) const { return with_message(prefix + what()); }
+
+    /// The kind that goes with a code unless the error says otherwise.
+    static constexpr ErrorKind kind_of(ErrorCode code) noexcept {
+        switch (code) {
+            case ErrorCode::not_a_tensor: return ErrorKind::type;
+            case ErrorCode::bad_capsule:
+            case ErrorCode::consumed_capsule:
+            case ErrorCode::bad_argument:
+            case ErrorCode::bad_thread: return ErrorKind::value;
+            default: return ErrorKind::buffer;
+        }
+    }
+
+private:
+    struct State {
+        std::atomic<int> refs;
+        ErrorCode code;
+        ErrorKind kind;
+        std::string message;
+        void* cause;
+        void (*drop_cause)(void*);
+    };
+    Error with_message(std::string message) const { return Error(code(), kind(), std::move(message)); }
+    void drop() noexcept {
+        if (state_ == nullptr || state_->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+        if (state_->cause != nullptr) state_->drop_cause(state_->cause);
+        delete state_;
+    }
+    State* state_;
+};
+
+ISTHMUS_END

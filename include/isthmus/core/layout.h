@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <isthmus/core/dtype.h>
+
+ISTHMUS_BEGIN
+
+/// Arithmetic on shapes and strides. Strides count elements; nothing here overflows silently.
+namespace layout {
+
+/// Multiplies into `product`; false when the result does not fit.
+[[nodiscard]] inline bool multiply(std::int64_t& product, std::int64_t factor) noexcept {
+    return !__builtin_mul_overflow(product, factor, &product);
+}
+
+/// The number of elements; false on a negative size, or when the sizes other than 0 multiply past int64.
+[[nodiscard]] inline bool numel(const std::int64_t* shape, int ndim, std::int64_t& out) noexcept {
+    std::int64_t product = 1;
+    bool empty = false;
+    for (int i = 0; i < ndim; ++i) {
+        if (shape[i] > 0) {
+            if (!multiply(product, shape[i])) return false;
+        } else if (shape[i] < 0) {
+            return false;
+        } else {
+            empty = true;
+        }
+    }
+    out = empty ? 0 : product;
+    return true;
+}
+
+/// Bytes of `numel` elements: sub-byte elements are packed unless `padded` gives each one bytes of its own.
+[[nodiscard]] inline bool nbytes(std::int64_t numel, DType dtype, bool padded, std::int64_t& out) noexcept {
+    if (dtype.is_subbyte() && !padded) {
+        std::int64_t bits = numel;
+        if (!multiply(bits, dtype.element_bits()) || bits > INT64_MAX - 7) return false;
+        out = (bits + 7) / 8;
+        return true;
+    }
+    out = numel;
+    return multiply(out, dtype.itemsize());
+}
+
+/// Writes the strides of a compact row-major ("C") tensor; false on overflow.
+[[nodiscard]] inline bool row_major(const std::int64_t* shape, int ndim, std::int64_t* strides) noexcept {
+    std::int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; --i) {
+        strides[i] = step;
+        if (!multiply(step, shape[i] > 0 ? shape[i] : 1)) return false;
+    }
+    return true;
+}
+
+/// Row-major and compact. The stride of a dimension of size 1 is never used, and a tensor without elements always is.
+[[nodiscard]] inline bool is_contiguous(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
+    std::int64_t step = 1;
+    bool result = true;
+    for (int i = ndim - 1; i >= 0; --i) {
+        if (shape[i] == 0) return true;
+        if (shape[i] != 1) {
+            result = result && strides[i] == step;
+            if (!multiply(step, shape[i])) return false;
+        }
+    }
+    return result;
+}
+
+/// Column-major ("Fortran") and compact.
+[[nodiscard]] inline bool is_f_contiguous(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
+    std::int64_t step = 1;
+    bool result = true;
+    for (int i = 0; i < ndim; ++i) {
+        if (shape[i] == 0) return true;
+        if (shape[i] != 1) {
+            result = result && strides[i] == step;
+            if (!multiply(step, shape[i])) return false;
+        }
+    }
+    return result;
+}
+
+/// The first and last byte offset that the elements reach from `data`, relative to it; false when they overflow.
+/// `numel` must be above 0.
+[[nodiscard]] inline bool extent(const std::int64_t* shape, const std::int64_t* strides, int ndim, std::int64_t itemsize,
+                                 std::int64_t& first, std::int64_t& last) noexcept {
+    std::int64_t low = 0, high = 0;
+    for (int i = 0; i < ndim; ++i) {
+        std::int64_t reach = strides[i];
+        if (!multiply(reach, shape[i] - 1)) return false;
+        if (reach < 0 ? __builtin_add_overflow(low, reach, &low) : __builtin_add_overflow(high, reach, &high)) return false;
+    }
+    if (!multiply(low, itemsize) || !multiply(high, itemsize)) return false;
+    if (__builtin_add_overflow(high, itemsize - 1, &high)) return false;
+    first = low;
+    last = high;
+    return true;
+}
+
+/// "(480, 640, 3)", "(7,)", "()": a shape or strides as Python writes them.
+inline std::string to_string(const std::int64_t* values, int ndim) {
+    std::string text = "(";
+    for (int i = 0; i < ndim; ++i) {
+        if (i != 0) text += ", ";
+        text += std::to_string(values[i]);
+    }
+    if (ndim == 1) text += ",";
+    return text + ")";
+}
+inline std::string to_string(std::span<const std::int64_t> values) { return to_string(values.data(), static_cast<int>(values.size())); }
+
+}  // namespace layout
+
+ISTHMUS_END

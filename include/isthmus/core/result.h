@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <isthmus/core/error.h>
+
+ISTHMUS_BEGIN
+
+template <class T>
+class [[nodiscard]] Result;
+
+namespace detail {
+template <class T>
+inline constexpr bool is_result = false;
+template <class T>
+inline constexpr bool is_result<Result<T>> = true;
+struct Uninitialised {};
+}  // namespace detail
+
+/// A value or an Error: the interface of `std::expected<T, Error>` (C++23, [expected.object]).
+/// Nothing throws but value(), which throws the Error.
+template <class T>
+class [[nodiscard]] Result {
+public:
+    using value_type = T;
+    using error_type = Error;
+
+    Result(T value) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(true) { ::new (&value_) T(std::move(value)); }
+    Result(Error error) noexcept : has_value_(false) { ::new (&error_) Error(std::move(error)); }
+    Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(other.has_value_) {
+        if (has_value_)
+            ::new (&value_) T(std::move(other.value_));
+        else
+            ::new (&error_) Error(std::move(other.error_));
+    }
+    Result(const Result& other)
+        requires std::is_copy_constructible_v<T>
+        : has_value_(other.has_value_) {
+        if (has_value_)
+            ::new (&value_) T(other.value_);
+        else
+            ::new (&error_) Error(other.error_);
+    }
+    Result& operator=(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
+        if (this != &other) {
+            this->~Result();
+            ::new (this) Result(std::move(other));
+        }
+        return *this;
+    }
+    Result& operator=(const Result& other)
+        requires std::is_copy_constructible_v<T>
+    {
+        return *this = Result(other);
+    }
+    ~Result() {
+        if (has_value_)
+            value_.~T();
+        else
+            error_.~Error();
+    }
+
+    bool has_value() const noexcept { return has_value_; }
+    explicit operator bool() const noexcept { return has_value_; }
+
+    /// Undefined without a value, as for std::expected: ask first, or call value().
+    T& operator*() & noexcept { return value_; }
+    const T& operator*() const& noexcept { return value_; }
+    T&& operator*() && noexcept { return std::move(value_); }
+    T* operator->() noexcept { return &value_; }
+    const T* operator->() const noexcept { return &value_; }
+
+    T& value() & { return check(), value_; }
+    const T& value() const& { return check(), value_; }
+    T&& value() && { return check(), std::move(value_); }
+    template <class U>
+    T value_or(U&& other) const& {
+        return has_value_ ? value_ : static_cast<T>(std::forward<U>(other));
+    }
+    template <class U>
+    T value_or(U&& other) && {
+        return has_value_ ? std::move(value_) : static_cast<T>(std::forward<U>(other));
+    }
+
+    /// Undefined with a value.
+    Error& error() & noexcept { return error_; }
+    const Error& error() const& noexcept { return error_; }
+    Error&& error() && noexcept { return std::move(error_); }
+
+    template <class F>
+    auto and_then(F&& f) & { return and_then_on(*this, std::forward<F>(f)); }
+    template <class F>
+    auto and_then(F&& f) const& { return and_then_on(*this, std::forward<F>(f)); }
+    template <class F>
+    auto and_then(F&& f) && { return and_then_on(std::move(*this), std::forward<F>(f)); }
+
+    template <class F>
+    auto transform(F&& f) & { return transform_on(*this, std::forward<F>(f)); }
+    template <class F>
+    auto transform(F&& f) const& { return transform_on(*this, std::forward<F>(f)); }
+    template <class F>
+    auto transform(F&& f) && { return transform_on(std::move(*this), std::forward<F>(f)); }
+
+    template <class F>
+    Result or_else(F&& f) const& {
+        return has_value_ ? *this : Result(std::forward<F>(f)(error_));
+    }
+    template <class F>
+    Result or_else(F&& f) && {
+        return has_value_ ? std::move(*this) : Result(std::forward<F>(f)(std::move(error_)));
+    }
+    template <class F>
+    Result transform_error(F&& f) && {
+        return has_value_ ? std::move(*this) : Result(Error(std::forward<F>(f)(std::move(error_))));
+    }
+
+    /// For makers that build the value in place: starts with a default value and no move.
+    explicit Result(detail::Uninitialised) noexcept : has_value_(true) { ::new (&value_) T(); }
+    /// Turns a result that holds a value into a failure.
+    void fail(Error error) noexcept {
+        if (has_value_)
+            value_.~T();
+        else
+            error_.~Error();
+        ::new (&error_) Error(std::move(error));
+        has_value_ = false;
+    }
+
+private:
+    void check() const {
+        if (!has_value_) throw Error(error_);
+    }
+    template <class Self, class F>
+    static auto and_then_on(Self&& self, F&& f) {
+        using R = std::remove_cvref_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
+        static_assert(detail::is_result<R>, "isthmus: the function given to and_then must return a Result");
+        if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self));
+        return R(Error(std::forward<Self>(self).error_));
+    }
+    template <class Self, class F>
+    static auto transform_on(Self&& self, F&& f) {
+        using U = std::remove_cv_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
+        if constexpr (std::is_void_v<U>) {
+            if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self)), Result<void>();
+            return Result<void>(Error(std::forward<Self>(self).error_));
+        } else {
+            if (self.has_value_) return Result<U>(std::forward<F>(f)(*std::forward<Self>(self)));
+            return Result<U>(Error(std::forward<Self>(self).error_));
+        }
+    }
+
+    union {
+        T value_;
+        Error error_;
+    };
+    bool has_value_;
+};
+
+/// Success without a value, or an Error.
+template <>
+class [[nodiscard]] Result<void> {
+public:
+    using value_type = void;
+    using error_type = Error;
+
+    Result() noexcept : error_(nullptr) {}
+    Result(Error error) : error_(new Error(std::move(error))) {}
+    Result(Result&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+    Result(const Result& other) : error_(other.error_ != nullptr ? new Error(*other.error_) : nullptr) {}
+    Result& operator=(Result other) noexcept {
+        std::swap(error_, other.error_);
+        return *this;
+    }
+    ~Result() { delete error_; }
+
+    bool has_value() const noexcept { return error_ == nullptr; }
+    explicit operator bool() const noexcept { return error_ == nullptr; }
+    void operator*() const noexcept {}
+    void value() const {
+        if (error_ != nullptr) throw Error(*error_);
+    }
+    Error& error() & noexcept { return *error_; }
+    const Error& error() const& noexcept { return *error_; }
+    Error&& error() && noexcept { return std::move(*error_); }
+
+    template <class F>
+    auto and_then(F&& f) const {
+        using R = std::remove_cvref_t<decltype(std::forward<F>(f)())>;
+        static_assert(detail::is_result<R>, "isthmus: the function given to and_then must return a Result");
+        return error_ == nullptr ? std::forward<F>(f)() : R(*error_);
+    }
+    template <class F>
+    auto transform(F&& f) const {
+        using U = std::remove_cv_t<decltype(std::forward<F>(f)())>;
+        return error_ == nullptr ? Result<U>(std::forward<F>(f)()) : Result<U>(*error_);
+    }
+    template <class F>
+    Result or_else(F&& f) const {
+        return error_ == nullptr ? *this : Result(std::forward<F>(f)(*error_));
+    }
+
+private:
+    Error* error_;
+};
+
+ISTHMUS_END

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <isthmus/core/block.h>
+#include <isthmus/core/result.h>
+#include <isthmus/core/shape.h>
+
+ISTHMUS_BEGIN
+
+template <class T, int N>
+class View;
+
+namespace detail {
+
+/// The accessors that a Tensor and a Borrowed share. `Self` has `const DLTensor& dl() const` and `Flags flags() const`.
+template <class Self>
+class Accessors {
+public:
+    /// Address of the first element, the byte offset included; a driver's handle on OpenCL, Vulkan, Metal and WebGPU.
+    void* data() const noexcept { return dl().data; }
+    /// Sizes, one per dimension.
+    std::span<const std::int64_t> shape() const noexcept { return {dl().shape, static_cast<std::size_t>(dl().ndim)}; }
+    /// Steps in elements, one per dimension; never missing.
+    std::span<const std::int64_t> strides() const noexcept { return {dl().strides, static_cast<std::size_t>(dl().ndim)}; }
+    int ndim() const noexcept { return dl().ndim; }
+    /// Number of elements.
+    std::int64_t numel() const noexcept {
+        std::int64_t n = 1;
+        for (int i = 0; i < dl().ndim; ++i) n *= dl().shape[i];
+        return n;
+    }
+    /// Bytes of one element; 1 for a type of fewer than 8 bits.
+    std::int64_t itemsize() const noexcept { return dtype().itemsize(); }
+    /// Bytes of all elements when compact; sub-byte elements counted as packed unless is_padded().
+    std::int64_t nbytes() const noexcept {
+        std::int64_t bytes = 0;
+        (void)layout::nbytes(numel(), dtype(), is_padded(), bytes);
+        return bytes;
+    }
+    DType dtype() const noexcept { return dl().dtype; }
+    Device device() const noexcept { return dl().device; }
+    bool read_only() const noexcept { return (self().flags() & flag::read_only) != 0; }
+    /// The producer made this as a copy for us.
+    bool is_copied() const noexcept { return (self().flags() & flag::copied) != 0; }
+    /// Elements of fewer than 8 bits have whole bytes of their own.
+    bool is_padded() const noexcept { return (self().flags() & flag::padded) != 0; }
+    /// Row-major and compact.
+    bool is_contiguous() const noexcept { return layout::is_contiguous(dl().shape, dl().strides, dl().ndim); }
+    /// The descriptor itself, for a C function that takes a `const DLTensor*`; valid as long as this object.
+    const DLTensor* operator->() const noexcept { return &dl(); }
+
+private:
+    const Self& self() const noexcept { return static_cast<const Self&>(*this); }
+    const DLTensor& dl() const noexcept { return self().descriptor(); }
+};
+
+/// Calls the owner when it can be called, and destroys it in any case: a function, a lambda, a smart pointer, a container.
+template <class Owner>
+void end_owner(Owner& owner) noexcept {
+    if constexpr (std::is_invocable_v<Owner&>) {
+#if defined(__cpp_exceptions)
+        try {
+            owner();
+        } catch (...) {  // a destructor has nobody to tell
+        }
+#else
+        owner();
+#endif
+    }
+    owner.~Owner();
+}
+
+/// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
+/// more than that many dimensions pays for a second allocation.
+template <class Owner>
+struct OwnedBlock {
+    static constexpr int inline_dims = 8;
+
+    Block block;
+    std::int64_t* more_dims;
+    std::int64_t dims[2 * inline_dims];
+    alignas(Owner) unsigned char storage[sizeof(Owner)];
+
+    Owner& owner() noexcept { return *std::launder(reinterpret_cast<Owner*>(storage)); }
+
+    static OwnedBlock* make(Owner& from) noexcept {
+        static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
+        constexpr std::size_t align = alignof(OwnedBlock);
+        void* memory = align > alignof(std::max_align_t) ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
+                                                         : std::malloc(sizeof(OwnedBlock));
+        if (memory == nullptr) return nullptr;
+        auto* held = static_cast<OwnedBlock*>(memory);
+        init_block(&held->block, 0, held->dims);
+        held->more_dims = nullptr;
+        ::new (held->storage) Owner(std::move(from));
+        held->block.owner = held->storage;
+        held->block.release = [](Block* block) {
+            auto* self = reinterpret_cast<OwnedBlock*>(block);
+            std::free(self->more_dims);
+            end_owner(self->owner());
+        };
+        return held;
+    }
+    bool reserve_dims(int ndim) noexcept {
+        std::int64_t* at = dims;
+        if (ndim > inline_dims) at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
+        if (at == nullptr) return false;
+        place_dims(&block, ndim, at);
+        return true;
+    }
+};
+
+}  // namespace detail
+
+/// The description that tensor_traits gives of an object: where its elements are and how they lie.
+struct TensorSpec {
+    void* data = nullptr;
+    DType dtype{};
+    int ndim = 0;
+    std::int64_t shape[max_ndim];
+    std::int64_t strides[max_ndim];  ///< in elements; read only when has_strides
+    bool has_strides = false;
+    Device device{};
+    bool read_only = false;
+
+    TensorSpec(void* data, DType dtype, const Shape& sizes) : data(data), dtype(dtype) { set_shape(sizes); }
+    TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) { read_only = true; }
+    TensorSpec& set_strides(const Shape& steps) {
+        if (static_cast<int>(steps.size()) != ndim)
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        "strides have " + std::to_string(steps.size()) + " entries; wanted one per dimension, " + std::to_string(ndim));
+        for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
+        has_strides = true;
+        return *this;
+    }
+    TensorSpec& set_device(Device where) noexcept {
+        device = where;
+        return *this;
+    }
+
+private:
+    void set_shape(const Shape& sizes) {
+        if (sizes.size() > static_cast<std::size_t>(max_ndim))
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        "shape has " + std::to_string(sizes.size()) + " dimensions; wanted at most " + std::to_string(max_ndim));
+        ndim = static_cast<int>(sizes.size());
+        for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
+    }
+};
+
+/// Specialise for a type of your own, and Tensor::own(std::move(x)) takes it:
+///     template <> struct isthmus::tensor_traits<Image> {
+///         static TensorSpec describe(Image& x) { return {x.pixels(), isthmus::uint8, {x.height, x.width, 3}}; }
+///     };
+/// The object is moved to its last place first and described there, so that inline storage is right.
+template <class X>
+struct tensor_traits {};
+
+namespace detail {
+template <class X>
+concept HasTensorTraits = requires(X& x) {
+    { tensor_traits<X>::describe(x) } -> std::convertible_to<TensorSpec>;
+};
+template <class P>
+concept ArrayPointer = requires(P& p) {
+    { p.get() };
+    typename P::element_type;
+} && has_dtype<typename P::element_type>;
+template <class C>
+concept Container = requires(C& c) {
+    { c.data() };
+    { c.size() } -> std::convertible_to<std::size_t>;
+    typename C::value_type;
+} && has_dtype<typename C::value_type>;
+}  // namespace detail
+
+/// An owning handle on a tensor, one pointer wide. A copy shares the memory (one atomic count), a move is free, and the
+/// owner of the memory lives until the last handle, view or export is gone, on whatever thread that is.
+class Tensor : public detail::Accessors<Tensor> {
+public:
+    /// No tensor: every accessor but operator bool is undefined.
+    Tensor() noexcept : block_(nullptr) {}
+    Tensor(const Tensor& other) noexcept : block_(other.block_) {
+        if (block_ != nullptr) detail::retain(block_);
+    }
+    Tensor(Tensor&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+    Tensor& operator=(Tensor other) noexcept {
+        std::swap(block_, other.block_);
+        return *this;
+    }
+    ~Tensor() {
+        if (block_ != nullptr) detail::drop(block_);
+    }
+    explicit operator bool() const noexcept { return block_ != nullptr; }
+
+    /// New, uninitialised, row-major host memory. 64-byte aligned, so that JAX/XLA imports it without a copy;
+    /// `alignment` may be any larger power of two. Throws Error.
+    static Tensor empty(const Shape& shape, DType dtype, std::size_t alignment = 64);
+
+    /// Takes `owner` and shows the memory at `data` until the last handle is gone; then calls the owner, if it can be
+    /// called without arguments, and destroys it. Empty `strides` mean row-major; strides count elements.
+    /// The memory is read-only when `data` points to const. Throws Error (the owner is then gone as well).
+    template <class Owner>
+    static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
+        return adopt(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); });
+    }
+    template <class Owner>
+    static Tensor wrap(const void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
+        return adopt(std::move(owner), [&](auto&) {
+            TensorSpec s = spec(const_cast<void*>(data), shape, strides, dtype, device);
+            s.read_only = true;
+            return s;
+        });
+    }
+
+    /// Takes a container (std::vector, std::array, …), a std::unique_ptr<T[]> or a std::shared_ptr without copying the
+    /// elements. For a container the sizes must multiply to its length; behind a pointer the caller answers for the length.
+    template <class X>
+        requires(!std::is_lvalue_reference_v<X>) && (detail::Container<X> || detail::ArrayPointer<X>)
+    static Tensor own(X&& x, const Shape& shape) {
+        return adopt(std::move(x), [&](auto& held) {
+            if constexpr (detail::Container<X>) {
+                TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<typename X::value_type>*>(held.data())),
+                             dtype_of<typename X::value_type>(), shape);
+                std::int64_t n = 0;
+                if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != held.size())
+                    throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                                "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the container's " +
+                                    std::to_string(held.size()) + " elements");
+                s.read_only = std::is_const_v<std::remove_reference_t<decltype(*held.data())>>;
+                return s;
+            } else {
+                using T = typename X::element_type;
+                TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<T>*>(held.get())), dtype_of<T>(), shape);
+                s.read_only = std::is_const_v<T>;
+                return s;
+            }
+        });
+    }
+    /// One dimension, as long as the container.
+    template <class X>
+        requires(!std::is_lvalue_reference_v<X>) && detail::Container<X>
+    static Tensor own(X&& x) {
+        const std::int64_t n = static_cast<std::int64_t>(x.size());
+        return own(std::move(x), {n});
+    }
+    /// Takes memory that `keeper` (a std::shared_ptr, say) keeps alive.
+    template <class T, class Keeper>
+        requires has_dtype<T>
+    static Tensor own(Keeper keeper, std::span<T> elements, const Shape& shape) {
+        return adopt(std::move(keeper), [&](auto&) {
+            TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<T>*>(elements.data())), dtype_of<T>(), shape);
+            std::int64_t n = 0;
+            if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != elements.size())
+                throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                            "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the span's " + std::to_string(elements.size()) +
+                                " elements");
+            s.read_only = std::is_const_v<T>;
+            return s;
+        });
+    }
+    /// Takes any object that tensor_traits describes.
+    template <class X>
+        requires(!std::is_lvalue_reference_v<X>) && detail::HasTensorTraits<X>
+    static Tensor own(X&& x) {
+        return adopt(std::move(x), [](X& held) -> TensorSpec { return tensor_traits<X>::describe(held); });
+    }
+
+    /// Takes ownership of a managed tensor, also when it is refused: its deleter has then run, once (DLPack 1.3, dlpack.h).
+    static Result<Tensor> from_dlpack(DLManagedTensorVersioned* managed);
+    static Result<Tensor> from_dlpack(DLManagedTensor* managed);
+    /// A managed tensor that shares this memory; the receiver calls its deleter, on any thread. NULL when memory is out.
+    /// A view that lies differently in the same memory keeps its own sizes and strides: nothing is shared but the elements.
+    DLManagedTensorVersioned* to_dlpack() const noexcept;
+    /// The same in the layout before DLPack 1.0, which cannot say read-only: NULL for a read-only tensor (ask read_only()).
+    DLManagedTensor* to_dlpack_legacy() const noexcept;
+
+    /// The same memory, to be read only.
+    Tensor as_read_only() const;
+    /// The same owner, another description (what a slice or a reshape is made of). Throws Error when it is not sound.
+    Tensor as_strided(void* data, const Shape& shape, const Shape& strides, DType dtype) const {
+        Tensor view = adopt(Tensor(*this), [&](auto&) { return spec(data, shape, strides, dtype, device()); });
+        view.block_->flags |= block_->flags & flag::dlpack_known;
+        return view;
+    }
+
+    /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
+    /// refuses it; device memory is refused, since the host must not touch it. The view is valid as long as this tensor.
+    template <class T, int N>
+    Result<View<T, N>> view() const&;
+    template <class T, int N>
+    Result<View<T, N>> view() const&& = delete;  // the view would outlive the tensor
+
+    /// Handles on the same memory (this one counted); exports count too.
+    std::uint32_t use_count() const noexcept { return block_ != nullptr ? block_->refs.load(std::memory_order_relaxed) : 0; }
+
+    const DLTensor& descriptor() const noexcept { return block_->dl; }
+    Flags flags() const noexcept { return block_->flags; }
+    /// For layers above: the shared block, and back.
+    detail::Block* block() const noexcept { return block_; }
+    static Tensor steal(detail::Block* block) noexcept {
+        Tensor t;
+        t.block_ = block;
+        return t;
+    }
+    detail::Block* release_block() noexcept { return std::exchange(block_, nullptr); }
+
+private:
+    static TensorSpec spec(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device) {
+        TensorSpec s(data, dtype, shape);
+        if (strides.size() != 0) s.set_strides(strides);
+        s.device = device;
+        return s;
+    }
+
+    /// Moves the owner to its last place and describes it there, so that storage inside the object is found right.
+    template <class Owner, class Describe>
+    static Tensor adopt(Owner owner, Describe&& describe) {
+        using Held = detail::OwnedBlock<Owner>;
+        auto* held = Held::make(owner);
+        if (held == nullptr) {
+            if constexpr (std::is_invocable_v<Owner&>) owner();
+            throw Error(ErrorCode::out_of_memory, "no memory for a tensor of " + std::to_string(sizeof(Held)) + " bytes");
+        }
+        Tensor result = steal(&held->block);
+        const TensorSpec spec = describe(held->owner());
+        const DLTensor t{spec.data, spec.device, spec.ndim, spec.dtype, const_cast<std::int64_t*>(spec.shape),
+                         spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr, 0};
+        if (!detail::is_sound(t, 0)) {
+            const Error error = detail::explain_unsound(t, 0, nullptr);
+            throw Error(error.code(), ErrorKind::value, error.what());
+        }
+        if (!held->reserve_dims(spec.ndim)) throw Error(ErrorCode::out_of_memory, "no memory for " + std::to_string(spec.ndim) + " dimensions");
+        detail::describe(&held->block, t, spec.read_only ? flag::read_only : 0);
+        detail::announce(&held->block);
+        return result;
+    }
+
+    detail::Block* block_;
+};
+
+static_assert(sizeof(Tensor) == sizeof(void*));
+
+ISTHMUS_END

@@ -1,0 +1,15 @@
+// Isthmus: zero-copy tensor exchange. The core, without Python; for the bridge include <isthmus/python.h>.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/blob.h>
+#include <isthmus/core/config.h>
+#include <isthmus/core/device.h>
+#include <isthmus/core/dlpack.h>
+#include <isthmus/core/dtype.h>
+#include <isthmus/core/empty.h>
+#include <isthmus/core/error.h>
+#include <isthmus/core/layout.h>
+#include <isthmus/core/result.h>
+#include <isthmus/core/tensor.h>
+#include <isthmus/core/view.h>
