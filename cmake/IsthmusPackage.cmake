@@ -10,4 +10,3 @@ set_target_properties(
   isthmus_module PROPERTIES OUTPUT_NAME _isthmus
                             LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/package")
 target_link_libraries(isthmus_module PRIVATE isthmus_python isthmus_build_flags)
-target_compile_definitions(isthmus_module PRIVATE ISTHMUS_VERSION_STRING="${PROJECT_VERSION}")

@@ -1,9 +1,9 @@
-# The version is written once, in pyproject.toml: pip reads it there, and so does CMake.
+# The version is written once, in config.h: a compiler, pip and CMake all read it there.
 function(isthmus_read_version out)
-  set(file "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../pyproject.toml")
-  file(STRINGS "${file}" line REGEX "^version *= *\"" LIMIT_COUNT 1)
+  set(file "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include/isthmus/core/config.h")
+  file(STRINGS "${file}" line REGEX "^#define ISTHMUS_VERSION \"")
   if(NOT line MATCHES "\"([0-9]+\\.[0-9]+\\.[0-9]+)")
-    message(FATAL_ERROR "isthmus: no line  version = \"X.Y.Z\"  in ${file}")
+    message(FATAL_ERROR "isthmus: no line  #define ISTHMUS_VERSION \"X.Y.Z\"  in ${file}")
   endif()
   set(${out} "${CMAKE_MATCH_1}" PARENT_SCOPE)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")

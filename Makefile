@@ -1,0 +1,87 @@
+# A thin layer over tools/bootstrap.py, CMake and pytest. `make help` lists what there is.
+PYTHON ?= python3
+VENV ?= .venv
+LITE ?= .venv-lite
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+BUILD ?= build/dev
+NAME ?= $@
+CMAKE_ARGS ?=
+PYTEST_ARGS ?=
+
+BOOTSTRAP = $(PYTHON) tools/bootstrap.py --venv $(VENV)
+py = $(CURDIR)/$(VENV)/bin/python
+# cmake, ninja and ctest may come from the environment.
+with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
+
+# $(call build,PRESET,FOLDER,CMAKE ARGUMENTS)
+build = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) --log-level=NOTICE \
+	&& cmake --build $(2) -j $(JOBS)
+
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks sanitize lint format bench wheel clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
+
+demo: ## A photograph through C++ and back, with every framework found
+	@$(BOOTSTRAP) build demo --package
+	@$(run_demo)
+
+demo-lite: VENV := $(LITE)
+demo-lite: ## The same with NumPy alone
+	@$(BOOTSTRAP) build demo-lite --package
+	@$(run_demo)
+
+run_demo = $(with_path) cmake -S examples/photo -B build/demo-$(VENV) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	-DPython_EXECUTABLE=$(py) -Disthmus_DIR="$$($(py) -m isthmus --cmakedir)" --log-level=NOTICE \
+	&& cmake --build build/demo-$(VENV) -j $(JOBS) \
+	&& PYTHONPATH=build/demo-$(VENV) $(py) examples/photo/run.py $(DEMO_ARGS)
+
+test: ## All tests: C++, Python, frameworks
+	@$(BOOTSTRAP) build test --package
+	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS)
+
+test-lite: VENV := $(LITE)
+test-lite: BUILD := build/lite
+test-lite: ## The tests that need NumPy alone
+	@$(BOOTSTRAP) build test-lite --package
+	@$(call build,dev,$(BUILD),)
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS)
+
+test-pythons: ## The lite tests on every CPython found, the full ones also on 3.12
+	@$(PYTHON) tools/test_pythons.py
+
+test-frameworks: VENV := .venv-frameworks
+test-frameworks: BUILD := build/frameworks
+test-frameworks: ## The tests with every framework there is (many gigabytes)
+	@$(BOOTSTRAP) build frameworks --package
+	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/frameworks
+
+sanitize: VENV := $(LITE)
+sanitize: ## The tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(BOOTSTRAP) build test-lite
+	@$(call build,asan,build/asan,)
+	@$(with_path) cmake --install build/asan --prefix build/asan/site > build/asan/install.log
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --sanitizer asan --build build/asan --python $(py) \
+		$(PYTEST_ARGS) tests/python tests/package
+
+lint: ## clang-format, clang-tidy, ruff, mypy
+	@$(BOOTSTRAP) build test-lite lint
+	@$(call build,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON) > /dev/null
+	@$(py) tools/lint.py --venv $(VENV) --build build/lint
+
+format: ## Format the sources in place
+	@$(BOOTSTRAP) lint
+	@$(py) tools/lint.py --venv $(VENV) --fix
+
+bench: ## The benchmarks, ours beside the peers
+	@$(BOOTSTRAP) build test --package
+	@$(py) -m isthmus bench $(BENCH_ARGS)
+
+wheel: ## A wheel in dist/
+	@$(BOOTSTRAP) build
+	@$(py) -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
+clean: ## Remove what was built (the environments stay)
+	rm -rf build dist

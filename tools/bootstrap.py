@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Make the environment that a Makefile target needs, with the standard library alone.
+
+    tools/bootstrap.py [--venv DIR] [--package] GROUP ...
+
+GROUP names a file of requirements/. Each one installed is stamped with the hash of its file, and --package is stamped
+with the hash of the sources, so a second run has nothing to do and takes well under a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST_PYTHON = (3, 10)
+# Build tools that pip also has: (program, oldest version, requirement).
+BUILD_TOOLS = (("cmake", (3, 22), "cmake>=3.22"), ("ninja", (1, 10), "ninja>=1.10"))
+PACKAGE_SOURCES = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "cmake", "include", "src", "python")
+
+
+def say(text: str) -> None:
+    print(f"[isthmus] {text}", flush=True)
+
+
+def fail(text: str) -> None:
+    sys.exit(f"[isthmus] {text}")
+
+
+def run(*command: str | Path, **options: object) -> None:
+    done = subprocess.run([str(part) for part in command], **options)  # type: ignore[call-overload]
+    if done.returncode:
+        fail(f"failed ({done.returncode}): {' '.join(map(str, command))}")
+
+
+@contextlib.contextmanager
+def step(text: str) -> Iterator[None]:
+    say(f"{text} ...")
+    start = time.monotonic()
+    yield
+    say(f"{text}: done in {time.monotonic() - start:.0f} s")
+
+
+class Environment:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.python = path / "bin" / "python"
+        self.stamps = path / ".isthmus"
+
+    def works(self) -> bool:
+        """A folder that was copied, or whose Python is gone, is not an environment any more."""
+        try:
+            return subprocess.run([self.python, "-c", "import pip"], capture_output=True).returncode == 0
+        except OSError:
+            return False
+
+    def make(self) -> None:
+        if self.works():
+            return
+        base = newest_python()
+        with step(f"making {self.path.name} with {base}"):
+            shutil.rmtree(self.path, ignore_errors=True)
+            if subprocess.run([base, "-m", "venv", self.path]).returncode == 0:
+                return
+            # Some distributions ship venv without ensurepip; a pip of their own can still fill the environment.
+            shutil.rmtree(self.path, ignore_errors=True)
+            run(base, "-m", "venv", "--without-pip", self.path)
+            seed = [base, "-m", "pip", "--python", self.python, "install", "pip"]
+            if subprocess.run(seed).returncode:
+                shutil.rmtree(self.path, ignore_errors=True)
+                fail(f"{base} has neither ensurepip nor pip; install it (Debian, Ubuntu: apt install python3-venv)")
+
+    def stamped(self, name: str, mark: str) -> bool:
+        stamp = self.stamps / name
+        return stamp.is_file() and stamp.read_text() == mark
+
+    def stamp(self, name: str, mark: str) -> None:
+        self.stamps.mkdir(exist_ok=True)
+        (self.stamps / name).write_text(mark)
+
+    def pip_install(self, *arguments: str | Path) -> None:
+        run(self.python, "-m", "pip", "install", "--disable-pip-version-check", *arguments, cwd=ROOT)
+
+
+def newest_python() -> str:
+    if sys.version_info >= OLDEST_PYTHON:
+        return sys.executable
+    for minor in range(19, OLDEST_PYTHON[1] - 1, -1):
+        found = shutil.which(f"python3.{minor}")
+        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    fail(f"Python 3.{OLDEST_PYTHON[1]} or newer is needed; {sys.executable} is {sys.version.split()[0]}")
+    return ""
+
+
+def requirements_text(group: str) -> str:
+    """The text of a group with the files it includes."""
+    path = ROOT / "requirements" / f"{group}.txt"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.txt")))
+        fail(f"no requirement group {group!r}; there are: {known}")
+    text = path.read_text()
+    return re.sub(r"(?m)^-r (\S+)\.txt$", lambda m: requirements_text(m[1]), text)
+
+
+def missing_build_tools() -> list[str]:
+    missing = []
+    for program, oldest, requirement in BUILD_TOOLS:
+        try:
+            shown = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+        except OSError:
+            shown = ""
+        version = re.search(r"(\d+)\.(\d+)", shown)
+        if not version or tuple(map(int, version.groups())) < oldest:
+            missing.append(requirement)
+    return missing
+
+
+def check_compiler(environment: Environment) -> None:
+    """Said here, in one line, rather than by CMake in twenty."""
+    if not (os.environ.get("CXX") or any(map(shutil.which, ("c++", "g++", "clang++")))):
+        fail("no C++ compiler found; install one that knows C++20 (Debian, Ubuntu: apt install g++)")
+    ask = "import os, sysconfig; print(os.path.join(sysconfig.get_path('include'), 'Python.h'))"
+    header = subprocess.run([environment.python, "-c", ask], capture_output=True, text=True).stdout.strip()
+    if not Path(header).is_file():
+        fail(f"{header} is missing: install Python's headers (Debian, Ubuntu: apt install python3-dev)")
+
+
+def install_group(environment: Environment, group: str) -> None:
+    text = requirements_text(group)
+    mark = hashlib.sha256(text.encode()).hexdigest()
+    if environment.stamped(group, mark):
+        return
+    extra: list[str] = []
+    if group == "build":
+        check_compiler(environment)
+        extra = missing_build_tools()
+    with step(f"installing requirements/{group}.txt into {environment.path.name}"):
+        environment.pip_install("-r", ROOT / "requirements" / f"{group}.txt", *extra)
+    environment.stamp(group, mark)
+
+
+def sources_hash() -> str:
+    digest = hashlib.sha256()
+    for name in PACKAGE_SOURCES:
+        path = ROOT / name
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def install_package(environment: Environment) -> None:
+    mark = sources_hash()
+    if environment.stamped("package", mark):
+        return
+    with step(f"building isthmus and installing it into {environment.path.name}"):
+        environment.pip_install("--no-build-isolation", "--no-deps", "--force-reinstall", ROOT)
+    environment.stamp("package", mark)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--venv", type=Path, default=Path(".venv"), help="the environment's folder")
+    parser.add_argument("--package", action="store_true", help="also build and install isthmus itself")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="a file of requirements/, without .txt")
+    options = parser.parse_args()
+
+    environment = Environment((ROOT / options.venv).absolute())
+    # The environment's own tools go first, for pip's build and for the search for cmake and ninja alike.
+    os.environ["PATH"] = f"{environment.path / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    with open(build / f".{environment.path.name}.lock", "w") as lock:
+        # Two runs of make at once take turns: pip does not bear company.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment.make()
+        for group in options.groups:
+            install_group(environment, group)
+        if options.package:
+            install_package(environment)
+
+
+if __name__ == "__main__":
+    main()

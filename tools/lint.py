@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Run every linter over the tracked files and count them: clang-format, clang-tidy, ruff (check and format), mypy.
+
+    tools/lint.py [--venv DIR] [--build DIR] [--fix]
+
+clang-tidy needs the compile commands of a configured build folder. A source whose text, headers and configuration are those
+of its last clean run is not looked at again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import run_tests
+
+ROOT = run_tests.ROOT
+
+
+def tracked(*patterns: str) -> list[str]:
+    shown = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
+                           cwd=ROOT, capture_output=True, text=True, check=True).stdout  # fmt: skip
+    return sorted(name for name in shown.split("\0") if name and (ROOT / name).is_file())
+
+
+class Linters:
+    def __init__(self, programs: Path, fix: bool) -> None:
+        self.programs, self.fix = programs, fix
+        self.counts = run_tests.Counts()
+
+    def run(self, title: str, program: str, *arguments: str) -> None:
+        start = time.monotonic()
+        done = subprocess.run([self.programs / program, *arguments], cwd=ROOT)
+        self.report(title, done.returncode == 0, start)
+
+    def report(self, title: str, good: bool, start: float) -> None:
+        self.counts += run_tests.Counts(int(good), int(not good))
+        print(f"[isthmus] {title}: {'ok' if good else 'FAILED'} in {time.monotonic() - start:.1f} s", flush=True)
+
+    def clang_format(self) -> None:
+        files = tracked("*.h", "*.cpp", "*.c")
+        if files:
+            self.run("clang-format", "clang-format", *(["-i"] if self.fix else ["--dry-run", "--Werror"]), *files)
+
+    def python(self) -> None:
+        self.run("ruff check", "ruff", "check", *(["--fix"] if self.fix else []), ".")
+        self.run("ruff format", "ruff", "format", *([] if self.fix else ["--check", "--diff"]), ".")
+        if not self.fix and tracked("python/*.py"):
+            self.run("mypy", "mypy")
+
+    def clang_tidy(self, build: Path) -> None:
+        start = time.monotonic()
+        commands = json.loads((build / "compile_commands.json").read_text())
+        ours = {str(ROOT / name) for name in tracked("src/*.cpp", "tests/*.cpp", "examples/*.cpp")}
+        files = sorted(entry["file"] for entry in commands if entry["file"] in ours)
+        cache = build / "clang-tidy"
+        cache.mkdir(exist_ok=True)
+        headers = hashlib.sha256()
+        for name in [".clang-tidy", *tracked("*.h")]:
+            headers.update(name.encode() + (ROOT / name).read_bytes())
+
+        def check(file: str) -> tuple[str, bool, str]:
+            digest = headers.copy()
+            digest.update(file.encode() + Path(file).read_bytes())
+            clean = cache / digest.hexdigest()
+            if clean.exists():
+                return file, True, ""
+            done = subprocess.run([self.programs / "clang-tidy", "-p", build, "--quiet", file],
+                                  cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+            if done.returncode == 0:
+                clean.touch()
+            return file, done.returncode == 0, done.stdout
+
+        good = True
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for file, clean, output in pool.map(check, files):
+                if not clean:
+                    good = False
+                    print(output, flush=True)
+                    print(f"[isthmus] clang-tidy: {Path(file).relative_to(ROOT)} FAILED", flush=True)
+        self.report(f"clang-tidy ({len(files)} files)", good, start)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--venv", type=Path, default=Path(".venv"))
+    parser.add_argument("--build", type=Path, default=Path("build/dev"))
+    parser.add_argument("--fix", action="store_true", help="format, and mend what ruff can mend")
+    options = parser.parse_args()
+    linters = Linters((ROOT / options.venv / "bin").absolute(), options.fix)
+    linters.clang_format()
+    linters.python()
+    if not options.fix:
+        linters.clang_tidy((ROOT / options.build).absolute())
+        run_tests.save("lint", linters.counts)
+    print(f"lint: {linters.counts}")
+    return 1 if linters.counts.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

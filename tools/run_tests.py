@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Run the C++ tests of a build folder, then pytest, and close with one line that counts both.
+
+    tools/run_tests.py --build build/dev --python .venv/bin/python [--name test] [--sanitizer asan] [PYTEST ARGUMENT ...]
+    tools/run_tests.py --sum NAME ...         add up the counts that earlier runs left
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "results"
+
+
+class Counts:
+    def __init__(self, passed: int = 0, failed: int = 0, skipped: int = 0) -> None:
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def save(name: str, counts: Counts) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(vars(counts)))
+
+
+def load(name: str) -> Counts:
+    """What a run left; one that died before it could count is a failure."""
+    try:
+        return Counts(**json.loads((RESULTS / f"{name}.json").read_text()))
+    except OSError:
+        return Counts(failed=1)
+
+
+def forget(name: str) -> None:
+    (RESULTS / f"{name}.json").unlink(missing_ok=True)
+
+
+def read_junit(path: Path, returncode: int) -> Counts:
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError):
+        return Counts(failed=1)
+    suites = [root] if root.tag == "testsuite" else list(root)
+    total = {key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")}
+    failed = total["failures"] + total["errors"]
+    skipped = total["skipped"] + total["disabled"]
+    # A runner that ends badly with no test to blame (a crash, nothing collected) still has failed.
+    if returncode and not failed:
+        return Counts(max(total["tests"] - skipped, 0), 1, skipped)
+    return Counts(total["tests"] - failed - skipped, failed, skipped)
+
+
+def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
+    report = build / "ctest.xml"
+    report.unlink(missing_ok=True)
+    start = time.monotonic()
+    command = ["ctest", "--test-dir", build, "--output-on-failure", "--output-junit", report,
+               "-j", str(os.cpu_count() or 1)]  # fmt: skip
+    done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    counts = read_junit(report, done.returncode)
+    if counts.failed:
+        print(done.stdout)
+    print(f"[isthmus] C++ tests: {counts} in {time.monotonic() - start:.1f} s", flush=True)
+    return counts
+
+
+def run_pytest(build: Path, python: Path, arguments: list[str], environment: dict[str, str]) -> Counts:
+    report = build / "pytest.xml"
+    report.unlink(missing_ok=True)
+    command = [python, "-m", "pytest", f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
+    done = subprocess.run(command, env=environment, cwd=ROOT)
+    return read_junit(report, done.returncode)
+
+
+def compiler_file(build: Path, name: str) -> str:
+    compiler = "c++"
+    for line in (build / "CMakeCache.txt").read_text().splitlines():
+        if line.startswith("CMAKE_CXX_COMPILER:"):
+            compiler = line.split("=", 1)[1]
+    found = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
+    return str(Path(found).resolve())
+
+
+def sanitized_environment(build: Path, sanitizer: str) -> dict[str, str]:
+    """Python itself is not instrumented, so the runtime must be loaded ahead of it, and libstdc++ for its exceptions."""
+    environment = dict(os.environ)
+    runtime = {"asan": "libasan.so", "ubsan": "libubsan.so", "tsan": "libtsan.so"}[sanitizer]
+    environment["LD_PRELOAD"] = f"{compiler_file(build, runtime)} {compiler_file(build, 'libstdc++.so.6')}"
+    # The interpreter leaves memory to the system when it ends; leaks are looked for in the C++ tests.
+    environment["ASAN_OPTIONS"] = "detect_leaks=0:allocator_may_return_null=1"
+    environment["UBSAN_OPTIONS"] = "print_stacktrace=1"
+    # The interpreter's own pools would hide a use after free from the sanitizer.
+    environment["PYTHONMALLOC"] = "malloc"
+    environment["PYTHONPATH"] = str(build / "site")
+    environment["ISTHMUS_SANITIZER"] = sanitizer
+    return environment
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sum", nargs="+", metavar="NAME")
+    parser.add_argument("--name", default="test")
+    parser.add_argument("--build", type=Path, default=Path("build/dev"))
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--sanitizer", choices=["asan", "ubsan", "tsan"])
+    options, arguments = parser.parse_known_args()
+
+    if options.sum:
+        total = sum(map(load, options.sum), Counts())
+        for name in options.sum:
+            print(f"[isthmus] {name}: {load(name)}")
+        print(total)
+        return 1 if total.failed or not total.passed else 0
+
+    forget(options.name)
+    build = (ROOT / options.build).absolute()
+    python = (ROOT / options.python).absolute()
+    counts = run_ctest(build, dict(os.environ))
+    environment = sanitized_environment(build, options.sanitizer) if options.sanitizer else dict(os.environ)
+    counts += run_pytest(build, python, arguments, environment)
+    save(options.name, counts)
+    print(counts)
+    return 1 if counts.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
