@@ -8,7 +8,7 @@ function(isthmus_provide_gtest)
 
   # The package wraps plain sources, but its wheels are tagged for one Python each: any of them will do.
   set(root "${PROJECT_BINARY_DIR}/_deps/gtest-wheel")
-  file(GLOB_RECURSE source "${root}/*/src/gtest-all.cc")
+  file(GLOB_RECURSE source "${root}/gtest-all.cc")
   if(NOT source AND Python_EXECUTABLE)
     message(STATUS "isthmus: fetching the sources of GoogleTest with pip")
     execute_process(
@@ -19,7 +19,7 @@ function(isthmus_provide_gtest)
     if(wheel)
       list(GET wheel 0 wheel)
       file(ARCHIVE_EXTRACT INPUT "${wheel}" DESTINATION "${root}/files")
-      file(GLOB_RECURSE source "${root}/*/src/gtest-all.cc")
+      file(GLOB_RECURSE source "${root}/gtest-all.cc")
     endif()
   endif()
   if(source)

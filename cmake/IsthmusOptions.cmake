@@ -44,7 +44,9 @@ endif()
 # Given to our own sources only, never to those of a program that uses Isthmus.
 add_library(isthmus_build_flags INTERFACE)
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  # A PyModuleDef is written by its first members; the rest is zero by intent.
   target_compile_options(isthmus_build_flags INTERFACE -Wall -Wextra -Wpedantic
+                                                       -Wno-missing-field-initializers
                                                        $<$<BOOL:${ISTHMUS_WERROR}>:-Werror>)
 endif()
 if(ISTHMUS_SANITIZE)
@@ -64,12 +66,19 @@ if(ISTHMUS_TOP_LEVEL AND NOT SKBUILD AND NOT DEFINED Python_EXECUTABLE AND NOT D
 endif()
 set(Python_FIND_VIRTUALENV FIRST)
 if(ISTHMUS_PYTHON)
+  set(isthmus_had_python_target FALSE)
+  if(TARGET Python::Module)
+    set(isthmus_had_python_target TRUE)
+  endif()
   find_package(Python 3.10 COMPONENTS Interpreter Development.Module)
   if(NOT Python_Development.Module_FOUND)
     if(ISTHMUS_BUILD_PACKAGE)
       message(FATAL_ERROR "isthmus: the package needs Python 3.10 or newer with its headers")
     endif()
     message(STATUS "isthmus: no Python headers found, so isthmus::python is not defined")
+  elseif(NOT isthmus_had_python_target)
+    # Otherwise the project around us, which links isthmus::python, would not see what that links.
+    set_target_properties(Python::Module PROPERTIES IMPORTED_GLOBAL ON)
   endif()
 else()
   find_package(Python 3.10 QUIET COMPONENTS Interpreter)
