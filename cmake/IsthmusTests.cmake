@@ -26,6 +26,28 @@ function(isthmus_add_test_module name folder)
   target_link_libraries(${name} PRIVATE ${ARGN} isthmus_build_flags)
 endfunction()
 
+# Every header compiles on its own. Those of the core do so without Python's folder, so none can come to need it.
+function(isthmus_check_headers name target)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include" ${ARGN})
+  set(sources)
+  foreach(header IN LISTS headers)
+    string(MAKE_C_IDENTIFIER "${header}" file)
+    set(source "${PROJECT_BINARY_DIR}/headers/${file}.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "#include <${header}>\n")
+    list(APPEND sources "${source}")
+  endforeach()
+  if(sources)
+    add_library(${name} OBJECT ${sources})
+    target_link_libraries(${name} PRIVATE ${target} isthmus_build_flags)
+  endif()
+endfunction()
+
+set(headers "${PROJECT_SOURCE_DIR}/include/isthmus")
+isthmus_check_headers(isthmus_core_headers isthmus_core "${headers}/core/*.h" "${headers}/isthmus.h")
+if(TARGET isthmus::python)
+  isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h")
+endif()
+
 isthmus_add_gtest(isthmus_core_tests core isthmus_core)
 isthmus_add_test_module(isthmus_test_ext python/ext isthmus_python)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Make the environment that a Makefile target needs, with the standard library alone.
 
+Usage:
     tools/bootstrap.py [--venv DIR] [--package] GROUP ...
 
 GROUP names a file of requirements/. Each one installed is stamped with the hash of its file, and --package is stamped

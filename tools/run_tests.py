@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Run the C++ tests of a build folder, then pytest, and close with one line that counts both.
 
-    tools/run_tests.py --build build/dev --python .venv/bin/python [--name test] [--sanitizer asan] [PYTEST ARGUMENT ...]
+Usage:
+    tools/run_tests.py --build DIR --python PYTHON [--name NAME] [--sanitizer asan] [PYTEST ARGUMENT ...]
     tools/run_tests.py --sum NAME ...         add up the counts that earlier runs left
 """
 
@@ -54,7 +55,9 @@ def read_junit(path: Path, returncode: int) -> Counts:
     except (OSError, ElementTree.ParseError):
         return Counts(failed=1)
     suites = [root] if root.tag == "testsuite" else list(root)
-    total = {key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")}
+    total = {
+        key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")
+    }
     failed = total["failures"] + total["errors"]
     skipped = total["skipped"] + total["disabled"]
     # A runner that ends badly with no test to blame (a crash, nothing collected) still has failed.
@@ -95,7 +98,7 @@ def compiler_file(build: Path, name: str) -> str:
 
 
 def sanitized_environment(build: Path, sanitizer: str) -> dict[str, str]:
-    """Python itself is not instrumented, so the runtime must be loaded ahead of it, and libstdc++ for its exceptions."""
+    """Python itself is not instrumented: the runtime must be loaded ahead of it, and libstdc++ for its exceptions."""
     environment = dict(os.environ)
     runtime = {"asan": "libasan.so", "ubsan": "libubsan.so", "tsan": "libtsan.so"}[sanitizer]
     environment["LD_PRELOAD"] = f"{compiler_file(build, runtime)} {compiler_file(build, 'libstdc++.so.6')}"
