@@ -14,7 +14,7 @@ py = $(CURDIR)/$(VENV)/bin/python
 with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 
 # $(call build,PRESET,FOLDER,CMAKE ARGUMENTS)
-build = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) --log-level=NOTICE \
+build = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log \
 	&& cmake --build $(2) -j $(JOBS)
 
 .PHONY: help demo demo-lite test test-lite test-pythons test-frameworks sanitize lint format bench wheel clean
@@ -32,7 +32,7 @@ demo-lite: ## The same with NumPy alone
 	@$(run_demo)
 
 run_demo = $(with_path) cmake -S examples/photo -B build/demo-$(VENV) -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	-DPython_EXECUTABLE=$(py) -Disthmus_DIR="$$($(py) -m isthmus --cmakedir)" --log-level=NOTICE \
+	-DPython_EXECUTABLE=$(py) -Disthmus_DIR="$$($(py) -m isthmus --cmakedir)" > build/configure.log \
 	&& cmake --build build/demo-$(VENV) -j $(JOBS) \
 	&& PYTHONPATH=build/demo-$(VENV) $(py) examples/photo/run.py $(DEMO_ARGS)
 

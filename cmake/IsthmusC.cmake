@@ -14,7 +14,7 @@ target_include_directories(
   isthmus_c INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                       $<INSTALL_INTERFACE:${ISTHMUS_INSTALL_INCLUDEDIR}>)
 target_include_directories(isthmus_c SYSTEM
-                           INTERFACE $<BUILD_INTERFACE:${ISTHMUS_DLPACK_INCLUDE_DIR}>)
+                           INTERFACE $<BUILD_INTERFACE:${isthmus_dlpack_dir}>)
 # A wheel cannot hold the links that a versioned file name needs.
 if(NOT ISTHMUS_WHEEL_LAYOUT)
   set_target_properties(isthmus_c PROPERTIES VERSION ${PROJECT_VERSION}

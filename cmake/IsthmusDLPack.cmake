@@ -1,7 +1,8 @@
-# Finds <dlpack/dlpack.h>, new enough to have the C exchange API, and sets ISTHMUS_DLPACK_INCLUDE_DIR.
-# Each place is asked in turn, and one that is too old does not hide a newer one behind it.
+# Finds <dlpack/dlpack.h>, new enough to have the C exchange API, and sets isthmus_dlpack_dir.
+# Each place is asked in turn, and one that is too old does not hide a newer one behind it. What is found is not cached:
+# an isolated build has its requirements in a new folder each time.
 set(ISTHMUS_DLPACK_REQUIRED "1.3")
-set(ISTHMUS_DLPACK_INCLUDE_DIR "" CACHE PATH "Folder that holds dlpack/dlpack.h")
+set(ISTHMUS_DLPACK_INCLUDE_DIR "" CACHE PATH "Folder that holds dlpack/dlpack.h, where it is not to be searched for")
 
 function(isthmus_dlpack_version dir out)
   file(STRINGS "${dir}/dlpack/dlpack.h" lines REGEX "^#define DLPACK_M(AJOR|INOR)_VERSION")
@@ -49,7 +50,7 @@ function(isthmus_find_dlpack)
       isthmus_dlpack_version("${dir}" version)
       if(version VERSION_GREATER_EQUAL ISTHMUS_DLPACK_REQUIRED AND version VERSION_LESS 2)
         message(STATUS "isthmus: dlpack.h ${version} in ${dir}")
-        set(ISTHMUS_DLPACK_INCLUDE_DIR "${dir}" CACHE PATH "Folder that holds dlpack/dlpack.h" FORCE)
+        set(isthmus_dlpack_dir "${dir}" PARENT_SCOPE)
         return()
       endif()
       string(APPEND refused "\n  found, but of version ${version}: ${dir}/dlpack/dlpack.h")

@@ -8,7 +8,7 @@ set(pkgconfig_dir "${ISTHMUS_INSTALL_PREFIX}share/pkgconfig")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/isthmus"
         DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 # A user of the installed headers needs no build requirement of ours.
-install(FILES "${ISTHMUS_DLPACK_INCLUDE_DIR}/dlpack/dlpack.h"
+install(FILES "${isthmus_dlpack_dir}/dlpack/dlpack.h"
         DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/dlpack")
 
 install(TARGETS isthmus_core isthmus_python EXPORT isthmusTargets)

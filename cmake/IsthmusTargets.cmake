@@ -18,7 +18,7 @@ target_include_directories(
                          $<INSTALL_INTERFACE:${ISTHMUS_INSTALL_INCLUDEDIR}>)
 # As a system folder: the warnings of another project's header are not ours to mend.
 target_include_directories(isthmus_core SYSTEM
-                           INTERFACE $<BUILD_INTERFACE:${ISTHMUS_DLPACK_INCLUDE_DIR}>)
+                           INTERFACE $<BUILD_INTERFACE:${isthmus_dlpack_dir}>)
 
 add_library(isthmus_python INTERFACE)
 set_target_properties(isthmus_python PROPERTIES EXPORT_NAME python)

@@ -166,8 +166,26 @@ def install_package(environment: Environment) -> None:
     mark = sources_hash()
     if environment.stamped("package", mark):
         return
+    name = environment.path.name.lstrip(".")
+    log = ROOT / "build" / f"package-{name}.log"
+    # Each environment keeps its own objects, or two of them would undo each other's builds.
+    os.environ["SKBUILD_BUILD_DIR"] = f"build/package-{name}"
     with step(f"building isthmus and installing it into {environment.path.name}"):
-        environment.pip_install("--no-build-isolation", "--no-deps", "--force-reinstall", ROOT)
+        # pip shows either nothing of a build or all of it; the compiler's progress is what one wants to see.
+        command = [environment.python, "-m", "pip", "install", "--disable-pip-version-check", "--verbose",
+                   "--no-build-isolation", "--no-deps", "--force-reinstall", ROOT]  # fmt: skip
+        with (
+            open(log, "w") as kept,
+            subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as pip,
+        ):
+            assert pip.stdout is not None
+            for line in pip.stdout:
+                kept.write(line)
+                if re.match(r"\s*\[\d+/\d+\] (Building|Linking)|.*\b(warning|error):", line):
+                    print(line.rstrip(), flush=True)
+        if pip.returncode:
+            print("".join(log.read_text().splitlines(keepends=True)[-60:]))
+            fail(f"the package could not be built; the whole log is {log.relative_to(ROOT)}")
     environment.stamp("package", mark)
 
 
