@@ -4,6 +4,7 @@
 
 #include <isthmus/core/blob.h>
 #include <isthmus/core/config.h>
+#include <isthmus/core/copy.h>
 #include <isthmus/core/device.h>
 #include <isthmus/core/dlpack.h>
 #include <isthmus/core/dtype.h>

@@ -16,11 +16,16 @@ struct Blob {
     Device device{};
     std::int64_t element_size = 0;  ///< bytes of one element; 0 for "as the dtype says"
     bool read_only = false;
+    bool padded = false;  ///< elements of fewer than 8 bits have whole bytes of their own
     Tensor owner;  ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
 };
 
-/// Describes a tensor in O(ndim) and holds its owner.
+/// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
+/// offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
 inline Blob to_blob(const Tensor& tensor) {
+    if (tensor->byte_offset != 0)
+        throw Error(ErrorCode::bad_device, "the elements begin " + std::to_string(tensor->byte_offset) + " bytes into a handle of " +
+                                               tensor.device().name() + "; a blob has a pointer and no offset");
     Blob blob;
     blob.ptr = tensor.data();
     blob.shape.assign(tensor.shape().begin(), tensor.shape().end());
@@ -29,27 +34,34 @@ inline Blob to_blob(const Tensor& tensor) {
     blob.device = tensor.device();
     blob.element_size = tensor.itemsize();
     blob.read_only = tensor.read_only();
+    blob.padded = tensor.is_padded();
     blob.owner = tensor;
     return blob;
 }
+
+namespace detail {
+
+inline TensorSpec blob_spec(const Blob& blob) {
+    if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
+        throw Error(ErrorCode::bad_dtype, ErrorKind::value,
+                    "argument 'element_size': " + std::to_string(blob.element_size) + " bytes; wanted " + std::to_string(blob.dtype.itemsize()) +
+                        ", the size of " + blob.dtype.name());
+    TensorSpec spec(blob.ptr, blob.dtype, blob.shape);
+    if (!blob.strides.empty()) spec.set_strides(blob.strides);
+    spec.device = blob.device;
+    spec.read_only = blob.read_only;
+    spec.padded = blob.padded;
+    return spec;
+}
+
+}  // namespace detail
 
 /// A tensor over the memory that `blob` describes; `owner` (any object or callable, as for Tensor::wrap) is kept until the
 /// last view is gone. On failure the owner is released and the Error says which field is wrong.
 template <class Owner>
 Result<Tensor> from_blob(const Blob& blob, Owner owner) {
     try {
-        if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
-            throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                        "argument 'element_size': " + std::to_string(blob.element_size) + " bytes; wanted " + std::to_string(blob.dtype.itemsize()) +
-                            ", the size of " + blob.dtype.name());
-        if (blob.strides.empty() || blob.strides.size() == blob.shape.size()) {
-            if (blob.read_only)
-                return Tensor::wrap(static_cast<const void*>(blob.ptr), blob.shape, blob.strides, blob.dtype, blob.device, std::move(owner));
-            return Tensor::wrap(blob.ptr, blob.shape, blob.strides, blob.dtype, blob.device, std::move(owner));
-        }
-        throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                    "argument 'strides': " + std::to_string(blob.strides.size()) + " entries; wanted " + std::to_string(blob.shape.size()) +
-                        ", one per dimension");
+        return Tensor::wrap_spec([&blob] { return detail::blob_spec(blob); }, std::move(owner));
     } catch (Error& error) {
         return std::move(error);
     }

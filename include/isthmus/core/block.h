@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include <isthmus/core/foreign.h>
 #include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
@@ -37,7 +38,7 @@ struct Block {
     std::atomic<std::uint32_t> refs;
     Origin origin;
     Flags flags;
-    void (*release)(Block*);  // gives the owner back; may be NULL
+    void (*release)(void* owner);  // gives the owner back; may be NULL
     void* owner;
 
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
@@ -45,11 +46,10 @@ struct Block {
 
 inline constexpr Flags observed_flag = Flags{1} << 32;
 
-/// Runs a foreign destructor. What it throws is swallowed, since no destructor can report it.
 ISTHMUS_COLD inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
         if (const Observer* o = observer.load(std::memory_order_acquire)) o->destroyed(block);
-    if (block->release != nullptr) block->release(block);
+    if (block->release != nullptr) run_deleter([block] { block->release(block->owner); });
     std::free(block);
 }
 

@@ -83,9 +83,9 @@ inline bool Device::parse(std::string_view name, Device& out) noexcept {
     int id = 0;
     if (const auto colon = name.find(':'); colon != std::string_view::npos) {
         const auto digits = name.substr(colon + 1);
-        if (digits.empty() || digits.size() > 6) return false;
+        if (digits.empty()) return false;
         for (char c : digits) {
-            if (c < '0' || c > '9') return false;
+            if (c < '0' || c > '9' || id > (INT32_MAX - (c - '0')) / 10) return false;
             id = 10 * id + (c - '0');
         }
         name = name.substr(0, colon);

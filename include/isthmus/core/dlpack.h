@@ -11,10 +11,12 @@ namespace detail {
 template <class Managed>
 void end_managed(Managed* managed) noexcept {
     if (managed->deleter == nullptr) return;
-    try {
-        managed->deleter(managed);
-    } catch (...) {  // a deleter is C by contract; one that throws must not take the process down
-    }
+    run_deleter([managed] { managed->deleter(managed); });
+}
+
+template <class Managed>
+void end_owner_managed(void* owner) noexcept {
+    end_managed(static_cast<Managed*>(owner));
 }
 
 inline bool version_is_readable(const DLPackVersion& version) noexcept { return version.major == DLPACK_MAJOR_VERSION; }
@@ -48,7 +50,7 @@ Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
     describe(block, managed->dl_tensor, managed_flags(managed) | extra);
     block->owner = managed;
-    block->release = [](Block* b) { end_managed(static_cast<Managed*>(b->owner)); };
+    block->release = end_owner_managed<Managed>;
     return announce(block);
 }
 
@@ -111,7 +113,8 @@ inline DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
     return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
 }
 inline DLManagedTensor* Tensor::to_dlpack_legacy() const noexcept {
-    return read_only() ? nullptr : detail::Export<DLManagedTensor>::make(block_, 0);
+    const bool needs_flags = read_only() || (is_padded() && dtype().is_subbyte());
+    return needs_flags ? nullptr : detail::Export<DLManagedTensor>::make(block_, 0);
 }
 
 inline Tensor Tensor::as_read_only() const {
@@ -121,7 +124,7 @@ inline Tensor Tensor::as_read_only() const {
     detail::describe(block, block_->dl, (block_->flags & flag::dlpack_known) | flag::read_only);
     detail::retain(block_);
     block->owner = block_;
-    block->release = [](detail::Block* b) { detail::drop(static_cast<detail::Block*>(b->owner)); };
+    block->release = [](void* parent) { detail::drop(static_cast<detail::Block*>(parent)); };
     return steal(detail::announce(block));
 }
 

@@ -19,10 +19,11 @@ struct DType {
     std::uint16_t lane_count;
 
     constexpr DType() noexcept : code(kDLFloat), bit_count(32), lane_count(1) {}
+    /// A number too large for its field makes the dtype invalid, rather than another one.
     constexpr DType(int code, int bits, int lanes = 1) noexcept
-        : code(static_cast<std::uint8_t>(code)),
-          bit_count(static_cast<std::uint8_t>(bits)),
-          lane_count(static_cast<std::uint16_t>(lanes)) {}
+        : code(code >= 0 && code <= 255 ? static_cast<std::uint8_t>(code) : std::uint8_t{255}),
+          bit_count(bits >= 0 && bits <= 255 ? static_cast<std::uint8_t>(bits) : std::uint8_t{0}),
+          lane_count(lanes >= 0 && lanes <= 65535 ? static_cast<std::uint16_t>(lanes) : std::uint16_t{0}) {}
     constexpr DType(DLDataType d) noexcept : code(d.code), bit_count(d.bits), lane_count(d.lanes) {}
     constexpr operator DLDataType() const noexcept { return DLDataType{code, bit_count, lane_count}; }
 
@@ -110,6 +111,7 @@ struct dtype_for<T> {
 };
 
 template <ComplexLike T>
+    requires(8 * sizeof(T) < 256)
 struct dtype_for<T> {
     static constexpr bool known = true;
     static constexpr DType value{kDLComplex, 8 * sizeof(T)};
@@ -137,9 +139,10 @@ template <class T>
 constexpr DType dtype_of() noexcept {
     using U = std::remove_cv_t<T>;
     static_assert(has_dtype<U>, "isthmus: this C++ type has no dtype; specialise isthmus::dtype_traits for it");
-    if constexpr (detail::HasDTypeTraits<U>)
+    if constexpr (detail::HasDTypeTraits<U>) {
+        static_assert(DType(dtype_traits<U>::value).itemsize() == sizeof(U), "isthmus: dtype_traits names a dtype of another size");
         return dtype_traits<U>::value;
-    else
+    } else
         return detail::dtype_for<U>::value;
 }
 
@@ -176,34 +179,41 @@ inline std::string DType::name() const {
     return text;
 }
 
-inline bool DType::parse(std::string_view name, DType& out) noexcept {
-    const auto number = [](std::string_view digits, int most) {
-        int value = 0;
-        if (digits.empty() || digits.size() > 5 || digits.front() == '0') return -1;
-        for (char c : digits) {
-            if (c < '0' || c > '9') return -1;
-            value = 10 * value + (c - '0');
-        }
-        return value <= most ? value : -1;
-    };
-    int lanes = 1;
-    if (const auto x = name.rfind('x'); x != std::string_view::npos && x + 1 < name.size() && name[x + 1] >= '1' && name[x + 1] <= '9') {
-        lanes = number(name.substr(x + 1), 65535);
-        if (lanes < 0) return false;
-        name = name.substr(0, x);
+namespace detail {
+
+/// Takes a number without leading zeros off the front of `text`: -1 when there is none, or when it is above `most`.
+inline int take_number(std::string_view& text, int most) noexcept {
+    if (text.empty() || text.front() == '0') return -1;
+    int value = 0;
+    std::size_t used = 0;
+    for (; used < text.size() && text[used] >= '0' && text[used] <= '9'; ++used) {
+        value = 10 * value + (text[used] - '0');
+        if (value > most) return -1;
     }
+    text.remove_prefix(used);
+    return used != 0 ? value : -1;
+}
+
+}  // namespace detail
+
+// Read from the front, code before width before lanes: "complex64" has an x of its own.
+inline bool DType::parse(std::string_view name, DType& out) noexcept {
     for (int code = 0; code < detail::dtype_code_count; ++code) {
         const auto& row = detail::dtype_codes[code];
         if (name.substr(0, row.name.size()) != row.name) continue;
-        const std::string_view rest = name.substr(row.name.size());
-        int bits = row.fixed_bits;
-        if (rest.empty() && code == kDLBool)
+        std::string_view rest = name.substr(row.name.size());
+        int bits = row.fixed_bits, lanes = 1;
+        if (code == kDLBool && (rest.empty() || rest.front() == 'x'))
             bits = 8;
         else if (bits == 0)
-            bits = number(rest, 255);
-        else if (!rest.empty())
-            continue;
-        if (bits <= 0) continue;
+            bits = detail::take_number(rest, 255);
+        if (bits < 0) continue;
+        if (!rest.empty()) {
+            if (rest.front() != 'x') continue;
+            rest.remove_prefix(1);
+            lanes = detail::take_number(rest, 65535);
+            if (lanes < 0 || !rest.empty()) continue;
+        }
         const DType found{code, bits, lanes};
         if (!found.is_valid()) continue;
         out = found;

@@ -8,8 +8,10 @@ ISTHMUS_BEGIN
 // Block and elements share one allocation: the block in front, the elements at the next aligned address.
 inline Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
     const TensorSpec spec(static_cast<void*>(nullptr), dtype, shape);
-    if (alignment < 64 || (alignment & (alignment - 1)) != 0)
-        throw Error(ErrorCode::bad_argument, "argument 'alignment': " + std::to_string(alignment) + " bytes; wanted a power of two of at least 64");
+    constexpr std::size_t most = std::size_t{1} << 40;
+    if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
+        throw Error(ErrorCode::bad_argument,
+                    "argument 'alignment': " + std::to_string(alignment) + " bytes; wanted a power of two from 64 to " + std::to_string(most));
     if (!dtype.is_valid())
         throw Error(ErrorCode::bad_dtype, ErrorKind::value, "argument 'dtype': " + dtype.name() + " is not one that DLPack 1.3 defines");
     std::int64_t numel = 0, nbytes = 0;

@@ -72,7 +72,7 @@ class ISTHMUS_EXPORT Error : public std::exception {
 public:
     Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
     Error(ErrorCode code, ErrorKind kind, std::string message)
-        : state_(new State{{1}, code, kind, std::move(message), nullptr, nullptr}) {}
+        : state_(new State{{1}, code, kind, std::move(message), nullptr, nullptr, nullptr}) {}
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
         if (state_ != nullptr) state_->refs.fetch_add(1, std::memory_order_relaxed);
     }
@@ -81,7 +81,7 @@ public:
         std::swap(state_, other.state_);
         return *this;
     }
-    ~Error() override { drop(); }
+    ~Error() override { drop(state_); }
 
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
@@ -90,13 +90,21 @@ public:
     /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop` releases it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
     Error& set_cause(void* cause, void (*drop)(void*)) & noexcept {
-        if (state_->cause != nullptr) state_->drop_cause(state_->cause);
+        end_cause(state_);
         state_->cause = cause;
         state_->drop_cause = drop;
         return *this;
     }
     /// The same error with `prefix` before its text: how a caller adds the name of its function.
-    Error prefixed(const std::string& prefix) const { return with_message(prefix + what()); }
+    Error prefixed(const std::string& prefix) const {
+        Error error(code(), kind(), prefix + what());
+        if (cause() != nullptr) {
+            error.state_->cause = state_->cause;
+            error.state_->cause_holder = state_;
+            state_->refs.fetch_add(1, std::memory_order_relaxed);
+        }
+        return error;
+    }
 
     /// The kind that goes with a code unless the error says otherwise.
     static constexpr ErrorKind kind_of(ErrorCode code) noexcept {
@@ -118,12 +126,19 @@ private:
         std::string message;
         void* cause;
         void (*drop_cause)(void*);
+        State* cause_holder;  // the error that will release the cause, where this one borrows it
     };
-    Error with_message(std::string message) const { return Error(code(), kind(), std::move(message)); }
-    void drop() noexcept {
-        if (state_ == nullptr || state_->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-        if (state_->cause != nullptr) state_->drop_cause(state_->cause);
-        delete state_;
+    static void end_cause(State* state) noexcept {
+        if (state->cause_holder != nullptr)
+            drop(std::exchange(state->cause_holder, nullptr));
+        else if (state->cause != nullptr)
+            state->drop_cause(state->cause);
+        state->cause = nullptr;
+    }
+    static void drop(State* state) noexcept {
+        if (state == nullptr || state->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+        end_cause(state);
+        delete state;
     }
     State* state_;
 };

@@ -63,7 +63,7 @@ namespace layout {
         if (shape[i] == 0) return true;
         if (shape[i] != 1) {
             result = result && strides[i] == step;
-            if (!multiply(step, shape[i])) return false;
+            if (!multiply(step, shape[i])) result = false;
         }
     }
     return result;
@@ -77,7 +77,7 @@ namespace layout {
         if (shape[i] == 0) return true;
         if (shape[i] != 1) {
             result = result && strides[i] == step;
-            if (!multiply(step, shape[i])) return false;
+            if (!multiply(step, shape[i])) result = false;
         }
     }
     return result;

@@ -59,25 +59,31 @@ private:
     const DLTensor& dl() const noexcept { return self().descriptor(); }
 };
 
-/// Calls the owner when it can be called, and destroys it in any case: a function, a lambda, a smart pointer, a container.
+/// Calls an owner that can be called: a function, a lambda.
 template <class Owner>
-void end_owner(Owner& owner) noexcept {
+void call_owner(Owner& owner) noexcept {
     if constexpr (std::is_invocable_v<Owner&>) {
-#if defined(__cpp_exceptions)
-        try {
-            owner();
-        } catch (...) {  // a destructor has nobody to tell
-        }
-#else
-        owner();
-#endif
+        if constexpr (std::is_pointer_v<Owner>)
+            if (owner == nullptr) return;
+        run_deleter([&] { owner(); });
     }
-    owner.~Owner();
 }
+
+/// What becomes of an owner when the last handle is gone, beside its destructor.
+enum class AtEnd {
+    call,     ///< it is called, if it can be: the owner of wrap()
+    destroy,  ///< nothing: an object that holds elements may have an operator() for another purpose
+};
+
+/// A range that holds its elements rather than showing those of another.
+template <class C>
+inline constexpr bool holds_elements = !std::ranges::enable_borrowed_range<C>;
+template <class T, int N>
+inline constexpr bool holds_elements<View<T, N>> = false;
 
 /// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
 /// more than that many dimensions pays for a second allocation.
-template <class Owner>
+template <class Owner, AtEnd at_end>
 struct OwnedBlock {
     static constexpr int inline_dims = 8;
 
@@ -98,11 +104,12 @@ struct OwnedBlock {
         init_block(&held->block, 0, held->dims);
         held->more_dims = nullptr;
         ::new (held->storage) Owner(std::move(from));
-        held->block.owner = held->storage;
-        held->block.release = [](Block* block) {
-            auto* self = reinterpret_cast<OwnedBlock*>(block);
+        held->block.owner = held;
+        held->block.release = [](void* owner) {
+            auto* self = static_cast<OwnedBlock*>(owner);
             std::free(self->more_dims);
-            end_owner(self->owner());
+            if constexpr (at_end == AtEnd::call) call_owner(self->owner());
+            self->owner().~Owner();
         };
         return held;
     }
@@ -127,6 +134,8 @@ struct TensorSpec {
     bool has_strides = false;
     Device device{};
     bool read_only = false;
+    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
+    std::uint64_t byte_offset = 0;  ///< for devices where `data` is a handle; elsewhere it is added to `data`
 
     TensorSpec(void* data, DType dtype, const Shape& sizes) : data(data), dtype(dtype) { set_shape(sizes); }
     TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) { read_only = true; }
@@ -176,7 +185,7 @@ concept Container = requires(C& c) {
     { c.data() };
     { c.size() } -> std::convertible_to<std::size_t>;
     typename C::value_type;
-} && has_dtype<typename C::value_type>;
+} && has_dtype<typename C::value_type> && holds_elements<C>;
 }  // namespace detail
 
 /// An owning handle on a tensor, one pointer wide. A copy shares the memory (one atomic count), a move is free, and the
@@ -207,15 +216,22 @@ public:
     /// The memory is read-only when `data` points to const. Throws Error (the owner is then gone as well).
     template <class Owner>
     static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return adopt(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); });
+        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); });
     }
     template <class Owner>
     static Tensor wrap(const void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return adopt(std::move(owner), [&](auto&) {
+        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) {
             TensorSpec s = spec(const_cast<void*>(data), shape, strides, dtype, device);
             s.read_only = true;
             return s;
         });
+    }
+
+    /// wrap() for a description that `describe()` makes and may throw from: the owner is then called and gone as well.
+    template <class Describe, class Owner>
+        requires std::is_invocable_r_v<TensorSpec, Describe&>
+    static Tensor wrap_spec(Describe describe, Owner owner) {
+        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) -> TensorSpec { return describe(); });
     }
 
     /// Takes a container (std::vector, std::array, …), a std::unique_ptr<T[]> or a std::shared_ptr without copying the
@@ -233,11 +249,13 @@ public:
                                 "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the container's " +
                                     std::to_string(held.size()) + " elements");
                 s.read_only = std::is_const_v<std::remove_reference_t<decltype(*held.data())>>;
+                s.padded = s.dtype.is_subbyte();
                 return s;
             } else {
                 using T = typename X::element_type;
                 TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<T>*>(held.get())), dtype_of<T>(), shape);
                 s.read_only = std::is_const_v<T>;
+                s.padded = s.dtype.is_subbyte();
                 return s;
             }
         });
@@ -261,6 +279,7 @@ public:
                             "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the span's " + std::to_string(elements.size()) +
                                 " elements");
             s.read_only = std::is_const_v<T>;
+            s.padded = s.dtype.is_subbyte();
             return s;
         });
     }
@@ -277,16 +296,21 @@ public:
     /// A managed tensor that shares this memory; the receiver calls its deleter, on any thread. NULL when memory is out.
     /// A view that lies differently in the same memory keeps its own sizes and strides: nothing is shared but the elements.
     DLManagedTensorVersioned* to_dlpack() const noexcept;
-    /// The same in the layout before DLPack 1.0, which cannot say read-only: NULL for a read-only tensor (ask read_only()).
+    /// The same in the layout before DLPack 1.0, which has no flags: NULL also for a tensor that is read-only (ask
+    /// read_only()) or whose sub-byte elements are padded (ask is_padded()).
     DLManagedTensor* to_dlpack_legacy() const noexcept;
 
     /// The same memory, to be read only.
     Tensor as_read_only() const;
     /// The same owner, another description (what a slice or a reshape is made of). Throws Error when it is not sound.
     Tensor as_strided(void* data, const Shape& shape, const Shape& strides, DType dtype) const {
-        Tensor view = adopt(Tensor(*this), [&](auto&) { return spec(data, shape, strides, dtype, device()); });
-        view.block_->flags |= block_->flags & flag::dlpack_known;
-        return view;
+        return adopt(Tensor(*this), [&](auto&) {
+            TensorSpec s = spec(data, shape, strides, dtype, device());
+            s.read_only = read_only();
+            s.padded = is_padded();
+            s.byte_offset = block_->dl.byte_offset;
+            return s;
+        });
     }
 
     /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
@@ -319,24 +343,25 @@ private:
     }
 
     /// Moves the owner to its last place and describes it there, so that storage inside the object is found right.
-    template <class Owner, class Describe>
+    template <detail::AtEnd at_end = detail::AtEnd::destroy, class Owner, class Describe>
     static Tensor adopt(Owner owner, Describe&& describe) {
-        using Held = detail::OwnedBlock<Owner>;
+        using Held = detail::OwnedBlock<Owner, at_end>;
         auto* held = Held::make(owner);
         if (held == nullptr) {
-            if constexpr (std::is_invocable_v<Owner&>) owner();
+            if constexpr (at_end == detail::AtEnd::call) detail::call_owner(owner);
             throw Error(ErrorCode::out_of_memory, "no memory for a tensor of " + std::to_string(sizeof(Held)) + " bytes");
         }
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
         const DLTensor t{spec.data, spec.device, spec.ndim, spec.dtype, const_cast<std::int64_t*>(spec.shape),
-                         spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr, 0};
-        if (!detail::is_sound(t, 0)) {
-            const Error error = detail::explain_unsound(t, 0, nullptr);
+                         spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr, spec.byte_offset};
+        const Flags flags = (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
+        if (!detail::is_sound(t, flags)) {
+            const Error error = detail::explain_unsound(t, flags, nullptr);
             throw Error(error.code(), ErrorKind::value, error.what());
         }
         if (!held->reserve_dims(spec.ndim)) throw Error(ErrorCode::out_of_memory, "no memory for " + std::to_string(spec.ndim) + " dimensions");
-        detail::describe(&held->block, t, spec.read_only ? flag::read_only : 0);
+        detail::describe(&held->block, t, flags);
         detail::announce(&held->block);
         return result;
     }

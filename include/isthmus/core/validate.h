@@ -40,6 +40,9 @@ inline std::string hex(std::uint64_t value) {
     return std::string(buffer + at, sizeof buffer - at);
 }
 
+/// The distance of an offset of 0 or less: right for INT64_MIN, which has no positive counterpart.
+constexpr std::uint64_t magnitude(std::int64_t offset) noexcept { return std::uint64_t{0} - static_cast<std::uint64_t>(offset); }
+
 /// The check that fails, in words. Called only when is_sound() has said no, so that the good case stays short.
 ISTHMUS_COLD inline Error explain_unsound(const DLTensor& t, Flags flags, const char* argument) {
     const DType dtype = t.dtype;
@@ -79,7 +82,7 @@ ISTHMUS_COLD inline Error explain_unsound(const DLTensor& t, Flags flags, const 
                                                     " are not row-major; wanted contiguous memory, since elements share bytes");
         std::int64_t first = 0, last = 0;
         if (!layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last) ||
-            (!device.is_opaque() && (address < static_cast<std::uint64_t>(-first) || last < 0 || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))))
+            (!device.is_opaque() && (address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))))
             return error(ErrorCode::overflow, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
                                                   " leave the address space");
     }
@@ -103,17 +106,14 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
     if (ISTHMUS_UNLIKELY(t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) || base > UINTPTR_MAX - t.byte_offset)) return false;
     if (numel == 0) return true;
     if (ISTHMUS_UNLIKELY(t.data == nullptr)) return false;
-    if (device.is_opaque()) {
-        std::int64_t first = 0, last = 0;
-        return t.strides == nullptr || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
-    }
     const auto address = base + t.byte_offset;
     std::int64_t first = 0, last = bytes - 1;
     if (t.strides != nullptr) {
         if (ISTHMUS_UNLIKELY(!layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last))) return false;
         if (ISTHMUS_UNLIKELY(dtype.is_subbyte()) && !(flags & flag::padded) && !layout::is_contiguous(t.shape, t.strides, t.ndim)) return false;
     }
-    if (ISTHMUS_UNLIKELY(address < static_cast<std::uint64_t>(-first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))) return false;
+    if (device.is_opaque()) return true;  // a handle is no address
+    if (ISTHMUS_UNLIKELY(address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))) return false;
     return (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) == 0;
 }
 

@@ -127,6 +127,7 @@ ISTHMUS_COLD Error explain_mismatch(const DLTensor& t, Flags flags) {
     if (t.ndim != N) return error(ErrorCode::bad_layout, "number of dimensions differs");
     if (!Device(t.device).is_host()) return error(ErrorCode::bad_device, "the host must not touch this memory");
     if (!std::is_const_v<T> && read_only) return error(ErrorCode::read_only, "the memory is read-only");
+    if (dtype_of<T>().is_subbyte() && !(flags & flag::padded)) return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
 }
 
@@ -135,7 +136,8 @@ Result<View<T, N>> make_view(const DLTensor& t, Flags flags) {
     static_assert(N >= 0 && N <= max_ndim);
     const bool aligned = reinterpret_cast<std::uintptr_t>(t.data) % alignof(std::remove_cv_t<T>) == 0;
     if (ISTHMUS_UNLIKELY(DType(t.dtype) != dtype_of<T>() || t.ndim != N || !Device(t.device).is_host() ||
-                         (!std::is_const_v<T> && (flags & flag::read_only)) || !aligned))
+                         (!std::is_const_v<T> && (flags & flag::read_only)) || !aligned ||
+                         (dtype_of<T>().is_subbyte() && !(flags & flag::padded))))
         return explain_mismatch<T, N>(t, flags);
     std::array<std::int64_t, static_cast<std::size_t>(N)> extents, strides;
     for (int i = 0; i < N; ++i) {

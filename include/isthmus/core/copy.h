@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/empty.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Copies `count` elements that are `step` elements apart into a row.
+inline void gather(const char* from, std::int64_t step, std::int64_t count, std::size_t itemsize, char* to) noexcept {
+    if (step == 1) {
+        std::memcpy(to, from, static_cast<std::size_t>(count) * itemsize);
+        return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + static_cast<std::size_t>(i) * itemsize, from + i * step * static_cast<std::int64_t>(itemsize), itemsize);
+}
+
+}  // namespace detail
+
+/// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only when asked.
+/// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3).
+inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
+    if (!Device(t.device).is_host())
+        return Error(ErrorCode::bad_device, "the tensor is on " + Device(t.device).name() + "; only its framework can copy that: wanted host memory");
+    const DType dtype = t.dtype;
+    const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
+    // A padded sub-byte element takes the bytes that itemsize() rounds up to: copied as bytes, and called what it is afterwards.
+    const DType stored = dtype.is_subbyte() ? uint8 : dtype;
+    try {
+        std::int64_t numel = 0, nbytes = 0;
+        if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, nbytes))
+            return Error(ErrorCode::overflow, "shape " + layout::to_string(t.shape, t.ndim) + " has more bytes than the address space");
+        const std::span<const std::int64_t> shape{t.shape, static_cast<std::size_t>(t.ndim)};
+        Tensor copy = packed ? Tensor::empty(shape, dtype) : Tensor::empty(shape, stored);
+        copy.block()->dl.dtype = dtype;
+        copy.block()->flags |= flag::copied | (flags & flag::padded);
+        if (numel == 0) return copy;
+        const char* from = static_cast<const char*>(t.data) + t.byte_offset;
+        char* to = static_cast<char*>(copy.data());
+        if (packed || layout::is_contiguous(t.shape, t.strides, t.ndim)) {
+            std::memcpy(to, from, static_cast<std::size_t>(nbytes));
+            return copy;
+        }
+        const auto itemsize = static_cast<std::size_t>(dtype.itemsize());
+        const int inner = t.ndim - 1;
+        std::int64_t index[max_ndim] = {};
+        const std::size_t row = static_cast<std::size_t>(t.shape[inner]) * itemsize;
+        for (;;) {
+            detail::gather(from, t.strides[inner], t.shape[inner], itemsize, to);
+            to += row;
+            int d = inner - 1;
+            for (; d >= 0; --d) {
+                from += t.strides[d] * static_cast<std::int64_t>(itemsize);
+                if (++index[d] < t.shape[d]) break;
+                from -= t.strides[d] * t.shape[d] * static_cast<std::int64_t>(itemsize);
+                index[d] = 0;
+            }
+            if (d < 0) return copy;
+        }
+    } catch (Error& error) {
+        return std::move(error);
+    }
+}
+
+ISTHMUS_END

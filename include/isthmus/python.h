@@ -1,0 +1,8 @@
+// Isthmus: zero-copy tensor exchange. The bridge to Python, over the bare CPython API.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
+
+#include <isthmus/isthmus.h>
+#include <isthmus/python/from_py.h>

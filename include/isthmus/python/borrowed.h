@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/dlpack.h>
+#include <isthmus/core/view.h>
+#include <isthmus/python/gil.h>
+
+ISTHMUS_BEGIN
+
+/// A tensor borrowed from a Python object for the length of a call, with Tensor's accessors and without any allocation.
+/// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol itself had to
+/// hold (a buffer, a handle, a managed tensor) is released by the destructor, which needs the GIL.
+class Borrowed : public detail::Accessors<Borrowed> {
+public:
+    Borrowed() noexcept {}
+    Borrowed(Borrowed&& other) noexcept { take(other); }
+    Borrowed& operator=(Borrowed&& other) noexcept {
+        if (this != &other) {
+            reset();
+            take(other);
+        }
+        return *this;
+    }
+    ~Borrowed() { reset(); }
+
+    /// As Tensor::view; valid as long as this object.
+    template <class T, int N>
+    Result<View<T, N>> view() const& {
+        return detail::make_view<T, N>(dl_, flags_);
+    }
+    template <class T, int N>
+    Result<View<T, N>> view() const&& = delete;  // the view would outlive what was borrowed
+
+    const DLTensor& descriptor() const noexcept { return dl_; }
+    Flags flags() const noexcept { return flags_; }
+
+private:
+    friend struct detail_import;
+
+    void reset() noexcept {
+        if (release_ != nullptr) detail::run_deleter([this] { std::exchange(release_, nullptr)(owner_ == nullptr ? &buffer_ : owner_); });
+    }
+    void take(Borrowed& other) noexcept {
+        dl_ = other.dl_;
+        flags_ = other.flags_;
+        origin_ = other.origin_;
+        owner_ = other.owner_;
+        release_ = std::exchange(other.release_, nullptr);
+        if (release_ != nullptr && owner_ == nullptr) buffer_ = other.buffer_;
+        const auto move_dims = [&](std::int64_t*& dims, const std::int64_t* theirs, std::int64_t* ours) {
+            if (dims != theirs) return;
+            for (int i = 0; i < dl_.ndim; ++i) ours[i] = theirs[i];
+            dims = ours;
+        };
+        move_dims(dl_.shape, other.shape_, shape_);
+        move_dims(dl_.strides, other.strides_, strides_);
+    }
+
+    DLTensor dl_;
+    Flags flags_ = 0;
+    /// NULL when there is nothing to release. Gets `owner_`, or the buffer when the owner is NULL.
+    void (*release_)(void*) = nullptr;
+    void* owner_ = nullptr;
+    detail::Origin origin_ = detail::Origin::none;
+    // Left uninitialised: the protocols that need them write them, the others pay nothing.
+    Py_buffer buffer_;
+    std::int64_t shape_[max_ndim];
+    std::int64_t strides_[max_ndim];
+};
+
+/// The one door through which the protocols fill a Borrowed, and through which it becomes a Tensor.
+struct detail_import {
+    Borrowed& b;
+
+    DLTensor& dl() const noexcept { return b.dl_; }
+    Flags& flags() const noexcept { return b.flags_; }
+    Py_buffer& buffer() const noexcept { return b.buffer_; }
+    std::int64_t* shape() const noexcept { return b.shape_; }
+    std::int64_t* strides() const noexcept { return b.strides_; }
+
+    void hold(void* owner, void (*release)(void*), detail::Origin origin = detail::Origin::none) const noexcept {
+        b.owner_ = owner;
+        b.release_ = release;
+        b.origin_ = origin;
+    }
+    void hold_buffer() const noexcept {
+        hold(nullptr, [](void* view) {
+            if (detail::GilForDrop gil; gil) PyBuffer_Release(static_cast<Py_buffer*>(view));
+        });
+    }
+    /// Keeps the Python object itself: what an owning import of an object without a protocol of release needs.
+    void hold_object(PyObject* object) const noexcept {
+        Py_INCREF(object);
+        hold(object, [](void* o) { detail::drop_object(static_cast<PyObject*>(o)); }, detail::Origin::python_object);
+    }
+    void reset() const noexcept { b.reset(); }
+
+    /// Moves what is held into a block. False (and nothing moved) when memory is out.
+    bool into_block(detail::Block*& out) const noexcept {
+        const bool has_buffer = b.release_ != nullptr && b.owner_ == nullptr;
+        detail::Block* block = detail::allocate_block(b.dl_.ndim, has_buffer ? sizeof(Py_buffer) : 0);
+        if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
+        detail::describe(block, b.dl_, b.flags_);
+        block->origin = b.origin_;
+        block->owner = b.owner_;
+        block->release = b.release_;
+        if (has_buffer) block->owner = std::memcpy(block->dims() + 2 * b.dl_.ndim, &b.buffer_, sizeof(Py_buffer));
+        b.release_ = nullptr;
+        out = detail::announce(block);
+        return true;
+    }
+};
+
+ISTHMUS_END

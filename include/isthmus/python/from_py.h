@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/copy.h>
+#include <isthmus/python/array_interface.h>
+#include <isthmus/python/buffer.h>
+#include <isthmus/python/dlpack_method.h>
+#include <isthmus/python/lookup.h>
+#include <isthmus/python/numpy.h>
+#include <isthmus/python/object/tensor_object.h>
+#include <isthmus/python/tensorflow.h>
+#include <isthmus/python/torch_older.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// One of our own objects: the block itself, shared.
+inline bool import_isthmus(Import& import) {
+    Block* block = reinterpret_cast<TensorObject*>(import.object)->block;
+    if (ISTHMUS_UNLIKELY(block == nullptr)) return import.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
+    if (ISTHMUS_UNLIKELY(import.options.require_writable && (block->flags & flag::read_only))) return import.fail_read_only();
+    import.out.dl() = block->dl;
+    import.out.flags() = block->flags & flag::dlpack_known;
+    if (import.owning) {
+        retain(block);
+        import.out.hold(block, [](void* b) { drop(static_cast<Block*>(b)); });
+    }
+    return true;
+}
+
+/// The buffer protocol where it can say it, for a producer that also has `__dlpack__`.
+inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
+    if (ISTHMUS_UNLIKELY(entry.string_dtype_aborts) && !has_numeric_dtype(import)) return false;
+    const bool elsewhere = import.options.has_stream() || import.options.device.type != 0 || import.options.copy == Copy::always;
+    if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(import.object))) {
+        Py_buffer& view = import.out.buffer();
+        if (ISTHMUS_LIKELY(PyObject_GetBuffer(import.object, &view, PyBUF_FULL_RO) == 0)) return import_held_buffer(import);
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of this " + type_name(import.object));
+        PyErr_Clear();
+    }
+    return import_dlpack_method(import);
+}
+
+ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) {
+    if (entry.refusal != nullptr) return import.fail(ErrorCode::not_values, "a " + type_name(import.object) + " is not taken: " + entry.refusal);
+    // The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
+    const Names& names = interned();
+    if (PyObject_HasAttr(import.object, names.dlpack)) return import_dlpack_method(import);
+    if (PyObject_HasAttr(import.object, names.cuda_array_interface)) return import_array_interface(import, true);
+    if (PyObject_HasAttr(import.object, names.array_interface)) return import_array_interface(import, false);
+    return import.fail(ErrorCode::not_a_tensor, "expected a tensor (an object with __dlpack__, the buffer protocol, __array_interface__ or "
+                                                "__cuda_array_interface__, or a DLPack capsule), got " + type_name(import.object));
+}
+
+inline bool import_by(Import& import, const TypeEntry& entry) {
+    switch (entry.protocol) {
+        case Protocol::isthmus_tensor: return import_isthmus(import);
+        case Protocol::numpy: return import_numpy(import);
+        case Protocol::torch_stable: {
+            bool handled = true;
+            const bool ok = import_torch(import, torch_shims, handled);
+            return ISTHMUS_LIKELY(handled) ? ok : import_torch_elsewhere(import, entry);
+        }
+        case Protocol::torch_exchange:
+        case Protocol::torch_method: return import_torch_older(import, entry);
+        case Protocol::exchange_api:
+            return import.options.has_stream() || import.options.device.type != 0 ? import_dlpack_method(import) : import_exchange(import, entry.api);
+        case Protocol::buffer_or_dlpack: return import_buffer_or_dlpack(import, entry);
+        case Protocol::dlpack_method: return import_dlpack_method(import);
+        case Protocol::cuda_array_interface: return import_array_interface(import, true);
+        case Protocol::buffer: return import_buffer(import);
+        case Protocol::array_interface: return import_array_interface(import, false);
+        case Protocol::capsule: return import_capsule(import, import.object);
+        case Protocol::none: break;
+    }
+    return import_nothing(import, entry);
+}
+
+/// Imports where a copy is welcome, or where the data is wanted on a certain device. Only host memory is copied by ourselves;
+/// everything else is asked of the producer.
+ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) {
+    ImportOptions plain = import.options;
+    plain.device = Device{0, 0};
+    plain.copy = Copy::if_needed;
+    plain.require_writable = import.options.require_writable && import.options.copy != Copy::always;
+    Import shared{import.object, plain, import.out, import.owning, import.may_be_written, import.error};
+    if (!import_by(shared, entry)) return false;
+    const Device wanted = import.options.device;
+    const bool moved = wanted.type != 0 && wanted != Device(import.out.dl().device);
+    const bool copy = import.options.copy == Copy::always && !(import.out.flags() & flag::copied);
+    if (moved || (copy && !Device(import.out.dl().device).is_host())) {
+        import.out.reset();
+        ImportOptions elsewhere = import.options;
+        if (elsewhere.copy == Copy::never) elsewhere.copy = Copy::if_needed;
+        Import asked{import.object, elsewhere, import.out, import.owning, import.may_be_written, import.error};
+        return import_dlpack_method(asked);
+    }
+    if (!copy) {
+        if ((import.out.flags() & flag::copied) && import.options.copy == Copy::never)
+            return import.fail(ErrorCode::needs_copy, "the data could only be exported as a copy; wanted its own memory");
+        return true;
+    }
+    Result<Tensor> made = copy_of(import.out.dl(), import.out.flags());
+    if (!made) return import.fail(std::move(made).error());
+    import.out.reset();
+    Block* block = made->release_block();
+    import.out.dl() = block->dl;
+    import.out.flags() = block->flags & flag::dlpack_known;
+    import.out.hold(block, [](void* b) { drop(static_cast<Block*>(b)); });
+    return true;
+}
+
+ISTHMUS_COLD inline bool fail_lookup(Import& import) { return import.fail_with_exception(ErrorCode::bad_thread, "looking at the type"); }
+
+/// The street that every tensor takes: type → protocol → validation → `out`.
+inline bool import_any(Import& import) {
+#if !defined(NDEBUG)
+    if (!have_gil()) return import.fail(ErrorCode::bad_thread, "called without the GIL; hold it (PyGILState_Ensure) while Python objects are imported");
+#endif
+    if (ISTHMUS_UNLIKELY(import.object == nullptr)) return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
+    TypeEntry scratch;
+    const TypeEntry* entry = find_type(Py_TYPE(import.object), scratch);
+    if (ISTHMUS_UNLIKELY(entry == nullptr)) return fail_lookup(import);
+    import.may_be_written = entry->may_be_written;
+    if (ISTHMUS_UNLIKELY(import.options.copy != Copy::never || import.options.device.type != 0)) return import_copying(import, *entry);
+    return import_by(import, *entry);
+}
+
+}  // namespace detail
+
+/// Borrows a tensor for the length of a call: shape, strides and address of `object`'s own memory, nothing allocated. The GIL
+/// must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps `object` alive.
+inline Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = {}) noexcept {
+    Result<Borrowed> result{detail::Uninitialised{}};
+    detail::surviving_exit([&] {
+        alignas(Error) unsigned char error[sizeof(Error)];
+        detail::Import import{object, options, {*result}, false, true, reinterpret_cast<Error*>(error)};
+        if (ISTHMUS_UNLIKELY(!detail::import_any(import))) detail::fail_result(result, import);
+    });
+    return result;
+}
+
+/// Imports any array object as an owning handle, which may be stored and dropped on any thread, with or without the GIL.
+/// The GIL must be held now. On failure the producer is as it was before.
+inline Result<Tensor> from_py(PyObject* object, const ImportOptions& options = {}) noexcept {
+    Result<Tensor> result{detail::Uninitialised{}};
+    detail::surviving_exit([&] {
+        Borrowed borrowed;
+        alignas(Error) unsigned char error[sizeof(Error)];
+        detail::Import import{object, options, {borrowed}, true, true, reinterpret_cast<Error*>(error)};
+        detail::Block* block = nullptr;
+        if (ISTHMUS_UNLIKELY(!detail::import_any(import)))
+            detail::fail_result(result, import);
+        else if (ISTHMUS_UNLIKELY(!import.out.into_block(block)))
+            result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
+        else
+            *result = Tensor::steal(block);
+    });
+    return result;
+}
+
+ISTHMUS_END

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include <isthmus/python/runtime.h>
+#include <isthmus/python/type_cache.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// A module that the process has already imported, as a new reference; empty otherwise.
+inline Ref loaded_module(const char* name) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
+    return Ref::borrow(module);
+}
+
+inline bool is_subtype_of(PyTypeObject* type, const char* module, const char* attribute) {
+    Ref loaded = loaded_module(module);
+    if (!loaded) return false;
+    Ref base(PyObject_GetAttrString(loaded.get(), attribute));
+    if (!base) PyErr_Clear();
+    return base && PyType_Check(base.get()) && PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(base.get()));
+}
+
+inline const KnownProducer* find_known_producer(PyTypeObject* type) {
+    PyObject* bases = type->tp_mro;
+    if (bases == nullptr) return nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
+        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
+        if (!PyType_Check(reinterpret_cast<PyObject*>(base))) continue;
+        const std::string full = type_name(base);
+        const std::string_view view = full;
+        for (const KnownProducer& known : known_producers) {
+            const std::string_view prefix = known.module_prefix, name = known.name;
+            if (view.size() > prefix.size() + name.size() && view.substr(0, prefix.size()) == prefix && view.substr(view.size() - name.size()) == name &&
+                view[view.size() - name.size() - 1] == '.' && (view[prefix.size()] == '.' || view[prefix.size()] == '_'))
+                return &known;
+        }
+    }
+    return nullptr;
+}
+
+inline bool type_has(PyTypeObject* type, PyObject* name) {
+    Ref value(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+    PyErr_Clear();
+    return value && value.get() != Py_None;
+}
+
+enum class TorchState : std::uint8_t { unknown, stable, missing };
+ISTHMUS_STATE TorchState torch_state = TorchState::unknown;
+
+/// Set (to anything but 0) in the environment, this hides libtorch's stable shims: the way to test what older versions get.
+inline constexpr const char* hide_torch_shims = "ISTHMUS_NO_TORCH_SHIMS";
+
+inline Protocol torch_protocol(TypeEntry& entry) {
+    if (torch_state == TorchState::unknown) {
+        const char* hidden = std::getenv(hide_torch_shims);
+        const bool hide = hidden != nullptr && std::strcmp(hidden, "0") != 0 && *hidden != '\0';
+        torch_state = !hide && torch_shims.load() ? TorchState::stable : TorchState::missing;
+    }
+    if (torch_state == TorchState::stable) return Protocol::torch_stable;
+    entry.api = find_exchange_api(entry.type);
+    return entry.api != nullptr ? Protocol::torch_exchange : Protocol::torch_method;
+}
+
+inline Protocol choose_protocol(TypeEntry& entry) {
+    PyTypeObject* type = entry.type;
+    const Names& names = interned();
+    SharedRuntime* shared = shared_runtime();
+    if (shared == nullptr) return Protocol::none;
+    if (PyType_IsSubtype(type, shared->tensor)) return Protocol::isthmus_tensor;
+    if (const KnownProducer* known = find_known_producer(type)) {
+        entry.may_be_written = known->may_be_written;
+        entry.refusal = known->refusal;
+        entry.string_dtype_aborts = known->string_dtype_aborts;
+        return known->protocol;
+    }
+    if (is_subtype_of(type, "torch._C", "TensorBase")) return torch_protocol(entry);
+    if (is_subtype_of(type, "numpy", "ndarray")) return Protocol::numpy;
+    if (type == &PyCapsule_Type) return Protocol::capsule;
+    if ((entry.api = find_exchange_api(type)) != nullptr) return Protocol::exchange_api;
+    if (type_has(type, names.dlpack)) return Protocol::dlpack_method;
+    if (type_has(type, names.cuda_array_interface)) return Protocol::cuda_array_interface;
+    if (type->tp_as_buffer != nullptr && type->tp_as_buffer->bf_getbuffer != nullptr) return Protocol::buffer;
+    if (type_has(type, names.array_interface)) return Protocol::array_interface;
+    return Protocol::none;
+}
+
+ISTHMUS_COLD inline const TypeEntry* look_at_type(PyTypeObject* type, TypeEntry& scratch) {
+    if (!start_runtime()) return nullptr;
+    scratch = TypeEntry{type, 0, Protocol::none, true, nullptr, nullptr, false};
+    scratch.protocol = choose_protocol(scratch);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    scratch.version = version_of(type);  // asking for attributes has given it one, unless CPython ran out of them
+    TypeEntry& entry = type_cache.entries[TypeCache::slot(type)];
+    if (scratch.version != 0 && scratch.protocol != Protocol::none) entry = scratch;
+    return &scratch;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

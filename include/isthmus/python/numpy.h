@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+
+#include <isthmus/python/byte_strides.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The front of NumPy's array and dtype objects, the same from NumPy 1.20 to 2.x (numpy/ndarraytypes.h:
+/// PyArrayObject_fields, PyArray_Descr; what was `char flags` in 1.x is padding in 2.x). Read, never written.
+struct NumpyDescr {
+    PyObject_HEAD
+    PyTypeObject* typeobj;
+    char kind, type, byteorder, padding;
+    int type_num;
+};
+struct NumpyArray {
+    PyObject_HEAD
+    char* data;
+    int nd;
+    Py_ssize_t* dimensions;
+    Py_ssize_t* strides;  // in bytes
+    PyObject* base;
+    NumpyDescr* descr;
+    int flags;
+};
+
+namespace numpy_flag {
+inline constexpr int c_contiguous = 0x0001, f_contiguous = 0x0002, aligned = 0x0100, writeable = 0x0400;
+}
+
+/// By type number, the builtin ones (numpy/ndarraytypes.h: NPY_TYPES); code 255 where DLPack has no counterpart.
+inline constexpr DLDataType numpy_dtypes[] = {
+    {kDLBool, 8, 1},
+    {kDLInt, 8, 1},
+    {kDLUInt, 8, 1},
+    {kDLInt, 16, 1},
+    {kDLUInt, 16, 1},
+    {kDLInt, 32, 1},
+    {kDLUInt, 32, 1},
+    {kDLInt, 8 * sizeof(long), 1},
+    {kDLUInt, 8 * sizeof(long), 1},
+    {kDLInt, 64, 1},
+    {kDLUInt, 64, 1},
+    {kDLFloat, 32, 1},
+    {kDLFloat, 64, 1},
+    {kDLFloat, 8 * sizeof(long double), 1},
+    {kDLComplex, 64, 1},
+    {kDLComplex, 128, 1},
+    {255, 0, 0},  // clongdouble: DLPack's 8 bits cannot count its 256
+    {255, 0, 0},  // object
+    {255, 0, 0},  // bytes
+    {255, 0, 0},  // str
+    {255, 0, 0},  // void, structured
+    {255, 0, 0},  // datetime64
+    {255, 0, 0},  // timedelta64
+    {kDLFloat, 16, 1},
+};
+inline constexpr int numpy_builtin_types = sizeof(numpy_dtypes) / sizeof(numpy_dtypes[0]);
+
+/// ml_dtypes' types, by the name of their scalar type.
+inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
+    if (descr->typeobj == nullptr) return false;
+    const char* name = descr->typeobj->tp_name;
+    if (const char* dot = std::strrchr(name, '.')) name = dot + 1;
+    DType found;
+    if (!DType::parse(name, found)) return false;
+    out = found;
+    return true;
+}
+
+ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* descr) {
+    Ref text(PyObject_Str(reinterpret_cast<PyObject*>(const_cast<NumpyDescr*>(descr))));
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    const std::string name = utf8 != nullptr ? utf8 : "unknown";
+    PyErr_Clear();
+    const std::string found = "dtype " + name;
+    if (descr->byteorder == (PY_LITTLE_ENDIAN ? '>' : '<'))
+        return import.fail(ErrorCode::not_values, found + " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first");
+    switch (descr->kind) {
+        case 'O': return import.fail(ErrorCode::bad_dtype, found + ": Python objects have no counterpart in DLPack; convert to a numeric dtype first");
+        case 'M':
+        case 'm': return import.fail(ErrorCode::bad_dtype, found + " has no counterpart in DLPack; call .view('int64') for the counts");
+        case 'S':
+        case 'U':
+        case 'T': return import.fail(ErrorCode::bad_dtype, found + ": strings have no counterpart in DLPack; call .view('uint8') for the bytes");
+        case 'V': return import.fail(ErrorCode::bad_dtype, found + ": structured and void types have no counterpart in DLPack; take one field, x['name']");
+        default: return import.fail(ErrorCode::bad_dtype, found + " has no counterpart in DLPack");
+    }
+}
+
+inline bool numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
+    const auto number = static_cast<unsigned>(descr->type_num);
+    if (ISTHMUS_UNLIKELY(descr->byteorder == (PY_LITTLE_ENDIAN ? '>' : '<'))) return false;
+    if (ISTHMUS_LIKELY(number < static_cast<unsigned>(numpy_builtin_types))) {
+        out = numpy_dtypes[number];
+        return out.code != 255;
+    }
+    if (!find_ml_dtype(descr, out)) return false;
+    if (DType(out).is_subbyte()) flags |= flag::padded;  // ml_dtypes keeps one element a byte
+    return true;
+}
+
+/// A numpy.ndarray (or a subclass that is no mask) by its struct, without a call into NumPy.
+inline bool import_numpy(Import& import) {
+    const auto* array = reinterpret_cast<const NumpyArray*>(import.object);
+    const NumpyDescr* descr = array->descr;
+    DLTensor& t = import.out.dl();
+    const int state = array->flags;
+    Flags flags = (state & numpy_flag::writeable) ? 0 : flag::read_only;
+    if (ISTHMUS_UNLIKELY(!numpy_dtype(descr, t.dtype, flags))) return explain_numpy_dtype(import, descr);
+    t.data = array->data;
+    t.device = DLDevice{kDLCPU, 0};
+    t.ndim = array->nd;
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    t.shape = reinterpret_cast<std::int64_t*>(array->dimensions);
+    t.strides = import.out.strides();
+    t.byte_offset = 0;
+    const bool whole = element_strides(array->strides, array->nd, DType(t.dtype).itemsize(), t.strides);
+    // An aligned array that NumPy calls contiguous is as NumPy made it; strides of any other may have been set by hand.
+    const bool known = (state & numpy_flag::aligned) && (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) && t.data != nullptr;
+    if (ISTHMUS_UNLIKELY(!whole || !known)) {
+        if (!whole && !element_strides_that_matter(import, array->strides)) return false;
+        if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
+    }
+    if (import.owning) import.out.hold_object(import.object);
+    return import.accept_sound(flags);
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/device.h>
+
+ISTHMUS_BEGIN
+
+/// When the elements may be copied. A copy that nobody asked for is an error.
+enum class Copy : std::uint8_t {
+    never,      ///< share the memory, or fail
+    if_needed,  ///< share where possible, and take a copy that the producer had to make
+    always,     ///< memory of its own, writable
+};
+
+/// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.
+struct ImportOptions {
+    static constexpr std::int64_t no_stream = INT64_MIN;
+
+    /// Refuse memory that must not be written. For PyTorch this also announces the write to autograd: a leaf that requires
+    /// grad is refused while grad mode is on, and the version counter moves, as an in-place operation would do.
+    bool require_writable = false;
+    /// Take a torch tensor that requires grad as if it did not.
+    bool allow_grad = false;
+    Copy copy = Copy::never;
+    /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
+    /// safe to use there. Without one, device data is as its producer's own current stream leaves it.
+    std::int64_t stream = no_stream;
+    /// The newest DLPack version to ask for.
+    DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    /// Name of the argument, for the error text.
+    const char* argument = nullptr;
+    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is.
+    Device device{0, 0};
+
+    bool has_stream() const noexcept { return stream != no_stream; }
+};
+
+ISTHMUS_END

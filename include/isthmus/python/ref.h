@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <utility>
+
+#include <isthmus/core/config.h>
+
+#if PY_VERSION_HEX < 0x030A0000
+#error "Isthmus needs CPython 3.10 or newer"
+#endif
+
+ISTHMUS_BEGIN
+
+/// One strong reference, given back with the GIL held: for use inside a call from Python.
+class Ref {
+public:
+    Ref() noexcept = default;
+    /// Takes over a new reference.
+    explicit Ref(PyObject* stolen) noexcept : object_(stolen) {}
+    Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Ref& operator=(Ref&& other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Ref() noexcept(false) { Py_XDECREF(object_); }
+
+    static Ref borrow(PyObject* object) noexcept {
+        Py_XINCREF(object);
+        return Ref(object);
+    }
+    PyObject* get() const noexcept { return object_; }
+    PyObject* release() noexcept { return std::exchange(object_, nullptr); }
+    explicit operator bool() const noexcept { return object_ != nullptr; }
+
+private:
+    PyObject* object_ = nullptr;
+};
+
+ISTHMUS_END

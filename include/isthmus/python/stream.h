@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+
+#include <isthmus/python/import_state.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The few functions of the CUDA driver that an exchange needs, from the driver that the process has loaded (cuda.h). Isthmus
+/// never loads it by itself: where nobody did, there is no CUDA memory to speak of.
+struct CudaDriver {
+    int (*pointer_get_attribute)(void*, int, std::uintptr_t) = nullptr;
+    int (*stream_synchronize)(void*) = nullptr;
+
+    bool load() noexcept {
+        if (stream_synchronize != nullptr) return true;
+        void* lib = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+        if (lib == nullptr) return false;
+        pointer_get_attribute = reinterpret_cast<decltype(pointer_get_attribute)>(dlsym(lib, "cuPointerGetAttribute"));
+        stream_synchronize = reinterpret_cast<decltype(stream_synchronize)>(dlsym(lib, "cuStreamSynchronize"));
+        return pointer_get_attribute != nullptr && stream_synchronize != nullptr;
+    }
+};
+ISTHMUS_STATE CudaDriver cuda_driver;
+
+/// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the
+/// stream on which the producer works (version 3) is waited for, unless it says that there is nothing to wait for.
+inline bool place_cuda_data(Import& import, DLTensor& t, PyObject* stream) {
+    constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    t.device = DLDevice{kDLCUDA, 0};
+    const bool driver = cuda_driver.load();
+    int ordinal = 0;
+    if (driver && t.data != nullptr && cuda_driver.pointer_get_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
+        t.device.device_id = ordinal;
+    if (stream == nullptr) return true;
+    const long long number = PyLong_AsLongLong(stream);
+    if (PyErr_Occurred() != nullptr || number <= 0) {
+        PyErr_Clear();
+        return import.fail(ErrorCode::bad_argument, "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
+    }
+    // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
+    if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
+        return import.fail(ErrorCode::producer_failed, "the CUDA driver could not wait for stream " + std::to_string(number) + " of the producer");
+    return true;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/dlpack_method.h>
+#include <isthmus/python/lookup.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// What the exchange API does not check and `__dlpack__` checks only in part, asked of torch's Python methods.
+/// `refused` grad makes the tensor read-only or the import an error, as in check_grad().
+inline bool check_torch_by_python(Import& import, bool& grad) {
+    PyObject* object = import.object;
+    bool failed = false;
+    grad = false;
+    const auto ask = [&](const char* name, bool call) { return !failed && ask_python(object, name, call, failed); };
+    if (ask("is_nested", false) || ask("is_sparse", false) || ask("is_sparse_csr", false) || ask("is_mkldnn", false) || ask("is_meta", false))
+        return explain_torch_layout(import, nullptr);
+    if (ask("is_quantized", false)) return explain_torch_dtype(import);
+    if (ask("is_conj", true))
+        return import.fail(ErrorCode::not_values, "the conjugate bit is set, so the bytes are not the values; call .resolve_conj() first");
+    if (ask("is_neg", true))
+        return import.fail(ErrorCode::not_values, "the negative bit is set, so the bytes are not the values; call .resolve_neg() first");
+    grad = ask("requires_grad", false);
+    if (!failed && grad && !import.options.allow_grad && import.options.require_writable && ask("is_leaf", false)) {
+        Ref torch(PyImport_ImportModule("torch"));
+        if (!torch) return import.fail_with_exception(ErrorCode::producer_failed, "importing torch");
+        if (ask_python(torch.get(), "is_grad_enabled", true, failed))
+            return import.fail(ErrorCode::requires_grad,
+                               "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or "
+                               "allow_grad");
+    }
+    if (failed) return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(object));
+    return true;
+}
+
+/// torch without the stable shims: 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
+inline bool import_torch_older(Import& import, const TypeEntry& entry) {
+    bool grad = false;
+    if (!check_torch_by_python(import, grad)) return false;
+    // torch's own __dlpack__ refuses a tensor that requires grad; a detached alias of it shows the same memory.
+    PyObject* const object = import.object;
+    Ref detached;
+    if (grad) {
+        detached = Ref(PyObject_CallMethod(object, "detach", nullptr));
+        if (!detached) return import.fail_with_exception(ErrorCode::producer_failed, type_name(object) + ".detach()");
+        import.object = detached.get();
+        if (!import.options.allow_grad && !import.options.require_writable) import.may_be_written = false;
+    }
+    const bool by_method = entry.protocol == Protocol::torch_method || entry.api == nullptr || import.options.has_stream() || import.options.device.type != 0;
+    const bool ok = by_method ? import_dlpack_method(import) : import_exchange(import, entry.api);
+    import.object = object;
+    if (!ok || !import.options.require_writable) return ok;
+    Ref graph(PyImport_ImportModule("torch.autograd.graph"));
+    Ref done(graph ? PyObject_CallMethod(graph.get(), "increment_version", "O", object) : nullptr);
+    if (!done) PyErr_Clear();  // before 2.4 there is no such function
+    return true;
+}
+
+/// A device that the stable shims do not describe in DLPack's terms (XPU, MPS, extensions), or one with a stream to wait for.
+inline bool import_torch_elsewhere(Import& import, const TypeEntry& entry) {
+    TypeEntry other = entry;
+    other.api = find_exchange_api(entry.type);
+    return import_torch_older(import, other);
+}
+
+}  // namespace detail
+
+ISTHMUS_END
