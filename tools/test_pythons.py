@@ -49,7 +49,7 @@ def main() -> int:
             run_tests.forget(name)
             print(f"[isthmus] {name}", flush=True)
             lite = "-lite" if suite == "test-lite" else ""
-            subprocess.run(["make", suite, f"PYTHON={executable}", f"NAME={name}", f"VENV=.venv-py{version}{lite}",
+            subprocess.run(["make", "--no-print-directory", suite, f"PYTHON={executable}", f"NAME={name}", f"VENV=.venv-py{version}{lite}",
                             f"LITE=.venv-py{version}{lite}", f"BUILD=build/py{version}{lite}"],
                            cwd=run_tests.ROOT)  # fmt: skip
     total = run_tests.Counts()

@@ -1,0 +1,3 @@
+#include <isthmus/c/isthmus.h>
+
+int main(void) { return 0; }

@@ -1,0 +1,126 @@
+"""Programs outside the repository: with the compiler alone, with pkg-config, and with CMake in both ways."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isthmus
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CONSUMER = Path(__file__).resolve().parent / "consumer"
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+
+USE_MODULE = """
+import numpy as np, consumer
+x = np.zeros(3, np.float32)
+assert consumer.poke(x) is x
+assert x[0] == 42
+try:
+    consumer.poke("no")
+except TypeError as error:
+    assert "x" in str(error)
+else:
+    raise AssertionError("a string was taken for a tensor")
+"""
+
+
+def run(*command: str | Path, **options: object) -> str:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def fails(*command: str | Path) -> str:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode != 0, f"{command} was to fail\n{done.stdout}"
+    # CMake breaks its messages into lines wherever it likes.
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def includes() -> list[str]:
+    return run(sys.executable, "-m", "isthmus", "--includes").split()
+
+
+def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
+    generator = ("-G", "Ninja") if shutil.which("ninja") else ()
+    return ("cmake", "-S", CONSUMER, "-B", build, *generator, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
+
+
+def check_built(build: Path) -> None:
+    run("cmake", "--build", build)
+    assert run(build / "core_program").split() == ["float32", "5"]
+    run(sys.executable, "-c", USE_MODULE, cwd=build)
+    if (build / "c_program").exists():
+        run(build / "c_program")
+
+
+def test_compiler_alone_core(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    run(CXX, "-std=c++20", *includes(), CONSUMER / "core_program.cpp", "-o", program)
+    assert run(program).split() == ["float32", "5"]
+
+
+def test_compiler_alone_bridge(tmp_path: Path) -> None:
+    run(CXX, "-std=c++20", "-shared", "-fPIC", *includes(), CONSUMER / "module.cpp", "-o", tmp_path / "consumer.so")
+    run(sys.executable, "-c", USE_MODULE, cwd=tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
+def test_pkg_config(tmp_path: Path) -> None:
+    folder = Path(isthmus.get_include()).parent / "share" / "pkgconfig"
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
+    flags = run("pkg-config", "--cflags", "isthmus", env=environment).split()
+    run(CXX, "-std=c++20", *flags, CONSUMER / "core_program.cpp", "-o", tmp_path / "program")
+    assert run("pkg-config", "--modversion", "isthmus", env=environment).strip() == isthmus.__version__
+
+
+def test_find_package(tmp_path: Path) -> None:
+    run(*cmake(tmp_path, f"-Disthmus_DIR={isthmus.get_cmake_dir()}"))
+    check_built(tmp_path)
+
+
+def test_add_subdirectory(tmp_path: Path) -> None:
+    dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
+    run(*cmake(tmp_path, f"-DISTHMUS_SOURCE={REPOSITORY}", dlpack))
+    check_built(tmp_path)
+
+
+def test_an_older_dlpack_is_refused_with_what_was_found(tmp_path: Path) -> None:
+    header = tmp_path / "old" / "dlpack" / "dlpack.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("#define DLPACK_MAJOR_VERSION 1\n#define DLPACK_MINOR_VERSION 0\n")
+    dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={header.parent.parent}"
+    said = fails(*cmake(tmp_path / "build", f"-DISTHMUS_SOURCE={REPOSITORY}", dlpack))
+    assert "1.3 or newer" in said
+    assert "version 1.0" in said
+    assert "apache-tvm-ffi" in said
+
+
+def test_a_missing_torch_leaves_the_other_targets(tmp_path: Path) -> None:
+    """`torch` is an optional component of the consumer: its absence is said, and the rest configures."""
+    hide = tmp_path / "hide"
+    (hide / "torch").mkdir(parents=True)
+    (hide / "torch" / "__init__.py").write_text("raise ImportError('hidden for the test')")
+    environment = {**os.environ, "PYTHONPATH": str(hide)}
+    said = run(*cmake(tmp_path / "build", f"-Disthmus_DIR={isthmus.get_cmake_dir()}"), env=environment)
+    assert "isthmus::torch is not defined" in said
+    assert "hidden for the test" in said
+
+
+def test_the_core_has_no_python_header() -> None:
+    """What the compiler enforces in the build, said by name: no file of the core includes Python.h."""
+    core = Path(isthmus.get_include()) / "isthmus" / "core"
+    headers = sorted(core.rglob("*.h"))
+    assert headers
+    assert [h.name for h in headers if "Python.h" in h.read_text()] == []
+
+
+def test_the_headers_bring_dlpack_along() -> None:
+    header = Path(isthmus.get_include()) / "dlpack" / "dlpack.h"
+    assert "DLPackExchangeAPI" in header.read_text()
