@@ -48,10 +48,16 @@ def main() -> int:
             names.append(name)
             run_tests.forget(name)
             print(f"[isthmus] {name}", flush=True)
-            lite = "-lite" if suite == "test-lite" else ""
-            subprocess.run(["make", "--no-print-directory", suite, f"PYTHON={executable}", f"NAME={name}", f"VENV=.venv-py{version}{lite}",
-                            f"LITE=.venv-py{version}{lite}", f"BUILD=build/py{version}{lite}"],
-                           cwd=run_tests.ROOT)  # fmt: skip
+            place = f"py{version}" + ("-lite" if suite == "test-lite" else "")
+            settings = {
+                "PYTHON": executable,
+                "NAME": name,
+                "VENV": f".venv-{place}",
+                "LITE": f".venv-{place}",
+                "BUILD": f"build/{place}",
+            }
+            command = ["make", "--no-print-directory", suite, *(f"{key}={value}" for key, value in settings.items())]
+            subprocess.run(command, cwd=run_tests.ROOT)
     total = run_tests.Counts()
     for name in names:
         print(f"[isthmus] {name}: {run_tests.load(name)}")
