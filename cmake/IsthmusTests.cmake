@@ -23,6 +23,8 @@ function(isthmus_add_test_module name folder)
   endif()
   Python_add_library(${name} MODULE WITH_SOABI ${sources})
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/ext")
+  # Tests look at what debug builds check, whatever the build type.
+  target_compile_options(${name} PRIVATE -UNDEBUG)
   target_link_libraries(${name} PRIVATE ${ARGN} isthmus_build_flags)
 endfunction()
 

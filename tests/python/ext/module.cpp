@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension that pytest drives: the bridge of the headers, seen from Python.
+#include "ext.h"
+
+namespace {
+
+struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_test_ext", nullptr, -1, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_isthmus_test_ext() {
+    PyObject* module = PyModule_Create(&definition);
+    if (module == nullptr) return nullptr;
+    for (PyMethodDef* methods : {ext::import_methods, ext::keep_methods, ext::thread_methods, ext::producer_methods})
+        if (PyModule_AddFunctions(module, methods) != 0) return nullptr;
+    if (!ext::add_exporter(module)) return nullptr;
+#if defined(NDEBUG)
+    constexpr int checks_gil = 0;
+#else
+    constexpr int checks_gil = 1;
+#endif
+    if (PyModule_AddIntConstant(module, "checks_gil", checks_gil) != 0) return nullptr;
+    isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_runtime();
+    if (shared == nullptr) return nullptr;
+    Py_INCREF(shared->error);
+    if (PyModule_AddObject(module, "Error", shared->error) != 0) return nullptr;
+    return module;
+}
