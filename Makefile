@@ -13,9 +13,9 @@ py = $(CURDIR)/$(VENV)/bin/python
 # cmake, ninja and ctest may come from the environment.
 with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 
-# $(call build,PRESET,FOLDER,CMAKE ARGUMENTS)
-build = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log \
-	&& cmake --build $(2) -j $(JOBS)
+# $(call configure,PRESET,FOLDER,CMAKE ARGUMENTS), and the same with the build after it
+configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
+build = $(configure) && cmake --build $(2) -j $(JOBS)
 
 .PHONY: help demo demo-lite test test-lite test-pythons test-frameworks sanitize lint format bench wheel clean
 
@@ -68,7 +68,7 @@ sanitize: ## The tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint
-	@$(call build,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON) > /dev/null
+	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON)
 	@$(py) tools/lint.py --venv $(VENV) --build build/lint
 
 format: ## Format the sources in place

@@ -59,9 +59,10 @@ class Linters:
     def clang_tidy(self, build: Path) -> None:
         start = time.monotonic()
         commands = json.loads((build / "compile_commands.json").read_text())
-        ours = {str(ROOT / name) for name in tracked("src/*.cpp", "tests/*.cpp", "examples/*.cpp")}
-        # The build folder holds one source for each header, so that headers are checked on their own.
-        files = sorted({f for e in commands if (f := e["file"]) in ours or Path(f).is_relative_to(build / "headers")})
+        # The tests misuse things on purpose. The headers are seen through the two sources that include an umbrella each.
+        ours = {str(ROOT / name) for name in tracked("src/*.cpp", "examples/*.cpp")}
+        ours |= {str(build / "headers" / f"isthmus_{name}_h.cpp") for name in ("isthmus", "python")}
+        files = sorted({entry["file"] for entry in commands} & ours)
         cache = build / "clang-tidy"
         cache.mkdir(exist_ok=True)
         headers = hashlib.sha256()
