@@ -59,7 +59,7 @@ class Linters:
     def clang_tidy(self, build: Path) -> None:
         start = time.monotonic()
         commands = json.loads((build / "compile_commands.json").read_text())
-        # The tests misuse things on purpose. The headers are seen through the two sources that include an umbrella each.
+        # The tests misuse things on purpose; the headers are seen through two sources that include an umbrella each.
         ours = {str(ROOT / name) for name in tracked("src/*.cpp", "examples/*.cpp")}
         ours |= {str(build / "headers" / f"isthmus_{name}_h.cpp") for name in ("isthmus", "python")}
         files = sorted({entry["file"] for entry in commands} & ours)
