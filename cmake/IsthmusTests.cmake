@@ -51,6 +51,7 @@ if(TARGET isthmus::python)
 endif()
 
 isthmus_add_gtest(isthmus_core_tests core isthmus_core)
+add_subdirectory("${PROJECT_SOURCE_DIR}/tests/core/compile_fail" "${PROJECT_BINARY_DIR}/tests/core/compile_fail")
 isthmus_add_test_module(isthmus_test_ext python/ext isthmus_python)
 
 if(TARGET isthmus_c)

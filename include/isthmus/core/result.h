@@ -144,8 +144,8 @@ private:
     static auto transform_on(Self&& self, F&& f) {
         using U = std::remove_cv_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
         if constexpr (std::is_void_v<U>) {
-            if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self)), Result<void>();
-            return Result<void>(Error(std::forward<Self>(self).error_));
+            if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self)), Result<U>();
+            return Result<U>(Error(std::forward<Self>(self).error_));
         } else {
             if (self.has_value_) return Result<U>(std::forward<F>(f)(*std::forward<Self>(self)));
             return Result<U>(Error(std::forward<Self>(self).error_));

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of the library: what each folder below include/isthmus may include. Arrows point down only.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path include_dir = fs::path(__FILE__).parent_path().parent_path().parent_path() / "include";
+
+/// Header (relative to include/) -> what it includes, in angle brackets or quotes.
+std::map<std::string, std::set<std::string>> read_includes() {
+    std::map<std::string, std::set<std::string>> found;
+    for (const auto& entry : fs::recursive_directory_iterator(include_dir)) {
+        if (entry.path().extension() != ".h") continue;
+        auto& row = found[fs::relative(entry.path(), include_dir).generic_string()];
+        std::ifstream file(entry.path());
+        for (std::string line; std::getline(file, line);) {
+            const auto hash = line.find_first_not_of(" \t");
+            const auto word = line.find("include"), open = line.find_first_of("<\"");
+            if (hash == std::string::npos || line[hash] != '#' || word == std::string::npos || open == std::string::npos || open < word) continue;
+            row.insert(line.substr(open + 1, line.find_first_of(">\"", open + 1) - open - 1));
+        }
+    }
+    return found;
+}
+
+std::string layer_of(const std::string& header) {
+    if (header.rfind("isthmus/core/", 0) == 0 || header == "isthmus/isthmus.h") return "core";
+    if (header.rfind("isthmus/c/", 0) == 0) return "c";
+    if (header.rfind("isthmus/python/", 0) == 0 || header == "isthmus/python.h") return "python";
+    if (header.rfind("isthmus/", 0) == 0) return "top";  // torch.h, pybind11.h, nanobind.h and what they are made of
+    return "outside";
+}
+
+const std::map<std::string, std::set<std::string>> may_include = {
+    {"core", {"core"}},
+    {"c", {"c"}},  // self-contained: another runtime's compiler reads it
+    {"python", {"core", "python"}},
+    {"top", {"core", "python", "top"}},
+};
+
+bool is_of(const std::string& header, std::initializer_list<const char*> prefixes) {
+    return std::any_of(prefixes.begin(), prefixes.end(), [&](const char* p) { return header.rfind(p, 0) == 0; });
+}
+
+TEST(Architecture, ArrowsPointDownOnly) {
+    const auto includes = read_includes();
+    ASSERT_GT(includes.size(), 10u) << "no headers below " << include_dir;
+    int checked = 0;
+    for (const auto& [header, row] : includes)
+        for (const auto& other : row) {
+            if (layer_of(other) == "outside") continue;
+            EXPECT_TRUE(may_include.at(layer_of(header)).count(layer_of(other))) << header << " includes " << other;
+            EXPECT_TRUE(includes.count(other)) << header << " includes " << other << ", which does not exist";
+            ++checked;
+        }
+    EXPECT_GT(checked, 20);
+}
+
+TEST(Architecture, TheCoreKnowsNothingOfPython) {
+    for (const auto& [header, row] : read_includes())
+        for (const auto& other : row) {
+            if (layer_of(header) == "core" || layer_of(header) == "c") {
+                EXPECT_FALSE(is_of(other, {"Python.h", "numpy/", "pybind11/", "nanobind/"})) << header << " includes " << other;
+            }
+            if (header.find("torch") == std::string::npos) {
+                EXPECT_FALSE(is_of(other, {"torch/", "ATen/", "c10/"})) << header << " includes " << other;
+            }
+            if (layer_of(header) == "python") {
+                EXPECT_FALSE(is_of(other, {"numpy/", "pybind11/", "nanobind/", "torch/", "ATen/", "c10/"})) << header << " includes " << other;
+            }
+        }
+}
+
+TEST(Architecture, NoHeaderIncludesItselfInACircle) {
+    const auto includes = read_includes();
+    std::set<std::string> done;
+    std::vector<std::string> path;
+    const auto visit = [&](const auto& self, const std::string& header) -> void {
+        if (done.count(header) || !includes.count(header)) return;
+        ASSERT_EQ(std::count(path.begin(), path.end(), header), 0) << header << " includes itself through " << path.back();
+        path.push_back(header);
+        for (const auto& other : includes.at(header)) self(self, other);
+        path.pop_back();
+        done.insert(header);
+    };
+    for (const auto& [header, row] : includes) visit(visit, header);
+}
+
+TEST(Architecture, OneIncludeBringsTheWholeCore) {
+    const auto includes = read_includes();
+    std::set<std::string> reached;
+    const auto visit = [&](const auto& self, const std::string& header) -> void {
+        if (!includes.count(header) || !reached.insert(header).second) return;
+        for (const auto& other : includes.at(header)) self(self, other);
+    };
+    visit(visit, "isthmus/isthmus.h");
+    for (const auto& [header, row] : includes)
+        EXPECT_TRUE(layer_of(header) != "core" || reached.count(header)) << header;
+}
+
+TEST(Architecture, EveryHeaderGuardsItselfAndNamesItsLicence) {
+    for (const auto& [header, row] : read_includes()) {
+        std::ifstream file(include_dir / header);
+        const std::string text{std::istreambuf_iterator<char>(file), {}};
+        EXPECT_NE(text.find("SPDX-License-Identifier: Apache-2.0"), std::string::npos) << header;
+        EXPECT_TRUE(text.find("#pragma once") != std::string::npos || text.find("#ifndef ISTHMUS_") != std::string::npos) << header;
+    }
+}
+
+}  // namespace

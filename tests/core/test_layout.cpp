@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/layout.h>
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace layout = isthmus::layout;
+
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+constexpr std::int64_t big = std::int64_t{1} << 32;
+
+int rank(const Dims& dims) { return static_cast<int>(dims.size()); }
+
+std::int64_t numel(const Dims& shape) {
+    std::int64_t out = -1;
+    return layout::numel(shape.data(), rank(shape), out) ? out : -1;
+}
+bool contiguous(const Dims& shape, const Dims& strides) { return layout::is_contiguous(shape.data(), strides.data(), rank(shape)); }
+bool f_contiguous(const Dims& shape, const Dims& strides) { return layout::is_f_contiguous(shape.data(), strides.data(), rank(shape)); }
+
+TEST(Layout, Numel) {
+    EXPECT_EQ(numel({}), 1);
+    EXPECT_EQ(numel({2, 3, 4}), 24);
+    EXPECT_EQ(numel({2, 0, 4}), 0);
+    EXPECT_EQ(numel({INT64_MAX}), INT64_MAX);
+    EXPECT_EQ(numel({-1}), -1);
+    EXPECT_EQ(numel({0, -1}), -1);
+    EXPECT_EQ(numel({big, big}), -1);
+    EXPECT_EQ(numel({INT64_MAX, 2}), -1);
+    EXPECT_EQ(numel({big, big, 0}), -1) << "sizes that no framework takes back, even without elements";
+}
+
+TEST(Layout, NbytesOfWholeByteTypes) {
+    std::int64_t out = 0;
+    EXPECT_TRUE(layout::nbytes(7, isthmus::float32, false, out));
+    EXPECT_EQ(out, 28);
+    EXPECT_TRUE(layout::nbytes(3, isthmus::DType(kDLFloat, 32, 4), false, out));
+    EXPECT_EQ(out, 48);
+    EXPECT_TRUE(layout::nbytes(INT64_MAX, isthmus::int8, false, out));
+    EXPECT_EQ(out, INT64_MAX);
+    EXPECT_FALSE(layout::nbytes(INT64_MAX / 2 + 1, isthmus::int16, false, out));
+    EXPECT_FALSE(layout::nbytes(INT64_MAX, isthmus::complex128, false, out));
+}
+
+TEST(Layout, NbytesOfSubByteTypesArePackedUnlessPadded) {
+    const auto fp4 = isthmus::float4_e2m1fn, fp6 = isthmus::float6_e2m3fn;
+    std::int64_t out = 0;
+    for (auto [numel, packed] : {std::pair<std::int64_t, std::int64_t>{0, 0}, {1, 1}, {2, 1}, {3, 2}, {1001, 501}}) {
+        EXPECT_TRUE(layout::nbytes(numel, fp4, false, out));
+        EXPECT_EQ(out, packed) << numel;
+        EXPECT_TRUE(layout::nbytes(numel, fp4, true, out));
+        EXPECT_EQ(out, numel);
+    }
+    EXPECT_TRUE(layout::nbytes(5, fp6, false, out));
+    EXPECT_EQ(out, 4);  // 30 bits
+    EXPECT_FALSE(layout::nbytes(INT64_MAX / 4 + 1, fp4, false, out)) << "the bits do not fit";
+    EXPECT_FALSE(layout::nbytes(INT64_MAX / 4, fp4, false, out) && out < 0);
+    EXPECT_FALSE(layout::nbytes(INT64_MAX / 6 + 1, fp6, false, out));
+    EXPECT_TRUE(layout::nbytes(INT64_MAX, fp4, true, out));
+}
+
+TEST(Layout, RowMajorStrides) {
+    const auto row_major = [](const Dims& shape) {
+        Dims strides(shape.size(), -7);
+        EXPECT_TRUE(layout::row_major(shape.data(), rank(shape), strides.data()));
+        return strides;
+    };
+    EXPECT_EQ(row_major({}), Dims{});
+    EXPECT_EQ(row_major({5}), Dims{1});
+    EXPECT_EQ(row_major({2, 3, 4}), (Dims{12, 4, 1}));
+    EXPECT_EQ(row_major({2, 1, 4}), (Dims{4, 4, 1}));
+    EXPECT_EQ(row_major({2, 0, 4}), (Dims{4, 4, 1}));
+    Dims strides(2), shape{big, big};
+    EXPECT_FALSE(layout::row_major(shape.data(), 2, strides.data()));
+}
+
+TEST(Layout, ContiguityIgnoresTheStrideOfSizeOneAndOfNoElements) {
+    EXPECT_TRUE(contiguous({}, {}));
+    EXPECT_TRUE(contiguous({2, 3}, {3, 1}));
+    EXPECT_FALSE(contiguous({2, 3}, {1, 2}));
+    EXPECT_FALSE(contiguous({2, 3}, {4, 1}));
+    EXPECT_FALSE(contiguous({2, 3}, {3, 2}));
+    EXPECT_FALSE(contiguous({2, 3}, {-3, 1}));
+    EXPECT_FALSE(contiguous({4, 3}, {0, 1}));
+    EXPECT_TRUE(contiguous({2, 1, 3}, {3, 999, 1}));
+    EXPECT_TRUE(contiguous({1, 1}, {-5, 0}));
+    EXPECT_TRUE(contiguous({3, 0, 2}, {7, 7, 7}));
+    EXPECT_TRUE(contiguous({0, 2, 2}, {7, 7, 7})) << "a size of 0 behind ones that do not fit";
+    EXPECT_TRUE(contiguous({0, big, big}, {1, 1, 1})) << "no elements, whatever the other sizes";
+    EXPECT_FALSE(contiguous({2, big, big}, {0, big, 1}));
+    EXPECT_TRUE(f_contiguous({2, 3}, {1, 2}));
+    EXPECT_FALSE(f_contiguous({2, 3}, {3, 1}));
+    EXPECT_TRUE(f_contiguous({1, 3}, {99, 1}));
+    EXPECT_TRUE(f_contiguous({big, big, 0}, {1, 1, 1}));
+    EXPECT_TRUE(f_contiguous({5}, {1}));
+}
+
+TEST(Layout, ExtentCountsBothWays) {
+    std::int64_t first = 7, last = 7;
+    const auto extent = [&](const Dims& shape, const Dims& strides, std::int64_t itemsize) {
+        return layout::extent(shape.data(), strides.data(), rank(shape), itemsize, first, last);
+    };
+    EXPECT_TRUE(extent({}, {}, 4));
+    EXPECT_EQ(first, 0);
+    EXPECT_EQ(last, 3);
+    EXPECT_TRUE(extent({2, 3}, {3, 1}, 4));
+    EXPECT_EQ(first, 0);
+    EXPECT_EQ(last, 23);
+    EXPECT_TRUE(extent({2, 3}, {-3, 1}, 4));
+    EXPECT_EQ(first, -12);
+    EXPECT_EQ(last, 11);
+    EXPECT_TRUE(extent({1000, 3}, {0, 1}, 2));
+    EXPECT_EQ(first, 0);
+    EXPECT_EQ(last, 5);
+    EXPECT_TRUE(extent({3}, {INT64_MIN / 2}, 1));
+    EXPECT_EQ(first, INT64_MIN);
+    EXPECT_FALSE(extent({4}, {INT64_MIN / 2}, 1));
+    EXPECT_FALSE(extent({3}, {INT64_MIN / 2}, 2));
+    EXPECT_FALSE(extent({3}, {INT64_MAX}, 1));
+    EXPECT_FALSE(extent({2, 2}, {INT64_MAX, INT64_MAX}, 1)) << "the sum of two reaches";
+    EXPECT_FALSE(extent({2}, {INT64_MAX}, 2)) << "bytes of the last element";
+}
+
+TEST(Layout, InWordsAsPythonWritesThem) {
+    EXPECT_EQ(layout::to_string(Dims{}), "()");
+    EXPECT_EQ(layout::to_string(Dims{7}), "(7,)");
+    EXPECT_EQ(layout::to_string(Dims{480, 640, -3}), "(480, 640, -3)");
+}
+
+}  // namespace

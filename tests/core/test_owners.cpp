@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/tensor.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <isthmus/isthmus.h>
+
+#include "support/allocations.h"
+#include "support/foreign_tensor.h"
+
+using isthmus::Device;
+using isthmus::Error;
+using isthmus::ErrorCode;
+using isthmus::Tensor;
+using isthmus_test::CountedOwner;
+using isthmus_test::Counts;
+
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+float memory[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+
+template <class Owner>
+Tensor wrap(Owner owner) {
+    return Tensor::wrap(memory, {8}, {}, isthmus::float32, Device::cpu(), std::move(owner));
+}
+
+TEST(Owners, ACallableIsCalledAndDestroyedOnce) {
+    Counts counts;
+    {
+        const Tensor t = wrap(CountedOwner(counts));
+        const Tensor copy = t;
+        EXPECT_EQ(copy.use_count(), 2u);
+    }
+    EXPECT_EQ(counts.called, 1);
+    EXPECT_EQ(counts.destroyed, 1);
+}
+
+int function_calls = 0;
+TEST(Owners, Functions) {
+    { const Tensor t = wrap(+[] { ++function_calls; }); }
+    EXPECT_EQ(function_calls, 1);
+    { const Tensor t = wrap(std::function<void()>([] { ++function_calls; })); }
+    EXPECT_EQ(function_calls, 2);
+    void (*none)() = nullptr;
+    { const Tensor t = wrap(none); }
+    { const Tensor t = wrap(std::function<void()>()); }
+    SUCCEED() << "neither a NULL function nor an empty one takes the process down";
+}
+
+TEST(Owners, OneThatThrowsIsStillDestroyed) {
+    Counts counts;
+    {
+        const Tensor t = wrap([owner = std::make_shared<CountedOwner>(counts)] {
+            if (owner) throw std::runtime_error("no");
+        });
+    }
+    EXPECT_EQ(counts.destroyed, 1);
+}
+
+TEST(Owners, ASharedPointerIsHeld) {
+    auto owner = std::make_shared<int>(0);
+    {
+        const Tensor t = wrap(owner);
+        EXPECT_EQ(owner.use_count(), 2);
+    }
+    EXPECT_EQ(owner.use_count(), 1);
+}
+
+struct Image {
+    int height, width;
+    std::vector<std::uint8_t> pixels;
+};
+struct Inline {
+    std::array<float, 4> values;
+    Counts* counts = nullptr;
+    Inline(std::array<float, 4> values, Counts& counts) : values(values), counts(&counts) {}
+    Inline(Inline&& other) noexcept : values(other.values), counts(std::exchange(other.counts, nullptr)) { other.values = {}; }
+    ~Inline() {
+        if (counts) counts->destroyed++;
+    }
+    // Callable for a reason of its own, as matrix classes are.
+    template <class... I>
+    float operator()(I...) {
+        if (counts) counts->called++;
+        return values[0];
+    }
+};
+struct Refused {
+    std::shared_ptr<CountedOwner> owner;
+    int how;
+};
+
+}  // namespace
+template <>
+struct isthmus::tensor_traits<Image> {
+    static TensorSpec describe(Image& x) { return {x.pixels.data(), isthmus::uint8, {x.height, x.width, 3}}; }
+};
+template <>
+struct isthmus::tensor_traits<Inline> {
+    static TensorSpec describe(Inline& x) { return {x.values.data(), isthmus::float32, {2, 2}}; }
+};
+template <>
+struct isthmus::tensor_traits<Refused> {
+    static TensorSpec describe(Refused& x) {
+        if (x.how == 0) throw std::logic_error("describe");
+        if (x.how == 1) return {memory, isthmus::float32, {-1}};
+        return {static_cast<void*>(nullptr), isthmus::float32, {1}};
+    }
+};
+namespace {
+
+TEST(Owners, AVectorKeepsItsMemory) {
+    std::vector<float> elements{1, 2, 3, 4, 5, 6};
+    const float* data = elements.data();
+    const Tensor t = Tensor::own(std::move(elements), {2, 3});
+    EXPECT_EQ(t.data(), data);
+    EXPECT_FALSE(t.read_only());
+    EXPECT_EQ((t.view<float, 2>().value()(1, 2)), 6);
+    EXPECT_EQ(Tensor::own(std::vector<double>(5)).numel(), 5);
+    EXPECT_EQ(Tensor::own(std::vector<double>()).numel(), 0);
+}
+
+TEST(Owners, AShapeThatIsNotTheContainersIsRefused) {
+    for (const Dims& shape : {Dims{5}, Dims{7}, Dims{2, 4}, Dims{}, Dims{-2, -3}, Dims{INT64_MAX, 3}}) try {
+            (void)Tensor::own(std::vector<float>(6), shape);
+            FAIL() << isthmus::layout::to_string(shape);
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), ErrorCode::bad_layout);
+            EXPECT_NE(std::string(e.what()).find("6 elements"), std::string::npos) << e.what();
+        }
+}
+
+TEST(Owners, PointersToArrays) {
+    auto unique = std::make_unique<int[]>(6);
+    unique[4] = 44;
+    const int* data = unique.get();
+    const Tensor t = Tensor::own(std::move(unique), {2, 3});
+    EXPECT_EQ(t.data(), data);
+    EXPECT_EQ(t.dtype(), isthmus::int32);
+    EXPECT_EQ((t.view<int, 2>().value()(1, 1)), 44);
+    EXPECT_TRUE(Tensor::own(std::unique_ptr<const int[]>(new int[1]{}), {1}).read_only());
+    EXPECT_THROW(Tensor::own(std::unique_ptr<int[]>(), {1}), Error);
+    const std::shared_ptr<double[]> shared(new double[2]{});
+    const Tensor s = Tensor::own(std::shared_ptr<double[]>(shared), {2});
+    EXPECT_EQ(shared.use_count(), 2);
+}
+
+// The elements lie in the object: they are where it ends up, not where it came from.
+TEST(Owners, StorageInsideTheObject) {
+    const Tensor a = Tensor::own(std::array<float, 4>{1, 2, 3, 4}, {2, 2});
+    EXPECT_EQ((a.view<float, 2>().value()(1, 1)), 4);
+    Counts counts;
+    {
+        const Tensor t = Tensor::own(Inline({5, 6, 7, 8}, counts));
+        EXPECT_EQ((t.view<float, 2>().value()(0, 1)), 6);
+    }
+    EXPECT_EQ(counts.destroyed, 1);
+    EXPECT_EQ(counts.called, 0) << "an object given to own() is not a deleter, even if it can be called";
+}
+
+TEST(Owners, TraitsDescribeAnyType) {
+    Image image{4, 5, std::vector<std::uint8_t>(60, 9)};
+    const void* data = image.pixels.data();
+    const Tensor t = Tensor::own(std::move(image));
+    EXPECT_EQ(t.data(), data);
+    EXPECT_EQ(t.ndim(), 3);
+    EXPECT_EQ(t.dtype(), isthmus::uint8);
+}
+
+TEST(Owners, AKeeperWithASpan) {
+    auto keeper = std::make_shared<std::vector<float>>(6, 2.f);
+    {
+        const Tensor t = Tensor::own(keeper, std::span<float>(*keeper), {3, 2});
+        EXPECT_EQ(t.data(), keeper->data());
+        EXPECT_EQ(keeper.use_count(), 2);
+        const Tensor part = Tensor::own(keeper, std::span<const float>(*keeper).subspan(2, 2), {2});
+        EXPECT_TRUE(part.read_only());
+        EXPECT_EQ(part.data(), keeper->data() + 2);
+    }
+    EXPECT_EQ(keeper.use_count(), 1);
+    EXPECT_THROW(Tensor::own(keeper, std::span<float>(*keeper), {7}), Error);
+    EXPECT_EQ(keeper.use_count(), 1) << "a refused keeper is let go";
+}
+
+struct alignas(256) OverAligned {
+    float values[4];
+    Counts* counts;
+    explicit OverAligned(Counts& counts) : values{1, 2, 3, 4}, counts(&counts) {}
+    OverAligned(OverAligned&& other) noexcept : counts(std::exchange(other.counts, nullptr)) { std::copy(other.values, other.values + 4, values); }
+    ~OverAligned() {
+        if (counts == nullptr) return;
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(this) % 256, 0u);
+        counts->destroyed++;
+    }
+};
+
+TEST(Owners, OverAligned) {
+    Counts counts;
+    { const Tensor t = wrap(OverAligned(counts)); }
+    EXPECT_EQ(counts.destroyed, 1);
+}
+
+TEST(Owners, MoreThanEightDimensions) {
+    Counts counts;
+    for (std::size_t ndim : {7u, 8u, 9u, 64u}) {
+        const Tensor t = Tensor::wrap(memory, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(), CountedOwner(counts));
+        EXPECT_EQ(t.ndim(), static_cast<int>(ndim));
+        EXPECT_EQ(t.strides().back(), 3);
+    }
+    EXPECT_EQ(counts.destroyed, 4);
+    EXPECT_EQ(counts.called, 4);
+}
+
+TEST(Owners, ARefusedDescriptionReleasesTheOwnerOnce) {
+    Counts counts;
+    EXPECT_THROW(Tensor::wrap(memory, {-8}, {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_EQ(counts.called, 1);
+    EXPECT_EQ(counts.destroyed, 1);
+    EXPECT_THROW(Tensor::wrap(memory, Dims(65, 1), {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_THROW(Tensor::wrap(memory, {8}, {1, 1}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_EQ(counts.called, 3);
+    EXPECT_EQ(counts.destroyed, 3);
+    for (int how : {0, 1, 2}) EXPECT_ANY_THROW(Tensor::own(Refused{std::make_shared<CountedOwner>(counts), how})) << how;
+    EXPECT_EQ(counts.called, 3);
+    EXPECT_EQ(counts.destroyed, 6);
+}
+
+TEST(Owners, WithoutMemoryTheOwnerIsReleasedOnce) {
+    Counts counts;
+    CountedOwner owner(counts);
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    try {
+        (void)wrap(std::move(owner));
+        FAIL();
+    } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
+    }
+    EXPECT_EQ(counts.called, 1);
+    EXPECT_EQ(counts.destroyed, 1);
+}
+
+TEST(Owners, ATensorOwnsATensor) {
+    Counts counts;
+    Tensor inner = wrap(CountedOwner(counts));
+    Tensor outer = Tensor::wrap(memory + 2, {2}, {}, isthmus::float32, Device::cpu(), inner);
+    inner = Tensor();
+    EXPECT_EQ(counts.destroyed, 0);
+    outer = Tensor();
+    EXPECT_EQ(counts.destroyed, 1);
+    EXPECT_EQ(counts.called, 1);
+}
+
+TEST(Owners, SelfAssignmentKeepsTheOwner) {
+    Counts counts;
+    Tensor t = wrap(CountedOwner(counts));
+    auto& same = t;
+    t = same;
+    EXPECT_EQ(counts.destroyed, 0);
+    t = wrap(nullptr);
+    EXPECT_EQ(counts.destroyed, 1);
+}
+
+// Every handle, view and export of one tensor dropped by whichever thread comes last.
+TEST(Owners, ReleasedExactlyOnceFromManyThreads) {
+    for (int round = 0; round < 200; ++round) {
+        Counts counts;
+        {
+            std::vector<std::thread> threads;
+            Tensor t = wrap(CountedOwner(counts));
+            for (int i = 0; i < 4; ++i)
+                threads.emplace_back([mine = t, i] {
+                    for (int j = 0; j < 20; ++j) {
+                        const Tensor copy = mine;
+                        auto* managed = i % 2 == 0 ? copy.to_dlpack() : copy.as_read_only().to_dlpack();
+                        managed->deleter(managed);
+                    }
+                });
+            t = Tensor();
+            for (auto& thread : threads) thread.join();
+        }
+        ASSERT_EQ(counts.called, 1);
+        ASSERT_EQ(counts.destroyed, 1);
+    }
+}
+
+TEST(Owners, TheLastDropSeesWhatTheOthersWrote) {
+    for (int round = 0; round < 200; ++round) {
+        auto elements = std::make_shared<std::vector<float>>(4, 0.f);
+        float sum = 0;
+        Tensor t = Tensor::wrap(elements->data(), {4}, {}, isthmus::float32, Device::cpu(), [elements, &sum] {
+            for (float x : *elements) sum += x;
+        });
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 4; ++i) threads.emplace_back([mine = t, i]() mutable {
+            static_cast<float*>(mine.data())[i] = 1;
+            mine = Tensor();
+        });
+        t = Tensor();
+        for (auto& thread : threads) thread.join();
+        ASSERT_EQ(sum, 4);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/tensor.h>
+
+#include <array>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <isthmus/isthmus.h>
+
+#include "support/allocations.h"
+
+using isthmus::Device;
+using isthmus::Error;
+using isthmus::ErrorCode;
+using isthmus::Tensor;
+using isthmus_test::Allocations;
+
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+Dims dims(std::span<const std::int64_t> values) { return {values.begin(), values.end()}; }
+
+template <class F>
+ErrorCode code_of(F&& f) {
+    try {
+        (void)f();
+    } catch (const Error& e) {
+        EXPECT_EQ(e.kind() == isthmus::ErrorKind::type, false) << e.what();
+        return e.code();
+    }
+    return ErrorCode{};
+}
+
+TEST(Tensor, IsOnePointerWideAndEmptyByDefault) {
+    static_assert(sizeof(Tensor) == sizeof(void*));
+    static_assert(std::is_nothrow_move_constructible_v<Tensor> && std::is_nothrow_copy_constructible_v<Tensor>);
+    Tensor none;
+    EXPECT_FALSE(none);
+    EXPECT_EQ(none.use_count(), 0u);
+    Tensor copy = none;
+    none = copy;
+    EXPECT_FALSE(none);
+}
+
+TEST(Tensor, SaysWhatItWasGiven) {
+    alignas(8) float memory[24] = {};
+    const Tensor t = Tensor::wrap(memory, {2, 3, 4}, {}, isthmus::float32, Device::cpu(), nullptr);
+    EXPECT_EQ(t.data(), memory);
+    EXPECT_EQ(dims(t.shape()), (Dims{2, 3, 4}));
+    EXPECT_EQ(dims(t.strides()), (Dims{12, 4, 1}));
+    EXPECT_EQ(t.ndim(), 3);
+    EXPECT_EQ(t.numel(), 24);
+    EXPECT_EQ(t.itemsize(), 4);
+    EXPECT_EQ(t.nbytes(), 96);
+    EXPECT_EQ(t.dtype(), isthmus::float32);
+    EXPECT_EQ(t.device(), Device::cpu());
+    EXPECT_FALSE(t.read_only());
+    EXPECT_TRUE(t.is_contiguous());
+    EXPECT_EQ(t->data, memory);
+    EXPECT_EQ(t->byte_offset, 0u);
+}
+
+TEST(Tensor, NoDimensionsAndNoElements) {
+    double value = 3;
+    const Tensor scalar = Tensor::wrap(&value, {}, {}, isthmus::float64, Device::cpu(), nullptr);
+    EXPECT_EQ(scalar.ndim(), 0);
+    EXPECT_EQ(scalar.numel(), 1);
+    EXPECT_TRUE(scalar.shape().empty());
+    const Tensor nothing = Tensor::wrap(static_cast<void*>(nullptr), {3, 0, 2}, {}, isthmus::float64, Device::cpu(), nullptr);
+    EXPECT_EQ(nothing.numel(), 0);
+    EXPECT_EQ(nothing.nbytes(), 0);
+    EXPECT_EQ(nothing.data(), nullptr);
+    EXPECT_TRUE(nothing.is_contiguous());
+}
+
+TEST(Tensor, StridesOfEveryKind) {
+    float memory[24] = {};
+    const auto wrap = [&](isthmus::Shape shape, isthmus::Shape strides, float* at) {
+        return Tensor::wrap(at, shape, strides, isthmus::float32, Device::cpu(), nullptr);
+    };
+    EXPECT_FALSE(wrap({4, 6}, {1, 4}, memory).is_contiguous());
+    EXPECT_FALSE(wrap({4}, {-6}, memory + 18).is_contiguous());
+    EXPECT_FALSE(wrap({5, 4}, {0, 1}, memory).is_contiguous());
+    EXPECT_TRUE(wrap({1, 24}, {77, 1}, memory).is_contiguous());
+    EXPECT_EQ(wrap({5, 4}, {0, 1}, memory).nbytes(), 80) << "of all elements when compact";
+}
+
+TEST(Tensor, SubByteSizesArePacked) {
+    unsigned char memory[8] = {};
+    const Tensor t = Tensor::wrap(memory, {3, 5}, {}, isthmus::float4_e2m1fn, Device::cpu(), nullptr);
+    EXPECT_EQ(t.itemsize(), 1);
+    EXPECT_EQ(t.nbytes(), 8);
+    EXPECT_FALSE(t.is_padded());
+}
+
+TEST(Tensor, ConstMemoryIsReadOnly) {
+    const float memory[2] = {};
+    EXPECT_TRUE(Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cpu(), nullptr).read_only());
+}
+
+TEST(Tensor, WrapRefusesWhatIsNotSound) {
+    alignas(8) float memory[8] = {};
+    const auto code = [&](void* data, isthmus::Shape shape, isthmus::Shape strides, isthmus::DType dtype = isthmus::float32, Device device = {}) {
+        return code_of([&] { return Tensor::wrap(data, shape, strides, dtype, device, nullptr); });
+    };
+    EXPECT_EQ(code(nullptr, {2}, {}), ErrorCode::null_data);
+    EXPECT_EQ(code(memory, {-2}, {}), ErrorCode::bad_layout);
+    EXPECT_EQ(code(memory, {2, 2}, {1}), ErrorCode::bad_layout);
+    EXPECT_EQ(code(memory, Dims(65, 1), {}), ErrorCode::bad_layout);
+    EXPECT_EQ(code(memory, {2}, Dims(65, 1)), ErrorCode::bad_layout);
+    EXPECT_EQ(code(memory, {2}, {}, isthmus::DType(kDLFloat, 31)), ErrorCode::bad_dtype);
+    EXPECT_EQ(code(memory, {2}, {}, isthmus::float32, Device(6, 0)), ErrorCode::bad_device);
+    EXPECT_EQ(code(memory, {INT64_MAX, 4}, {}), ErrorCode::overflow);
+    EXPECT_EQ(code(memory, {2}, {INT64_MAX}), ErrorCode::overflow);
+    EXPECT_EQ(code(reinterpret_cast<char*>(memory) + 1, {2}, {}), ErrorCode::needs_copy);
+}
+
+TEST(Tensor, ShapesFromRangesOfAnyInteger) {
+    float memory[6] = {};
+    const std::vector<int> ints{2, 3};
+    const std::array<std::size_t, 1> sizes{6};
+    const Dims longs{3, 2};
+    const std::int64_t n = 6;
+    EXPECT_EQ(dims(Tensor::wrap(memory, ints, {}, isthmus::float32, {}, nullptr).shape()), (Dims{2, 3}));
+    EXPECT_EQ(dims(Tensor::wrap(memory, sizes, {}, isthmus::float32, {}, nullptr).shape()), Dims{6});
+    EXPECT_EQ(dims(Tensor::wrap(memory, longs, {}, isthmus::float32, {}, nullptr).shape()), (Dims{3, 2}));
+    EXPECT_EQ(dims(Tensor::wrap(memory, {1, n}, {}, isthmus::float32, {}, nullptr).shape()), (Dims{1, 6}));
+    EXPECT_EQ(dims(Tensor::wrap(memory, {std::uint8_t{6}}, {}, isthmus::float32, {}, nullptr).shape()), Dims{6});
+}
+
+TEST(Tensor, UpToMaxNdim) {
+    float value = 1;
+    for (std::size_t ndim : {8u, 9u, 64u}) {
+        const Dims shape(ndim, 1), strides(ndim, 5);
+        const Tensor t = Tensor::wrap(&value, shape, strides, isthmus::float32, Device::cpu(), std::vector<int>(100));
+        EXPECT_EQ(dims(t.shape()), shape);
+        EXPECT_EQ(dims(t.strides()), strides);
+    }
+}
+
+TEST(Tensor, AHandleKeepsItsOffset) {
+    float memory[4] = {};
+    const Tensor t = Tensor::wrap_spec(
+        [&] {
+            isthmus::TensorSpec spec(static_cast<void*>(memory), isthmus::float32, {2});
+            spec.byte_offset = 8;
+            spec.device = Device::metal();
+            return spec;
+        },
+        nullptr);
+    EXPECT_EQ(t.data(), memory);
+    EXPECT_EQ(t->byte_offset, 8u);
+    EXPECT_EQ(t.as_read_only()->byte_offset, 8u);
+    EXPECT_EQ(t.as_strided(t.data(), {1}, {}, isthmus::float32)->byte_offset, 8u);
+}
+
+TEST(Tensor, EmptyIsAlignedRowMajorAndWritable) {
+    for (std::size_t alignment : {64u, 256u, 4096u}) {
+        const Tensor t = Tensor::empty({3, 5}, isthmus::complex64, alignment);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.data()) % alignment, 0u);
+        EXPECT_EQ(dims(t.strides()), (Dims{5, 1}));
+        EXPECT_FALSE(t.read_only());
+        std::memset(t.data(), 0xab, static_cast<std::size_t>(t.nbytes()));
+        EXPECT_EQ(dims(t.shape()), (Dims{3, 5})) << "the elements lie behind the sizes";
+    }
+    EXPECT_EQ(Tensor::empty({}, isthmus::int8).nbytes(), 1);
+    EXPECT_EQ(Tensor::empty({0, 7}, isthmus::int8).nbytes(), 0);
+    EXPECT_NE(Tensor::empty({0}, isthmus::int8).data(), nullptr);
+    EXPECT_EQ(Tensor::empty(Dims(64, 1), isthmus::float64).ndim(), 64);
+    EXPECT_EQ(Tensor::empty({3}, isthmus::float4_e2m1fn).nbytes(), 2);
+}
+
+TEST(Tensor, EmptyRefusesWhatIsNotSound) {
+    EXPECT_EQ(code_of([] { return Tensor::empty({-1}, isthmus::int8); }), ErrorCode::bad_layout);
+    EXPECT_EQ(code_of([] { return Tensor::empty(Dims(65, 1), isthmus::int8); }), ErrorCode::bad_layout);
+    EXPECT_EQ(code_of([] { return Tensor::empty({INT64_MAX, 2}, isthmus::int8); }), ErrorCode::overflow);
+    EXPECT_EQ(code_of([] { return Tensor::empty({INT64_MAX}, isthmus::int8); }), ErrorCode::overflow);
+    EXPECT_EQ(code_of([] { return Tensor::empty({INT64_MAX / 4}, isthmus::float32); }), ErrorCode::overflow);
+    EXPECT_EQ(code_of([] { return Tensor::empty({1}, isthmus::DType(99, 8)); }), ErrorCode::bad_dtype);
+    for (std::size_t alignment : {std::size_t{0}, std::size_t{32}, std::size_t{65}, std::size_t{1} << 62, std::size_t{1} << 63})
+        EXPECT_EQ(code_of([&] { return Tensor::empty({1}, isthmus::int8, alignment); }), ErrorCode::bad_argument) << alignment;
+}
+
+TEST(Tensor, EmptyThatDoesNotFitIsOutOfMemory) {
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    EXPECT_EQ(code_of([] { return Tensor::empty({4}, isthmus::int8); }), ErrorCode::out_of_memory);
+}
+
+TEST(Tensor, AsReadOnlySharesTheMemory) {
+    Tensor t = Tensor::empty({2, 3}, isthmus::float32);
+    const void* data = t.data();
+    Tensor r = t.as_read_only();
+    EXPECT_TRUE(r.read_only());
+    EXPECT_FALSE(t.read_only());
+    EXPECT_EQ(r.data(), data);
+    EXPECT_EQ(dims(r.shape()), (Dims{2, 3}));
+    t = Tensor();
+    EXPECT_FALSE((r.view<float, 2>()));
+    EXPECT_TRUE((r.view<const float, 2>()));
+    const Tensor again = r.as_read_only();
+    EXPECT_EQ(again.block(), r.block()) << "nothing to change, nothing to allocate";
+}
+
+TEST(Tensor, AsStridedSharesTheOwnerAndKeepsTheFlags) {
+    Tensor t = Tensor::own(std::vector<float>{0, 1, 2, 3, 4, 5}, {2, 3});
+    Tensor column = t.as_strided(static_cast<float*>(t.data()) + 1, {2}, {3}, isthmus::float32);
+    Tensor locked = t.as_read_only().as_strided(t.data(), {6}, {}, isthmus::float32);
+    t = Tensor();
+    const auto view = column.view<float, 1>().value();
+    EXPECT_EQ(view(0), 1);
+    EXPECT_EQ(view(1), 4);
+    EXPECT_TRUE(locked.read_only());
+    EXPECT_EQ(code_of([&] { return column.as_strided(column.data(), {-1}, {}, isthmus::float32); }), ErrorCode::bad_layout);
+    EXPECT_EQ(column.use_count(), 1u);
+}
+
+// The promise of the cheap exchange: one allocation for each handle made.
+TEST(Tensor, OneAllocationEach) {
+    float memory[6] = {};
+    std::vector<float> elements(6);
+    {
+        const Allocations a;
+        const Tensor t = Tensor::wrap(memory, {2, 3}, {}, isthmus::float32, Device::cpu(), std::vector<float>());
+        EXPECT_EQ(a.count(), 1u) << "wrap";
+    }
+    {
+        const Allocations a;
+        const Tensor t = Tensor::own(std::move(elements), {2, 3});
+        EXPECT_EQ(a.count(), 1u) << "own";
+    }
+    {
+        const Allocations a;
+        const Tensor t = Tensor::empty({2, 3}, isthmus::float32);
+        EXPECT_EQ(a.count(), 1u) << "empty";
+        const Allocations b;
+        const Tensor copy = t;
+        Tensor moved = copy;
+        const Tensor last = std::move(moved);
+        EXPECT_TRUE((last.view<float, 2>()));
+        EXPECT_EQ(b.count(), 0u) << "copy, move, view";
+        const Allocations c;
+        const Tensor read_only = t.as_read_only();
+        EXPECT_EQ(c.count(), 1u) << "as_read_only";
+        const Allocations d;
+        auto* managed = t.to_dlpack();
+        EXPECT_EQ(d.count(), 1u) << "to_dlpack";
+        const Allocations e;
+        const Tensor back = Tensor::from_dlpack(managed).value();
+        EXPECT_EQ(e.count(), 1u) << "from_dlpack";
+    }
+}
+
+}  // namespace
