@@ -6,3 +6,5 @@
 
 #include <isthmus/isthmus.h>
 #include <isthmus/python/from_py.h>
+#include <isthmus/python/object/tensor_type.h>
+#include <isthmus/python/to_py.h>

@@ -15,12 +15,15 @@ namespace detail {
 
 struct Block;
 
-/// What a Tensor came from, so that the way back can be the very same object.
+/// What `Block::owner` is, so that the way back to Python can be the very same object.
 enum class Origin : std::uint32_t {
     none,           ///< memory of C++, or a capsule
-    python_object,  ///< `owner` is the PyObject* itself, a strong reference
-    torch_handle,   ///< `owner` is libtorch's AtenTensorHandle (stable shims)
-    at_tensor,      ///< `owner` is an at::Tensor (libtorch linked)
+    python_object,  ///< the PyObject whose memory this is, a strong reference
+    python_owner,   ///< a PyObject that only keeps the memory alive
+    buffer,         ///< a Py_buffer; its `obj` is the PyObject
+    sourced,        ///< a Sourced (isthmus/python/borrowed.h), which knows the PyObject
+    torch_handle,   ///< libtorch's AtenTensorHandle (stable shims)
+    at_tensor,      ///< an at::Tensor (libtorch linked)
 };
 
 /// Told of blocks that come to life and die, while somebody listens (isthmus/core/live.h).
@@ -40,6 +43,7 @@ struct Block {
     Flags flags;
     void (*release)(void* owner);  // gives the owner back; may be NULL
     void* owner;
+    void* python;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
 
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
@@ -69,6 +73,7 @@ inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
     block->flags = 0;
     block->release = nullptr;
     block->owner = nullptr;
+    block->python = nullptr;
     place_dims(block, ndim, dims);
 }
 

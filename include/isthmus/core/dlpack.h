@@ -57,9 +57,13 @@ Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
 template <class Managed>
 Result<Tensor> take_managed(Managed* managed) {
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
-        Error error = explain_unacceptable(managed, nullptr);
-        if (managed != nullptr) end_managed(managed);
-        return error;
+        const struct End {  // also when there is no memory left for the words
+            Managed* managed;
+            ~End() {
+                if (managed != nullptr) end_managed(managed);
+            }
+        } end{managed};
+        return explain_unacceptable(managed, nullptr);
     }
     Block* block = adopt_managed(managed);
     if (block == nullptr) {

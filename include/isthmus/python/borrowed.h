@@ -7,6 +7,25 @@
 
 ISTHMUS_BEGIN
 
+namespace detail {
+
+inline void drop_owned_block(void* block) { drop(static_cast<Block*>(block)); }
+
+/// What a protocol gave, and the Python object it came from: the memory needs only the first, the way back wants the second.
+struct Sourced {
+    void* owner;
+    void (*release)(void*);
+    PyObject* source;
+
+    static void end(void* self) {
+        auto* s = static_cast<Sourced*>(self);
+        if (s->release != nullptr) s->release(s->owner);
+        drop_object(s->source);
+    }
+};
+
+}  // namespace detail
+
 /// A tensor borrowed from a Python object for the length of a call, with Tensor's accessors and without any allocation.
 /// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol itself had to
 /// hold (a buffer, a handle, a managed tensor) is released by the destructor, which needs the GIL.
@@ -84,9 +103,12 @@ struct detail_import {
         b.origin_ = origin;
     }
     void hold_buffer() const noexcept {
-        hold(nullptr, [](void* view) {
-            if (detail::GilForDrop gil; gil) PyBuffer_Release(static_cast<Py_buffer*>(view));
-        });
+        hold(
+            nullptr,
+            [](void* view) {
+                if (detail::GilForDrop gil; gil) PyBuffer_Release(static_cast<Py_buffer*>(view));
+            },
+            detail::Origin::buffer);
     }
     /// Keeps the Python object itself: what an owning import of an object without a protocol of release needs.
     void hold_object(PyObject* object) const noexcept {
@@ -95,16 +117,32 @@ struct detail_import {
     }
     void reset() const noexcept { b.reset(); }
 
-    /// Moves what is held into a block. False (and nothing moved) when memory is out.
-    bool into_block(detail::Block*& out) const noexcept {
-        const bool has_buffer = b.release_ != nullptr && b.owner_ == nullptr;
-        detail::Block* block = detail::allocate_block(b.dl_.ndim, has_buffer ? sizeof(Py_buffer) : 0);
+    /// Moves what is held into a block, together with a reference to the object it came from where the protocol holds another
+    /// thing. False (and nothing moved) when memory is out.
+    bool into_block(detail::Block*& out, PyObject* source) const noexcept {
+        if (b.release_ == detail::drop_owned_block) {  // a block already: one of our own, or a copy made for this import
+            out = static_cast<detail::Block*>(b.owner_);
+            b.release_ = nullptr;
+            return true;
+        }
+        const bool has_buffer = b.origin_ == detail::Origin::buffer;
+        const bool has_source = b.origin_ == detail::Origin::none && source != nullptr;
+        const std::size_t extra = has_buffer ? sizeof(Py_buffer) : has_source ? sizeof(detail::Sourced) : 0;
+        detail::Block* block = detail::allocate_block(b.dl_.ndim, extra);
         if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
         detail::describe(block, b.dl_, b.flags_);
         block->origin = b.origin_;
         block->owner = b.owner_;
         block->release = b.release_;
-        if (has_buffer) block->owner = std::memcpy(block->dims() + 2 * b.dl_.ndim, &b.buffer_, sizeof(Py_buffer));
+        void* behind = block->dims() + 2 * b.dl_.ndim;
+        if (has_buffer) {
+            block->owner = std::memcpy(behind, &b.buffer_, sizeof(Py_buffer));
+        } else if (has_source) {
+            Py_INCREF(source);
+            block->owner = ::new (behind) detail::Sourced{b.owner_, b.release_, source};
+            block->release = detail::Sourced::end;
+            block->origin = detail::Origin::sourced;
+        }
         b.release_ = nullptr;
         out = detail::announce(block);
         return true;

@@ -24,7 +24,7 @@ inline bool import_isthmus(Import& import) {
     import.out.flags() = block->flags & flag::dlpack_known;
     if (import.owning) {
         retain(block);
-        import.out.hold(block, [](void* b) { drop(static_cast<Block*>(b)); });
+        import.out.hold(block, drop_owned_block);
     }
     return true;
 }
@@ -107,7 +107,7 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
     Block* block = made->release_block();
     import.out.dl() = block->dl;
     import.out.flags() = block->flags & flag::dlpack_known;
-    import.out.hold(block, [](void* b) { drop(static_cast<Block*>(b)); });
+    import.out.hold(block, drop_owned_block);
     return true;
 }
 
@@ -152,7 +152,7 @@ inline Result<Tensor> from_py(PyObject* object, const ImportOptions& options = {
         detail::Block* block = nullptr;
         if (ISTHMUS_UNLIKELY(!detail::import_any(import)))
             detail::fail_result(result, import);
-        else if (ISTHMUS_UNLIKELY(!import.out.into_block(block)))
+        else if (ISTHMUS_UNLIKELY(!import.out.into_block(block, object)))
             result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
         else
             *result = Tensor::steal(block);

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include <isthmus/python/frameworks.h>
 #include <isthmus/python/runtime.h>
 #include <isthmus/python/type_cache.h>
 
@@ -42,6 +43,20 @@ inline const KnownProducer* find_known_producer(PyTypeObject* type) {
     return nullptr;
 }
 
+/// The framework whose array type this is, or is derived from: told by the package of each base.
+inline Framework framework_of(PyTypeObject* type) {
+    PyObject* bases = type->tp_mro;
+    for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
+        PyObject* base = PyTuple_GET_ITEM(bases, i);
+        if (!PyType_Check(base)) continue;
+        const std::string full = type_name(reinterpret_cast<PyTypeObject*>(base));
+        const std::string_view package = std::string_view(full).substr(0, full.find('.'));
+        for (const FrameworkFacts& facts : framework_facts)
+            if (package == facts.package || package == facts.other_package) return facts.framework;
+    }
+    return Framework::none;
+}
+
 inline bool type_has(PyTypeObject* type, PyObject* name) {
     Ref value(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
     PyErr_Clear();
@@ -75,7 +90,7 @@ inline Protocol choose_protocol(TypeEntry& entry) {
         entry.may_be_written = known->may_be_written;
         entry.refusal = known->refusal;
         entry.string_dtype_aborts = known->string_dtype_aborts;
-        return known->protocol;
+        if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;
     }
     if (is_subtype_of(type, "torch._C", "TensorBase")) return torch_protocol(entry);
     if (is_subtype_of(type, "numpy", "ndarray")) return Protocol::numpy;
@@ -90,7 +105,7 @@ inline Protocol choose_protocol(TypeEntry& entry) {
 
 ISTHMUS_COLD inline const TypeEntry* look_at_type(PyTypeObject* type, TypeEntry& scratch) {
     if (!start_runtime()) return nullptr;
-    scratch = TypeEntry{type, 0, Protocol::none, true, nullptr, nullptr, false};
+    scratch = TypeEntry{type, 0, Protocol::none, framework_of(type), true, nullptr, nullptr, false};
     scratch.protocol = choose_protocol(scratch);
     if (PyErr_Occurred() != nullptr) return nullptr;
     scratch.version = version_of(type);  // asking for attributes has given it one, unless CPython ran out of them

@@ -16,6 +16,7 @@ struct SharedRuntime {
     PyTypeObject* tensor;     ///< isthmus.Tensor
     PyTypeObject* dtype;      ///< isthmus.DType
     PyTypeObject* device;     ///< isthmus.Device
+    PyTypeObject* device_type; ///< isthmus.DeviceType
     PyObject* error;          ///< isthmus.Error
     PyObject* error_kinds[3]; ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
 };

@@ -14,17 +14,37 @@ namespace detail {
 struct CudaDriver {
     int (*pointer_get_attribute)(void*, int, std::uintptr_t) = nullptr;
     int (*stream_synchronize)(void*) = nullptr;
+    int (*event_create)(void**, unsigned) = nullptr;
+    int (*event_record)(void*, void*) = nullptr;
+    int (*event_destroy)(void*) = nullptr;
+    int (*stream_wait_event)(void*, void*, unsigned) = nullptr;
 
     bool load() noexcept {
         if (stream_synchronize != nullptr) return true;
         void* lib = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
         if (lib == nullptr) return false;
-        pointer_get_attribute = reinterpret_cast<decltype(pointer_get_attribute)>(dlsym(lib, "cuPointerGetAttribute"));
-        stream_synchronize = reinterpret_cast<decltype(stream_synchronize)>(dlsym(lib, "cuStreamSynchronize"));
-        return pointer_get_attribute != nullptr && stream_synchronize != nullptr;
+        const auto find = [lib](auto& function, const char* name) {
+            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(lib, name));
+            return function != nullptr;
+        };
+        return find(pointer_get_attribute, "cuPointerGetAttribute") && find(event_create, "cuEventCreate") && find(event_record, "cuEventRecord") &&
+               find(event_destroy, "cuEventDestroy_v2") && find(stream_wait_event, "cuStreamWaitEvent") && find(stream_synchronize, "cuStreamSynchronize");
     }
 };
 ISTHMUS_STATE CudaDriver cuda_driver;
+
+/// Makes the consumer's stream wait for what is on the legacy default stream, where C++ memory is promised to be ready: what
+/// `__dlpack__(stream=)` asks of a producer. Without a driver in the process nothing can be pending.
+inline bool order_after_producer(Device device, long long stream) noexcept {
+    if ((device.type != kDLCUDA && device.type != kDLCUDAManaged) || stream == 1 || !cuda_driver.load()) return true;
+    constexpr unsigned disable_timing = 2;
+    void* event = nullptr;
+    if (cuda_driver.event_create(&event, disable_timing) != 0) return false;
+    auto* consumer = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+    const bool ok = cuda_driver.event_record(event, nullptr) == 0 && cuda_driver.stream_wait_event(consumer, event, 0) == 0;
+    cuda_driver.event_destroy(event);
+    return ok;
+}
 
 /// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the
 /// stream on which the producer works (version 3) is waited for, unless it says that there is nothing to wait for.

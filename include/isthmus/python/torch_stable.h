@@ -47,11 +47,14 @@ struct TorchShims {
     std::int32_t cuda_is;  ///< kDLCUDA, or kDLROCM in a ROCm build, which calls its devices "cuda"
     static constexpr int dtype_slots = 64;
     DLDataType dtypes[dtype_slots];  ///< by torch's own code; bits 0 where DLPack has no counterpart
+    std::int8_t codes[256];  ///< the way back, by DLPack's code and width; -1 where torch has none
+    static constexpr unsigned code_slot(DType dtype) noexcept {
+        return (dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x80u))) % 256u;
+    }
     /// torch's code of a dtype; -1 when it has none.
     std::int32_t code_of(DType dtype) const noexcept {
-        for (int i = 0; i < dtype_slots; ++i)
-            if (dtypes[i].bits != 0 && DType(dtypes[i]) == dtype) return i;
-        return -1;
+        const int code = codes[code_slot(dtype)];
+        return code >= 0 && DType(dtypes[code]) == dtype ? code : -1;
     }
 
     /// False when this libtorch is older than 2.14, or none is loaded.
@@ -124,9 +127,12 @@ inline bool TorchShims::load() noexcept {
         {"torch_dtype_float4_e2m1fn_x2", DType(kDLFloat4_e2m1fn, 4, 2)},
     };
     for (auto& slot : dtypes) slot = DLDataType{0, 0, 0};
+    for (auto& slot : codes) slot = -1;
     for (const Row& row : rows) {
         const std::int32_t code = constant(row.symbol, -1);
-        if (code >= 0 && code < dtype_slots) dtypes[code] = row.dtype;
+        if (code < 0 || code >= dtype_slots) continue;
+        dtypes[code] = row.dtype;
+        codes[code_slot(row.dtype)] = static_cast<std::int8_t>(code);
     }
     return true;
 }

@@ -12,6 +12,29 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+}  // namespace detail
+
+/// The frameworks that have an exit of their own (isthmus/python/frameworks.h lists what is known of each).
+enum class Framework : std::uint8_t {
+    none,
+    tensor,   ///< isthmus.Tensor, which every framework takes
+    capsule,  ///< a bare DLPack capsule, versioned
+    capsule_legacy,
+    numpy,
+    torch,
+    jax,
+    cupy,
+    tensorflow,
+    paddle,
+    mlx,
+    pyarrow,
+    warp,
+    onnxruntime,
+    tvm_ffi,
+};
+
+namespace detail {
+
 /// The way in that a type offers; the cheapest one that loses nothing.
 enum class Protocol : std::uint8_t {
     none,
@@ -33,6 +56,7 @@ struct TypeEntry {
     PyTypeObject* type;
     unsigned int version;  ///< CPython's tag of this very state of this very type: never used twice
     Protocol protocol;
+    Framework framework;
     bool may_be_written;
     const DLPackExchangeAPI* api;
     const char* refusal;  ///< why instances are not taken, or NULL
@@ -43,7 +67,7 @@ struct TypeEntry {
 struct KnownProducer {
     const char* module_prefix;
     const char* name;
-    Protocol protocol;
+    Protocol protocol;  ///< none: as any other type
     bool may_be_written;
     bool string_dtype_aborts;  ///< asking for a capsule of strings ends the process, so the dtype is asked first
     const char* refusal;
@@ -52,6 +76,7 @@ inline constexpr KnownProducer known_producers[] = {
     {"jaxlib", "ArrayImpl", Protocol::buffer_or_dlpack, false, false, nullptr},
     {"jax", "ArrayImpl", Protocol::buffer_or_dlpack, false, false, nullptr},
     {"tensorflow", "EagerTensor", Protocol::buffer_or_dlpack, false, true, nullptr},
+    {"torch", "ReadOnlyTensorWrapper", Protocol::none, false, false, nullptr},
     {"numpy", "MaskedArray", Protocol::none, false, false, "its mask would be lost; call .filled() or take .data"},
     {"jax", "DynamicJaxprTracer", Protocol::none, false, false, "a traced value has no memory; call it outside jit, or through jax.pure_callback"},
 };

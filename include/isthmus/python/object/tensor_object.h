@@ -25,8 +25,43 @@ inline PyObject* new_tensor_object(Block* block) {
     }
     object->block = block;
     object->weak_references = nullptr;
+    block->python = object;
     PyObject_GC_Track(object);
     return reinterpret_cast<PyObject*>(object);
+}
+
+/// The isthmus.Tensor that shows this block, the one there is or a new one; takes over one reference to the block.
+inline PyObject* object_of_block(Block* block) {
+    if (block->python == nullptr) return new_tensor_object(block);
+    auto* object = static_cast<PyObject*>(block->python);
+    Py_INCREF(object);
+    drop(block);
+    return object;
+}
+
+/// The same memory in a block of its own with other flags; NULL when memory is out.
+inline Block* alias_block(Block* block, Flags flags) {
+    Block* alias = allocate_block(block->dl.ndim);
+    if (alias == nullptr) return nullptr;
+    describe(alias, block->dl, flags);
+    retain(block);
+    alias->owner = block;
+    alias->release = [](void* parent) { drop(static_cast<Block*>(parent)); };
+    return announce(alias);
+}
+
+/// For a framework whose arrays are never written but which asks for the legacy form, where read-only cannot be said.
+inline Block* writable_alias(Block* block) {
+    Block* alias = alias_block(block, block->flags & flag::padded);
+    if (alias == nullptr) PyErr_NoMemory();
+    return alias;
+}
+
+/// The block of an isthmus.Tensor; NULL with a Python exception set when the garbage collector has cleared it.
+inline Block* block_of(PyObject* self) {
+    Block* block = reinterpret_cast<TensorObject*>(self)->block;
+    if (ISTHMUS_UNLIKELY(block == nullptr)) set_python_error(Error(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector"));
+    return block;
 }
 
 }  // namespace detail

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/numpy.h>
+#include <isthmus/python/object/tensor_object.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// NumPy's C API, found at run time, so that nothing is compiled against NumPy: the function table whose slots have kept their
+/// numbers since 1.7 (numpy/__multiarray_api.h).
+struct NumpyApi {
+    using New = PyObject* (*)(PyTypeObject*, int, const Py_ssize_t*, int, const Py_ssize_t*, void*, int, int, PyObject*);
+    using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int, PyObject*);
+    using SetBaseObject = int (*)(PyObject*, PyObject*);
+
+    PyTypeObject* array_type;
+    New make;
+    NewFromDescr make_from_descr;
+    SetBaseObject set_base;
+    PyInterpreterState* interpreter;
+
+    /// False with a Python exception set.
+    bool load() {
+        interpreter = nullptr;
+        Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
+        if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
+            PyErr_Clear();
+            module = Ref(PyImport_ImportModule("numpy.core._multiarray_umath"));
+        }
+        Ref capsule(module ? PyObject_GetAttrString(module.get(), "_ARRAY_API") : nullptr);
+        void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+        if (table == nullptr) return false;
+        array_type = static_cast<PyTypeObject*>(table[2]);
+        make = reinterpret_cast<New>(table[93]);
+        make_from_descr = reinterpret_cast<NewFromDescr>(table[94]);
+        set_base = reinterpret_cast<SetBaseObject>(table[282]);
+        interpreter = PyInterpreterState_Get();
+        return true;
+    }
+};
+ISTHMUS_STATE NumpyApi numpy_api{};
+
+/// NumPy's type number of a builtin dtype, or -1.
+inline int numpy_type_number(DType dtype) noexcept {
+    // The first of equals wins: int64 is NPY_LONG where long has 64 bits, as NumPy itself has it.
+    for (int i = 0; i < numpy_builtin_types; ++i)
+        if (DType(numpy_dtypes[i]) == dtype) return i;
+    return -1;
+}
+
+/// ml_dtypes' dtype as a new reference; an empty Ref with or without a Python exception when there is none.
+ISTHMUS_COLD inline Ref find_ml_descr(DType dtype) {
+    Ref module(PyImport_ImportModule("ml_dtypes"));
+    Ref scalar(module ? PyObject_GetAttrString(module.get(), dtype.name().c_str()) : nullptr);
+    Ref numpy(scalar ? PyImport_ImportModule("numpy") : nullptr);
+    return Ref(numpy ? PyObject_CallMethod(numpy.get(), "dtype", "O", scalar.get()) : nullptr);
+}
+
+ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
+    const DType dtype = t.dtype;
+    PyErr_Clear();
+    const std::string found = "dtype " + dtype.name();
+    if (dtype.lanes() != 1)
+        return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is " + DType(dtype.code, dtype.bits()).name() + " with a last dimension of " +
+                                               std::to_string(dtype.lanes()));
+    if (dtype == complex32) return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is complex64");
+    if (dtype.is_subbyte() && !padded)
+        return Error(ErrorCode::bad_dtype, found + ", packed, has no counterpart in NumPy; nearest is uint8, the bytes");
+    if (dtype.code == kDLOpaqueHandle) return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is uint" + std::to_string(dtype.bits()));
+    return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint" +
+                                           std::to_string(8 * dtype.itemsize()));
+}
+
+/// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
+inline Result<PyObject*> block_to_numpy(Block* block) {
+    const DLTensor& t = block->dl;
+    if (ISTHMUS_UNLIKELY(numpy_api.interpreter != PyInterpreterState_Get()) && !numpy_api.load())
+        return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
+    if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
+        return Error(ErrorCode::bad_device, "the tensor is on " + Device(t.device).name() + ", which NumPy cannot see; copy it to the cpu first");
+    const DType dtype = t.dtype;
+    const std::int64_t itemsize = dtype.itemsize();
+    Py_ssize_t strides[max_ndim];
+    for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
+    const int number = dtype.lanes() == 1 ? numpy_type_number(dtype) : -1;
+    const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;
+    const auto* shape = reinterpret_cast<const Py_ssize_t*>(t.shape);
+    // NumPy takes a NULL address for a wish for memory of its own; without elements any address is as good.
+    void* data = t.data != nullptr ? t.data : block;
+
+    retain(block);
+    PyObject* base = object_of_block(block);
+    if (ISTHMUS_UNLIKELY(base == nullptr)) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
+    PyObject* array = nullptr;
+    if (ISTHMUS_LIKELY(number >= 0)) {
+        array = numpy_api.make(numpy_api.array_type, t.ndim, shape, number, strides, data, 0, flags, nullptr);
+    } else {
+        const bool padded = (block->flags & flag::padded) != 0;
+        Ref descr = dtype.lanes() == 1 && (!dtype.is_subbyte() || padded) ? find_ml_descr(dtype) : Ref();
+        if (!descr) {
+            Py_DECREF(base);
+            return explain_numpy_export(t, padded);
+        }
+        array = numpy_api.make_from_descr(numpy_api.array_type, descr.release(), t.ndim, shape, strides, data, flags, nullptr);
+    }
+    if (ISTHMUS_UNLIKELY(array == nullptr)) {
+        Py_DECREF(base);
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
+    }
+    if (ISTHMUS_UNLIKELY(numpy_api.set_base(array, base) != 0)) {  // takes the reference in any case
+        Py_DECREF(array);
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
+    }
+    return array;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

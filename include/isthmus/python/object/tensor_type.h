@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include <isthmus/python/object/tensor_buffer.h>
+#include <isthmus/python/object/tensor_dlpack.h>
+#include <isthmus/python/object/tensor_exchange.h>
+#include <isthmus/python/object/tensor_getters.h>
+#include <isthmus/python/object/tensor_interfaces.h>
+#include <isthmus/python/object/tensor_pickle.h>
+#include <isthmus/python/object/tensor_to.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+inline void tensor_drop_block(TensorObject* object) {
+    Block* block = std::exchange(object->block, nullptr);
+    if (block == nullptr) return;
+    if (block->python == object) block->python = nullptr;
+    drop(block);
+}
+
+inline void tensor_dealloc(PyObject* self) {
+    auto* object = reinterpret_cast<TensorObject*>(self);
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    tensor_drop_block(object);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/// The owner is part of a cycle only as long as nobody but this object holds the block.
+inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    const Block* block = reinterpret_cast<TensorObject*>(self)->block;
+    if (block == nullptr || block->refs.load(std::memory_order_acquire) != 1) return 0;
+    if (block->origin == Origin::python_object || block->origin == Origin::python_owner)
+        Py_VISIT(static_cast<PyObject*>(block->owner));
+    else if (block->origin == Origin::buffer)
+        Py_VISIT(static_cast<Py_buffer*>(block->owner)->obj);
+    else if (block->origin == Origin::sourced)
+        Py_VISIT(static_cast<Sourced*>(block->owner)->source);
+    return 0;
+}
+inline int tensor_clear(PyObject* self) {
+    tensor_drop_block(reinterpret_cast<TensorObject*>(self));
+    return 0;
+}
+
+inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
+    PyErr_SetString(PyExc_TypeError, "isthmus.Tensor has no constructor; use isthmus.from_dlpack(x) or isthmus.from_blob(...)");
+    return nullptr;
+}
+
+inline PyTypeObject* make_tensor_class() {
+    static PyGetSetDef getset[std::size(tensor_getset) + 2];
+    std::copy(std::begin(tensor_getset), std::end(tensor_getset), getset);
+    getset[std::size(tensor_getset) - 1] = {"__array_interface__", getter<host_interface>, nullptr, "NumPy's array interface, version 3; host memory only.", nullptr};
+    getset[std::size(tensor_getset)] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr, "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+    static PyMemberDef members[] = {
+        {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
+        {nullptr, 0, 0, 0, nullptr},
+    };
+    static PyMethodDef methods[] = {
+        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_dlpack)), METH_FASTCALL | METH_KEYWORDS,
+         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule (array API standard 2024.12, DLPack 1.3)."},
+        {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(device type, device id) as DLPack numbers them."},
+        {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_array)), METH_VARARGS | METH_KEYWORDS,
+         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one is wanted."},
+        {"__reduce_ex__", tensor_reduce, METH_O, "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
+        {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,
+         "to($self, framework, /, *, allow_read_only_loss=False, allow_copy=False)\n--\n\nThe same memory as an array of `framework` ('numpy', 'torch', 'jax', …), or an error that "
+         "says why not."},
+        {"as_read_only", tensor_as_read_only, METH_NOARGS, "as_read_only($self, /)\n--\n\nThe same memory, to be read only."},
+        {nullptr, nullptr, 0, nullptr},
+    };
+    PyType_Slot slots[] = {
+        {Py_tp_doc, const_cast<char*>("A tensor of any framework, or of C++, that every framework accepts without a copy.\n\n"
+                                      "Made by isthmus.from_dlpack(x) and isthmus.from_blob(...), and by C++ extensions.")},
+        {Py_tp_new, reinterpret_cast<void*>(tensor_no_new)},
+        {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
+        {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
+        {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
+        {Py_tp_repr, reinterpret_cast<void*>(tensor_repr)},
+        {Py_tp_getset, getset},
+        {Py_tp_methods, methods},
+        {Py_tp_members, members},
+        {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)},
+        {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
+        {0, nullptr},
+    };
+    PyType_Spec spec{"isthmus.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+    Ref type(PyType_FromSpec(&spec));
+    Ref api(PyCapsule_New(const_cast<DLPackExchangeAPI*>(exchange_table()), "dlpack_exchange_api", nullptr));
+    if (!type || !api || PyObject_SetAttr(type.get(), interned().exchange_api, api.get()) != 0) return nullptr;
+    return reinterpret_cast<PyTypeObject*>(type.release());
+}
+
+inline bool make_types(SharedRuntime& shared) {
+    return (shared.device_type = make_device_type_class()) != nullptr && (shared.dtype = make_dtype_class()) != nullptr &&
+           (shared.device = make_device_class()) != nullptr && (shared.tensor = make_tensor_class()) != nullptr;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/device.h>
+#include <isthmus/core/dtype.h>
+#include <isthmus/python/runtime.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// isthmus.DType and isthmus.Device: small immutable values that compare with their own kind, with their name, and with the
+/// tuple that DLPack uses for them.
+template <class Value>
+struct ValueObject {
+    PyObject_HEAD
+    Value value;
+};
+
+template <class Value>
+Value& value_of(PyObject* self) noexcept {
+    return reinterpret_cast<ValueObject<Value>*>(self)->value;
+}
+
+template <class Value>
+PyObject* new_value_object(PyTypeObject* type, Value value) {
+    PyObject* object = type->tp_alloc(type, 0);
+    if (object != nullptr) value_of<Value>(object) = value;
+    return object;
+}
+
+inline bool value_from_tuple(PyObject* tuple, DType& out) {
+    int code = 0, bits = 0, lanes = 1;
+    if (!PyArg_ParseTuple(tuple, "ii|i", &code, &bits, &lanes)) return PyErr_Clear(), false;
+    if (code < 0 || code > 255 || bits < 1 || bits > 255 || lanes < 1 || lanes > 65535) return false;
+    out = DType(code, bits, lanes);
+    return out.is_valid();
+}
+inline bool value_from_tuple(PyObject* tuple, Device& out) {
+    int type = 0, id = 0;
+    if (!PyArg_ParseTuple(tuple, "ii", &type, &id)) return PyErr_Clear(), false;
+    out = Device(type, id);
+    return out.is_valid();
+}
+
+/// A dtype or device said in Python: one of ours, its name, or DLPack's tuple. False, without an exception, for anything else.
+template <class Value>
+bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
+    if (PyObject_TypeCheck(object, type)) return out = value_of<Value>(object), true;
+    if (PyUnicode_Check(object)) {
+        const char* text = PyUnicode_AsUTF8(object);
+        if (text == nullptr) return PyErr_Clear(), false;
+        return Value::parse(text, out);
+    }
+    return PyTuple_Check(object) && value_from_tuple(object, out);
+}
+
+template <class Value>
+PyTypeObject* value_type() noexcept;
+template <>
+inline PyTypeObject* value_type<DType>() noexcept {
+    return local_runtime.shared->dtype;
+}
+template <>
+inline PyTypeObject* value_type<Device>() noexcept {
+    return local_runtime.shared->device;
+}
+
+template <class Value>
+PyObject* value_str(PyObject* self) {
+    return PyUnicode_FromString(value_of<Value>(self).name().c_str());
+}
+template <class Value>
+PyObject* value_repr(PyObject* self) {
+    const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
+    return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name, value_of<Value>(self).name().c_str());
+}
+template <class Value>
+PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
+    Value theirs{};
+    if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
+    if (!PyObject_TypeCheck(other, Py_TYPE(self)) && !PyUnicode_Check(other) && !PyTuple_Check(other)) Py_RETURN_NOTIMPLEMENTED;
+    const bool equal = value_from_python(other, Py_TYPE(self), theirs) && theirs == value_of<Value>(self);
+    return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+/// As the name's, since a value equals its name.
+template <class Value>
+Py_hash_t value_hash(PyObject* self) {
+    Ref name(value_str<Value>(self));
+    return name ? PyObject_Hash(name.get()) : -1;
+}
+template <class Value>
+PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+    Value value{};
+    if (keywords != nullptr && PyDict_GET_SIZE(keywords) != 0) {
+        PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", type->tp_name);
+        return nullptr;
+    }
+    const bool one = PyTuple_GET_SIZE(arguments) == 1;
+    const bool good = one ? value_from_python(PyTuple_GET_ITEM(arguments, 0), type, value) : value_from_tuple(arguments, value);
+    if (good) return new_value_object(type, value);
+    Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8 == nullptr) return nullptr;
+    set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
+                           std::string("found ") + utf8 +
+                               (std::is_same_v<Value, DType> ? "; wanted a name such as 'float32', or (code, bits, lanes)" : "; wanted a name such as 'cuda:0', or (type, id)")));
+    return nullptr;
+}
+template <class Value>
+PyObject* value_reduce(PyObject* self, PyObject*) {
+    return Py_BuildValue("(O(s))", Py_TYPE(self), value_of<Value>(self).name().c_str());
+}
+
+inline PyObject* dtype_iter(PyObject* self) {
+    const DType d = value_of<DType>(self);
+    Ref tuple(Py_BuildValue("(iii)", int{d.code}, d.bits(), d.lanes()));
+    return tuple ? PyObject_GetIter(tuple.get()) : nullptr;
+}
+inline PyObject* device_iter(PyObject* self) {
+    const Device d = value_of<Device>(self);
+    Ref tuple(Py_BuildValue("(ii)", d.type, d.id));
+    return tuple ? PyObject_GetIter(tuple.get()) : nullptr;
+}
+
+template <class Value>
+void value_dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+template <class Value>
+PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* getset, getiterfunc iter) {
+    static PyMethodDef methods[] = {{"__reduce__", value_reduce<Value>, METH_NOARGS, "Pickled by name."}, {nullptr, nullptr, 0, nullptr}};
+    PyType_Slot slots[] = {
+        {Py_tp_doc, const_cast<char*>(doc)},
+        {Py_tp_dealloc, reinterpret_cast<void*>(value_dealloc<Value>)},
+        {Py_tp_new, reinterpret_cast<void*>(value_new<Value>)},
+        {Py_tp_str, reinterpret_cast<void*>(value_str<Value>)},
+        {Py_tp_repr, reinterpret_cast<void*>(value_repr<Value>)},
+        {Py_tp_richcompare, reinterpret_cast<void*>(value_compare<Value>)},
+        {Py_tp_hash, reinterpret_cast<void*>(value_hash<Value>)},
+        {Py_tp_iter, reinterpret_cast<void*>(iter)},
+        {Py_tp_getset, getset},
+        {Py_tp_methods, methods},
+        {0, nullptr},
+    };
+    PyType_Spec spec{name, sizeof(ValueObject<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+}
+
+/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it.
+inline PyObject* new_device_type(int type) { return PyObject_CallFunction(reinterpret_cast<PyObject*>(local_runtime.shared->device_type), "i", type); }
+
+inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
+
+inline PyTypeObject* make_device_type_class() {
+    PyType_Slot slots[] = {
+        {Py_tp_doc, const_cast<char*>("DLPack's device type, an int that equals its name.")},
+        {Py_tp_str, reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
+        {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
+             return PyUnicode_FromFormat("<DeviceType.%s: %ld>", device_type_name(self).c_str(), PyLong_AsLong(self));
+         })},
+        {Py_tp_richcompare, reinterpret_cast<void*>(+[](PyObject* self, PyObject* other, int operation) -> PyObject* {
+             if (!PyUnicode_Check(other)) return PyLong_Type.tp_richcompare(self, other, operation);
+             if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
+             const bool equal = PyUnicode_CompareWithASCIIString(other, device_type_name(self).c_str()) == 0;
+             return PyBool_FromLong(equal == (operation == Py_EQ));
+         })},
+        {Py_tp_hash, reinterpret_cast<void*>(PyLong_Type.tp_hash)},
+        {0, nullptr},
+    };
+    PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+    Ref bases(PyTuple_Pack(1, &PyLong_Type));
+    return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
+}
+
+inline PyTypeObject* make_dtype_class() {
+    static PyGetSetDef getset[] = {
+        {"name", [](PyObject* s, void*) { return value_str<DType>(s); }, nullptr, "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
+        {"code", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).code); }, nullptr, "DLPack's type code (DLDataTypeCode)", nullptr},
+        {"bits", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).bits()); }, nullptr, "bits of one lane", nullptr},
+        {"lanes", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).lanes()); }, nullptr, "lanes of a vector type, else 1", nullptr},
+        {"itemsize", [](PyObject* s, void*) { return PyLong_FromLongLong(value_of<DType>(s).itemsize()); }, nullptr, "bytes of one element, rounded up", nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    return make_value_type<DType>("isthmus.DType", "DType(name) or DType(code, bits, lanes=1)\n--\n\nWhat one element is: DLPack's code, bits and lanes.", getset, dtype_iter);
+}
+
+inline PyTypeObject* make_device_class() {
+    static PyGetSetDef getset[] = {
+        {"name", [](PyObject* s, void*) { return value_str<Device>(s); }, nullptr, "'cpu', 'cuda:0'", nullptr},
+        {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr, "DLPack's device type: a number that equals its name, 'cuda'", nullptr},
+        {"id", [](PyObject* s, void*) { return PyLong_FromLong(value_of<Device>(s).id); }, nullptr, "index of the device", nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    return make_value_type<Device>("isthmus.Device", "Device(name) or Device(type, id)\n--\n\nWhere memory is: DLPack's device type and index.", getset, device_iter);
+}
+
+}  // namespace detail
+
+ISTHMUS_END

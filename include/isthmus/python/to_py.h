@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/frameworks.h>
+#include <isthmus/python/from_py.h>
+#include <isthmus/python/numpy_api.h>
+#include <isthmus/python/torch_exit.h>
+
+ISTHMUS_BEGIN
+
+/// What the caller allows on the way out.
+struct ExportOptions {
+    /// Hand read-only memory to a framework that would let it be written (torch, paddle, …).
+    bool allow_read_only_loss = false;
+    /// Let the framework copy where it cannot share: JAX without 64-byte alignment, MLX always.
+    bool allow_copy = false;
+};
+
+namespace detail {
+
+/// The Python object this block was imported from, borrowed; NULL when there is none.
+inline PyObject* source_of(const Block* block) noexcept {
+    switch (block->origin) {
+        case Origin::python_object:
+        case Origin::python_owner: return static_cast<PyObject*>(block->owner);
+        case Origin::buffer: return static_cast<Py_buffer*>(block->owner)->obj;
+        case Origin::sourced: return static_cast<Sourced*>(block->owner)->source;
+        default: return nullptr;
+    }
+}
+
+/// The very object this block was imported from, when it is of the wanted framework: a new reference, or NULL.
+inline PyObject* same_object(const Block* block, Framework framework) {
+    if (block->origin == Origin::none || block->origin == Origin::python_owner) return nullptr;
+    if (block->origin == Origin::torch_handle) {
+        if (framework != Framework::torch) return nullptr;
+        void* object = nullptr;
+        return torch_shims.to_pyobject(block->owner, nullptr, &object) == 0 ? static_cast<PyObject*>(object) : nullptr;
+    }
+    PyObject* source = source_of(block);
+    if (source == nullptr) return nullptr;
+    TypeEntry scratch;
+    const TypeEntry* entry = find_type(Py_TYPE(source), scratch);
+    if (entry == nullptr) PyErr_Clear();
+    if (entry == nullptr || entry->framework != framework) return nullptr;
+    Py_INCREF(source);
+    return source;
+}
+
+/// module.a.b as a new reference; NULL with a Python exception set.
+inline PyObject* import_function(const char* module, const char* dotted) {
+    Ref at(PyImport_ImportModule(module));
+    for (std::string_view rest = dotted; at && !rest.empty();) {
+        const std::string part(rest.substr(0, rest.find('.')));
+        rest.remove_prefix(part.size() == rest.size() ? part.size() : part.size() + 1);
+        at = Ref(PyObject_GetAttrString(at.get(), part.c_str()));
+    }
+    return at.release();
+}
+
+/// Every framework without a C way in: its own public importer, with what it is known to accept.
+ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
+    const DLTensor& t = block->dl;
+    const std::string name(facts.name);
+    if (!options.allow_copy) {
+        if (facts.always_copies) return Error(ErrorCode::needs_copy, name + " always copies what it imports; allow it with allow_copy");
+        if (facts.alignment != 0 && Device(t.device).is_host() && reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0)
+            return Error(ErrorCode::needs_copy, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) + " is not aligned to " + std::to_string(facts.alignment) +
+                                                    " bytes, so " + name + " would copy it; use Tensor::empty, or allow_copy");
+    }
+    if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
+        return Error(ErrorCode::needs_copy, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
+                                                " are not contiguous, as " + name + " needs; copy it first");
+    Ref function(import_function(facts.module, facts.importer));
+    if (!function) return error_from_exception(ErrorCode::unavailable, nullptr, "importing " + name);
+    Ref handed;
+    if (facts.hand == Hand::legacy_capsule) {
+        handed = Ref(legacy_capsule(block));
+    } else if (facts.hand == Hand::capsule) {
+        handed = Ref(versioned_capsule(block));
+    } else {
+        // The flag is for those who could write. Some ask for the legacy form, which cannot carry it, and never write.
+        const bool hide = (block->flags & flag::read_only) && facts.read_only != ReadOnly::kept;
+        Block* shown = hide ? writable_alias(block) : (retain(block), block);
+        if (shown != nullptr) handed = Ref(hide ? new_tensor_object(shown) : object_of_block(shown));
+    }
+    if (!handed) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the object for " + name);
+    Ref result(facts.framework == Framework::onnxruntime
+                   ? PyObject_CallFunctionObjArgs(function.get(), handed.get(), DType(t.dtype) == boolean ? Py_True : Py_False, nullptr)
+                   : PyObject_CallFunctionObjArgs(function.get(), handed.get(), nullptr));
+    if (!result) return error_from_exception(ErrorCode::consumer_failed, nullptr, std::string(facts.module) + "." + facts.importer + "()");
+    if (facts.pointer != nullptr && !options.allow_copy && t.data != nullptr) {
+        Ref pointer(PyObject_CallMethod(result.get(), facts.pointer, nullptr));
+        void* address = pointer ? PyLong_AsVoidPtr(pointer.get()) : t.data;
+        PyErr_Clear();
+        std::int64_t numel = 0;
+        if (layout::numel(t.shape, t.ndim, numel) && numel > 0 && address != t.data)
+            return Error(ErrorCode::needs_copy, name + " copied the data, which nobody asked for; allow it with allow_copy");
+    }
+    return result.release();
+}
+
+inline Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
+    if (PyObject* same = same_object(block, framework)) return same;
+    switch (framework) {
+        case Framework::tensor:
+        case Framework::none: {
+            retain(block);
+            PyObject* object = object_of_block(block);
+            if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an isthmus.Tensor");
+            return object;
+        }
+        case Framework::numpy: return block_to_numpy(block);
+        case Framework::capsule:
+        case Framework::capsule_legacy: {
+            const bool legacy = framework == Framework::capsule_legacy;
+            if (legacy && (block->flags & flag::read_only) && !options.allow_read_only_loss)
+                return Error(ErrorCode::read_only, "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or allow_read_only_loss");
+            PyObject* capsule = legacy ? legacy_capsule(block) : versioned_capsule(block);
+            if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
+            return capsule;
+        }
+        default: break;
+    }
+    const FrameworkFacts* facts = find_framework(framework);
+    if (facts == nullptr) return Error(ErrorCode::bad_argument, "argument 'framework': no framework has the number " + std::to_string(static_cast<int>(framework)));
+    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
+        return Error(ErrorCode::read_only, "the memory is read-only, and " + std::string(facts->name) +
+                                               " would let it be written; copy it first, or say allow_read_only_loss");
+    if (framework == Framework::torch) return block_to_torch(block);
+    return block_to_framework(block, *facts, options);
+}
+
+}  // namespace detail
+
+/// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
+/// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
+/// Refuses what the framework cannot say, or would silently copy or make writable; `options` allows the last two.
+inline Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor, const ExportOptions& options = {}) noexcept {
+    return detail::surviving_exit([&]() -> Result<PyObject*> {
+        if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+        return detail::export_block(tensor.block(), framework, options);
+    });
+}
+
+/// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
+inline Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options = {}) noexcept {
+    return detail::surviving_exit([&]() -> Result<PyObject*> {
+        if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+        detail::TypeEntry scratch;
+        const detail::TypeEntry* entry = example != nullptr ? detail::find_type(Py_TYPE(example), scratch) : nullptr;
+        if (entry == nullptr) PyErr_Clear();
+        return detail::export_block(tensor.block(), entry != nullptr ? entry->framework : Framework::tensor, options);
+    });
+}
+
+ISTHMUS_END
