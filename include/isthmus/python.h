@@ -5,6 +5,8 @@
 #include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <isthmus/isthmus.h>
-#include <isthmus/python/from_py.h>
-#include <isthmus/python/object/tensor_type.h>
-#include <isthmus/python/to_py.h>
+#include <isthmus/python/api.h>
+
+#if !defined(ISTHMUS_COMPILED)
+#include <isthmus/python/impl.h>
+#endif

@@ -41,6 +41,20 @@
 #define ISTHMUS_STATE inline
 #endif
 
+// Isthmus is header-only by default. A project that defines ISTHMUS_COMPILED everywhere, and compiles isthmus/python/impl.h in
+// one file of its own (CMake: isthmus::python_compiled), pays for the bridge's code once instead of in every file.
+#if defined(ISTHMUS_COMPILED)
+#define ISTHMUS_API
+#else
+#define ISTHMUS_API inline
+#endif
+// Whether this file is to hold the definitions too.
+#if !defined(ISTHMUS_COMPILED) || defined(ISTHMUS_BUILDING)
+#define ISTHMUS_DEFINE 1
+#else
+#define ISTHMUS_DEFINE 0
+#endif
+
 ISTHMUS_BEGIN
 
 /// The most dimensions a tensor may have: NumPy's and PyTorch's own limit.

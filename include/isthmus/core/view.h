@@ -109,27 +109,31 @@ private:
 namespace detail {
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
-inline std::string describe_tensor(const DLTensor& t) {
+ISTHMUS_API std::string describe_tensor(const DLTensor& t);
+/// Why a tensor is no View of `dtype` and `ndim` dimensions.
+ISTHMUS_COLD ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, DType dtype, int ndim, bool writable);
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
     std::string text = DType(t.dtype).name() + "[";
     for (int i = 0; i < t.ndim; ++i) text += (i != 0 ? ", " : "") + std::to_string(t.shape[i]);
     return text + "] on " + Device(t.device).name();
 }
 
-template <class T, int N>
-ISTHMUS_COLD Error explain_mismatch(const DLTensor& t, Flags flags) {
-    std::string wanted = (std::is_const_v<T> ? "" : "writable ") + dtype_of<T>().name() + "[";
-    for (int i = 0; i < N; ++i) wanted += i != 0 ? ", :" : ":";
-    wanted += "] on cpu";
+ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, DType dtype, int ndim, bool writable) {
+    std::string wanted = (writable ? "writable " : "") + dtype.name() + "[";
+    for (int i = 0; i < ndim; ++i) wanted += i != 0 ? ", :" : ":";
     const bool read_only = (flags & flag::read_only) != 0;
-    const std::string both = "expected " + wanted + ", got " + (read_only ? "read-only " : "") + describe_tensor(t) + ": ";
+    const std::string both = "expected " + wanted + "] on cpu, got " + (read_only ? "read-only " : "") + describe_tensor(t) + ": ";
     const auto error = [&](ErrorCode code, const char* what) { return Error(code, ErrorKind::value, both + what); };
-    if (DType(t.dtype) != dtype_of<T>()) return error(ErrorCode::bad_dtype, "dtype differs");
-    if (t.ndim != N) return error(ErrorCode::bad_layout, "number of dimensions differs");
+    if (DType(t.dtype) != dtype) return error(ErrorCode::bad_dtype, "dtype differs");
+    if (t.ndim != ndim) return error(ErrorCode::bad_layout, "number of dimensions differs");
     if (!Device(t.device).is_host()) return error(ErrorCode::bad_device, "the host must not touch this memory");
-    if (!std::is_const_v<T> && read_only) return error(ErrorCode::read_only, "the memory is read-only");
-    if (dtype_of<T>().is_subbyte() && !(flags & flag::padded)) return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
+    if (writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
+    if (dtype.is_subbyte() && !(flags & flag::padded)) return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
 }
+#endif
 
 template <class T, int N>
 Result<View<T, N>> make_view(const DLTensor& t, Flags flags) {
@@ -138,7 +142,7 @@ Result<View<T, N>> make_view(const DLTensor& t, Flags flags) {
     if (ISTHMUS_UNLIKELY(DType(t.dtype) != dtype_of<T>() || t.ndim != N || !Device(t.device).is_host() ||
                          (!std::is_const_v<T> && (flags & flag::read_only)) || !aligned ||
                          (dtype_of<T>().is_subbyte() && !(flags & flag::padded))))
-        return explain_mismatch<T, N>(t, flags);
+        return explain_mismatch(t, flags, dtype_of<T>(), N, !std::is_const_v<T>);
     std::array<std::int64_t, static_cast<std::size_t>(N)> extents, strides;
     for (int i = 0; i < N; ++i) {
         extents[static_cast<std::size_t>(i)] = t.shape[i];

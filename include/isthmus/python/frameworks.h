@@ -64,13 +64,11 @@ constexpr const FrameworkFacts* find_framework(Framework framework) noexcept {
 
 }  // namespace detail
 
-/// "torch"
-inline const char* framework_name(Framework framework) noexcept {
+ISTHMUS_API const char* framework_name(Framework framework) noexcept {
     const auto* facts = detail::find_framework(framework);
     return facts != nullptr ? facts->name.data() : "none";
 }
-/// The framework called `name`; false when there is none.
-inline bool parse_framework(std::string_view name, Framework& out) noexcept {
+ISTHMUS_API bool parse_framework(std::string_view name, Framework& out) noexcept {
     for (const auto& facts : detail::framework_facts)
         if (facts.name == name) {
             out = facts.framework;

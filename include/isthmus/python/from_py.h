@@ -129,9 +129,7 @@ inline bool import_any(Import& import) {
 
 }  // namespace detail
 
-/// Borrows a tensor for the length of a call: shape, strides and address of `object`'s own memory, nothing allocated. The GIL
-/// must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps `object` alive.
-inline Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = {}) noexcept {
+ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Borrowed> result{detail::Uninitialised{}};
     detail::surviving_exit([&] {
         alignas(Error) unsigned char error[sizeof(Error)];
@@ -141,9 +139,7 @@ inline Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options
     return result;
 }
 
-/// Imports any array object as an owning handle, which may be stored and dropped on any thread, with or without the GIL.
-/// The GIL must be held now. On failure the producer is as it was before.
-inline Result<Tensor> from_py(PyObject* object, const ImportOptions& options = {}) noexcept {
+ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Tensor> result{detail::Uninitialised{}};
     detail::surviving_exit([&] {
         Borrowed borrowed;
@@ -152,7 +148,7 @@ inline Result<Tensor> from_py(PyObject* object, const ImportOptions& options = {
         detail::Block* block = nullptr;
         if (ISTHMUS_UNLIKELY(!detail::import_any(import)))
             detail::fail_result(result, import);
-        else if (ISTHMUS_UNLIKELY(!import.out.into_block(block, object)))
+        else if (ISTHMUS_UNLIKELY(!import.out.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object)))
             result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
         else
             *result = Tensor::steal(block);

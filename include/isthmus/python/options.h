@@ -35,4 +35,12 @@ struct ImportOptions {
     bool has_stream() const noexcept { return stream != no_stream; }
 };
 
+/// What the caller allows on the way out.
+struct ExportOptions {
+    /// Hand read-only memory to a framework that would let it be written (torch, paddle, …).
+    bool allow_read_only_loss = false;
+    /// Let the framework copy where it cannot share: JAX without 64-byte alignment, MLX always.
+    bool allow_copy = false;
+};
+
 ISTHMUS_END

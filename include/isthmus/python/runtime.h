@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/api.h>
 #include <isthmus/python/errors.h>
 #include <isthmus/python/names.h>
 #include <isthmus/python/type_cache.h>
@@ -111,9 +112,7 @@ inline SharedRuntime* shared_runtime() {
 
 }  // namespace detail
 
-/// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its kind, with
-/// `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like pass unchanged.
-inline void set_python_error(const Error& error) noexcept {
+ISTHMUS_API void set_python_error(const Error& error) noexcept {
     detail::surviving_exit([&] {
         auto* cause = static_cast<PyObject*>(error.cause());
         if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {

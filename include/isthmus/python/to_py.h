@@ -8,14 +8,6 @@
 
 ISTHMUS_BEGIN
 
-/// What the caller allows on the way out.
-struct ExportOptions {
-    /// Hand read-only memory to a framework that would let it be written (torch, paddle, …).
-    bool allow_read_only_loss = false;
-    /// Let the framework copy where it cannot share: JAX without 64-byte alignment, MLX always.
-    bool allow_copy = false;
-};
-
 namespace detail {
 
 /// The Python object this block was imported from, borrowed; NULL when there is none.
@@ -133,18 +125,14 @@ inline Result<PyObject*> export_block(Block* block, Framework framework, const E
 
 }  // namespace detail
 
-/// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
-/// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
-/// Refuses what the framework cannot say, or would silently copy or make writable; `options` allows the last two.
-inline Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor, const ExportOptions& options = {}) noexcept {
+ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
         return detail::export_block(tensor.block(), framework, options);
     });
 }
 
-/// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
-inline Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options = {}) noexcept {
+ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
         detail::TypeEntry scratch;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <isthmus/python/exchange_api.h>
+#include <isthmus/python/framework.h>
 #include <isthmus/python/torch_stable.h>
 
 #if defined(Py_GIL_DISABLED)
@@ -9,29 +10,6 @@
 #endif
 
 ISTHMUS_BEGIN
-
-namespace detail {
-
-}  // namespace detail
-
-/// The frameworks that have an exit of their own (isthmus/python/frameworks.h lists what is known of each).
-enum class Framework : std::uint8_t {
-    none,
-    tensor,   ///< isthmus.Tensor, which every framework takes
-    capsule,  ///< a bare DLPack capsule, versioned
-    capsule_legacy,
-    numpy,
-    torch,
-    jax,
-    cupy,
-    tensorflow,
-    paddle,
-    mlx,
-    pyarrow,
-    warp,
-    onnxruntime,
-    tvm_ffi,
-};
 
 namespace detail {
 

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/validate.h>
+
+ISTHMUS_BEGIN
+
+/// A size that is not fixed: `extents<dyn, dyn, 3>`.
+inline constexpr std::int64_t dyn = -1;
+/// The rank of a view that takes any number of dimensions.
+inline constexpr int dynamic_rank = -1;
+
+namespace detail {
+
+/// What is asked of one dimension: a size, a name that stands for one size wherever it is written, or nothing.
+struct SizeSpec {
+    std::int64_t size = dyn;
+    std::string_view name{};
+};
+
+enum class Order : std::uint8_t { any, c, f, inner };
+
+/// Which memory is wanted: any that the host may touch, any at all, or that of one DLPack device type.
+inline constexpr int host_memory = -1;
+inline constexpr int any_memory = 0;
+
+/// Everything that a view type asks of a tensor, as plain values: one checker and one explainer serve all view types.
+struct Requirement {
+    bool (*accepts)(DType) noexcept = nullptr;  ///< a set of dtypes; NULL: `dtype` and no other
+    DType dtype{};
+    bool writable = false;
+    Order order = Order::any;
+    int least_rank = 0;
+    int most_rank = max_ndim;
+    const SizeSpec* sizes = nullptr;  ///< one per dimension, or NULL
+    int size_count = -1;
+    int device_type = host_memory;
+    std::size_t alignment = 1;
+    std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
+};
+
+constexpr bool is_host_type(int type) noexcept { return type == host_memory || (type != any_memory && Device(type, 0).is_host()); }
+
+/// Text put together by the compiler: a view type's words are a constant of the program.
+struct Words {
+    char text[1024]{};
+    std::size_t size = 0;
+
+    constexpr void add(std::string_view more) {
+        for (char c : more) text[size++] = c;
+    }
+    constexpr void add(std::int64_t number) {
+        char digits[20]{};
+        int count = 0;
+        do digits[count++] = static_cast<char>('0' + number % 10);
+        while ((number /= 10) != 0);
+        while (count > 0) text[size++] = digits[--count];
+    }
+    constexpr void add(DType dtype) {
+        if (dtype.code >= dtype_code_count) return add("unknown");
+        const auto& row = dtype_codes[dtype.code];
+        add(row.name);
+        if (row.fixed_bits == 0 && !(dtype.code == kDLBool && dtype.bits() == 8)) add(std::int64_t{dtype.bits()});
+        if (dtype.lanes() != 1) {
+            add("x");
+            add(std::int64_t{dtype.lanes()});
+        }
+    }
+    constexpr std::string_view view() const { return {text, size}; }
+};
+
+/// The same in as many bytes as it has.
+template <std::size_t n>
+struct ShortWords {
+    char text[n + 1]{};
+    constexpr explicit ShortWords(const Words& words) {
+        for (std::size_t i = 0; i < n; ++i) text[i] = words.text[i];
+    }
+    constexpr std::string_view view() const { return {text, n}; }
+};
+
+/// Adds all that follows the dtype: "[h, w, 3] C-contiguous on cpu".
+constexpr void add_shape_words(Words& words, const Requirement& r) {
+    words.add("[");
+    if (r.least_rank == r.most_rank) {
+        for (int i = 0; i < r.least_rank; ++i) {
+            if (i != 0) words.add(", ");
+            if (r.sizes == nullptr || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
+                words.add(":");
+            else if (r.sizes[i].name.empty())
+                words.add(r.sizes[i].size);
+            else
+                words.add(r.sizes[i].name);
+        }
+    } else if (r.least_rank == 0 && r.most_rank == max_ndim) {
+        words.add("...");
+    } else {
+        words.add(std::int64_t{r.least_rank});
+        words.add(r.most_rank == max_ndim ? std::string_view(" or more dimensions") : std::string_view(" to "));
+        if (r.most_rank != max_ndim) {
+            words.add(std::int64_t{r.most_rank});
+            words.add(" dimensions");
+        }
+    }
+    words.add("]");
+    if (r.order == Order::c) words.add(" C-contiguous");
+    if (r.order == Order::f) words.add(" F-contiguous");
+    if (r.order == Order::inner) words.add(" with contiguous rows");
+    if (r.alignment > 16) {
+        words.add(" aligned to ");
+        words.add(static_cast<std::int64_t>(r.alignment));
+        words.add(" bytes");
+    }
+    words.add(" on ");
+    if (r.device_type == any_memory) {
+        words.add("any device");
+    } else {
+        const DeviceType* device = find_device_type(r.device_type == host_memory ? kDLCPU : r.device_type);
+        words.add(device != nullptr ? device->name : std::string_view("an unknown device"));
+    }
+}
+
+/// What the named sizes of one call stand for so far.
+struct SizeNames {
+    struct Entry {
+        std::string_view name;
+        std::int64_t size;
+        const char* argument;
+        int dimension;
+    };
+    static constexpr int most = 2 * max_ndim;
+
+    Entry entries[most];
+    int count = 0;
+
+    SizeNames() noexcept {}
+    /// The entry that says otherwise, or NULL. A name seen for the first time is entered; one too many is its own contradiction.
+    const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
+        for (int i = 0; i < count; ++i)
+            if (entries[i].name == name) return entries[i].size == size ? nullptr : &entries[i];
+        if (count == most) return &entries[most - 1];
+        entries[count++] = Entry{name, size, argument, dimension};
+        return nullptr;
+    }
+};
+
+inline bool has_order(const DLTensor& t, Order order) noexcept {
+    switch (order) {
+        case Order::c: return layout::is_contiguous(t.shape, t.strides, t.ndim);
+        case Order::f: return layout::is_f_contiguous(t.shape, t.strides, t.ndim);
+        case Order::inner:
+            if (t.ndim == 0 || t.shape[t.ndim - 1] <= 1 || t.strides[t.ndim - 1] == 1) return true;
+            for (int i = 0; i < t.ndim; ++i)
+                if (t.shape[i] == 0) return true;
+            return false;
+        default: return true;
+    }
+}
+
+/// Whether the sizes are those wanted; `names` is only needed where two names may have to agree.
+inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& names, const char* argument) noexcept {
+    for (int i = 0; i < t.ndim; ++i) {
+        if (wanted[i].size != dyn && wanted[i].size != t.shape[i]) return false;
+        if (!wanted[i].name.empty() && names.contradiction(wanted[i].name, t.shape[i], argument, i) != nullptr) return false;
+    }
+    return true;
+}
+
+/// Every check but the sizes. Inlined where `r` is a constant, so that what is not asked costs nothing.
+ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requirement& r) noexcept {
+    const DType dtype = t.dtype;
+    if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return false;
+    if (r.least_rank == r.most_rank ? t.ndim != r.least_rank : (t.ndim < r.least_rank || t.ndim > r.most_rank)) return false;
+    if (r.device_type == host_memory ? !Device(t.device).is_host() : (r.device_type != any_memory && t.device.device_type != r.device_type)) return false;
+    if (r.writable && (flags & flag::read_only)) return false;
+    if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0) return false;
+    if ((r.accepts != nullptr || r.dtype.is_subbyte()) && dtype.is_subbyte() && !(flags & flag::padded)) return false;
+    return r.order == Order::any || has_order(t, r.order);
+}
+
+/// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
+inline std::string describe_tensor(const DLTensor& t) {
+    std::string text = DType(t.dtype).name() + "[";
+    for (int i = 0; i < t.ndim; ++i) text += (i != 0 ? ", " : "") + std::to_string(t.shape[i]);
+    return text + "] on " + Device(t.device).name();
+}
+
+/// Why the sizes are not those wanted; empty when they are.
+inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names, const char* argument) {
+    for (int i = 0; i < t.ndim; ++i) {
+        const SizeSpec& wanted = r.sizes[i];
+        if (wanted.size != dyn && wanted.size != t.shape[i])
+            return "dimension " + std::to_string(i) + " has size " + std::to_string(t.shape[i]) + ", wanted " + std::to_string(wanted.size);
+        if (wanted.name.empty()) continue;
+        const SizeNames::Entry* other = names.contradiction(wanted.name, t.shape[i], argument, i);
+        if (other == nullptr) continue;
+        if (other->name != wanted.name) return "this call names more than " + std::to_string(SizeNames::most) + " sizes";
+        const std::string name(wanted.name);
+        if (other->argument != argument && other->argument != nullptr)
+            return name + " is " + std::to_string(t.shape[i]) + " here and " + std::to_string(other->size) + " in argument '" + other->argument + "'";
+        return name + " is " + std::to_string(other->size) + " in dimension " + std::to_string(other->dimension) + " and " + std::to_string(t.shape[i]) +
+               " in dimension " + std::to_string(i);
+    }
+    return {};
+}
+
+/// The check that fails, in words: what was wanted, what was found, and which part of it differs.
+ISTHMUS_COLD inline Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names, const char* argument) {
+    const bool read_only = (flags & flag::read_only) != 0;
+    const std::string both = (r.writable ? "expected writable " : "expected ") + std::string(r.words) + ", got " +
+                             (r.writable && read_only ? "read-only " : "") + describe_tensor(t) + ": ";
+    const auto error = [&](ErrorCode code, const std::string& what) { return Error(code, ErrorKind::value, both + what); };
+    const DType dtype = t.dtype;
+    if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return error(ErrorCode::bad_dtype, "dtype differs");
+    if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
+    if (r.device_type == host_memory && !Device(t.device).is_host()) return error(ErrorCode::bad_device, "the host must not touch this memory");
+    if (r.device_type > any_memory && t.device.device_type != r.device_type) return error(ErrorCode::bad_device, "device differs");
+    if (r.writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
+    if (r.sizes != nullptr)
+        if (const std::string why = explain_sizes(t, r, names, argument); !why.empty()) return error(ErrorCode::bad_layout, why);
+    if (dtype.is_subbyte() && !(flags & flag::padded)) return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
+    if (!has_order(t, r.order)) {
+        const char* what = r.order == Order::c ? "are not C-contiguous" : r.order == Order::f ? "are not F-contiguous" : "leave gaps within a row";
+        return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " " + what);
+    }
+    if (r.alignment > 16)
+        return error(ErrorCode::bad_layout, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) + " is not aligned to " + std::to_string(r.alignment) + " bytes");
+    return error(ErrorCode::bad_layout, "the data is not aligned for this type");
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include <isthmus/core/config.h>
+
+ISTHMUS_BEGIN
+
+/// The frameworks that have an exit of their own (isthmus/python/frameworks.h lists what is known of each).
+enum class Framework : std::uint8_t {
+    none,
+    tensor,   ///< isthmus.Tensor, which every framework takes
+    capsule,  ///< a bare DLPack capsule, versioned
+    capsule_legacy,
+    numpy,
+    torch,
+    jax,
+    cupy,
+    tensorflow,
+    paddle,
+    mlx,
+    pyarrow,
+    warp,
+    onnxruntime,
+    tvm_ffi,
+};
+
+/// "torch"
+ISTHMUS_API const char* framework_name(Framework framework) noexcept;
+/// The framework called `name`; false when there is none.
+ISTHMUS_API bool parse_framework(std::string_view name, Framework& out) noexcept;
+
+ISTHMUS_END
