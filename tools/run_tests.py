@@ -55,9 +55,7 @@ def read_junit(path: Path, returncode: int) -> Counts:
     except (OSError, ElementTree.ParseError):
         return Counts(failed=1)
     suites = [root] if root.tag == "testsuite" else list(root)
-    total = {
-        key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")
-    }
+    total = {key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")}
     failed = total["failures"] + total["errors"]
     skipped = total["skipped"] + total["disabled"]
     # A runner that ends badly with no test to blame (a crash, nothing collected) still has failed.
