@@ -121,7 +121,8 @@ TEST(Layout, ExtentCountsBothWays) {
     EXPECT_FALSE(extent({3}, {INT64_MIN / 2}, 2));
     EXPECT_FALSE(extent({3}, {INT64_MAX}, 1));
     EXPECT_FALSE(extent({2, 2}, {INT64_MAX, INT64_MAX}, 1)) << "the sum of two reaches";
-    EXPECT_FALSE(extent({2}, {INT64_MAX}, 2)) << "bytes of the last element";
+    EXPECT_FALSE(extent({2}, {INT64_MAX}, 2));
+    EXPECT_FALSE(extent({2}, {INT64_MAX / 3}, 3)) << "the last element's own bytes";
 }
 
 TEST(Layout, InWordsAsPythonWritesThem) {
