@@ -111,7 +111,7 @@ namespace detail {
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
 ISTHMUS_API std::string describe_tensor(const DLTensor& t);
 /// Why a tensor is no View of `dtype` and `ndim` dimensions.
-ISTHMUS_COLD ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, DType dtype, int ndim, bool writable);
+ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, DType dtype, int ndim, bool writable);
 
 #if ISTHMUS_DEFINE
 ISTHMUS_API std::string describe_tensor(const DLTensor& t) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
+
 #include <isthmus/python/byte_strides.h>
 #include <isthmus/python/names.h>
 #include <isthmus/python/stream.h>
@@ -10,9 +12,8 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// The dtype of a `typestr` ("<f4", "|b1"; numpy.org, "The array interface protocol").
-inline bool parse_typestr(const char* text, DType& out, bool& foreign_order) noexcept {
+inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
-    const std::string_view typestr = text;
     if (typestr.size() < 3 || typestr.size() > 4) return false;
     int itemsize = 0;
     for (char c : typestr.substr(2)) {
@@ -55,6 +56,7 @@ inline bool import_array_interface(Import& import, bool cuda) {
         PyErr_Clear();
         return import.fail(code, what + " has " + text);
     };
+    import.keep_alive();
     Ref dict(PyObject_GetAttr(import.object, cuda ? names.cuda_array_interface : names.array_interface));
     if (!dict) return import.fail_with_exception(ErrorCode::producer_failed, what);
     if (!PyDict_Check(dict.get())) return import.fail(ErrorCode::producer_failed, what + " is a " + type_name(dict.get()) + "; wanted a dict");
@@ -74,11 +76,12 @@ inline bool import_array_interface(Import& import, bool cuda) {
     t.ndim = ndim;
 
     PyObject* typestr = item("typestr");
-    const char* text = typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : nullptr;
+    Py_ssize_t length = 0;
+    const char* text = typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8AndSize(typestr, &length) : nullptr;
     if (text == nullptr) return bad(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
     DType dtype;
     bool foreign_order = false;
-    if (!parse_typestr(text, dtype, foreign_order))
+    if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order))
         return foreign_order ? bad(ErrorCode::not_values, std::string("typestr '") + text + "', which is not in this machine's byte order")
                              : bad(ErrorCode::bad_dtype, std::string("typestr '") + text + "', which has no counterpart in DLPack");
     t.dtype = dtype;
@@ -104,8 +107,9 @@ inline bool import_array_interface(Import& import, bool cuda) {
     if (cuda && !place_cuda_data(import, t, item("stream"))) return false;
     const Flags flags = read_only ? flag::read_only : 0;
     if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
-    // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question.
-    if (import.owning || Py_REFCNT(dict.get()) == 1) {
+    // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the
+    // object that it was asked of.
+    if (import.owning || Py_REFCNT(dict.get()) == 1 || Py_REFCNT(import.object) == 1) {
         PyObject* both = PyTuple_Pack(2, import.object, dict.get());
         if (both == nullptr) return import.fail_with_exception(ErrorCode::out_of_memory, what);
         import.out.hold(both, [](void* o) { drop_object(static_cast<PyObject*>(o)); });

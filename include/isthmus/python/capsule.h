@@ -14,10 +14,21 @@ inline constexpr const char* capsule_name_used = "used_dltensor";
 inline constexpr const char* capsule_name_versioned = "dltensor_versioned";
 inline constexpr const char* capsule_name_versioned_used = "used_dltensor_versioned";
 
+/// Ends a managed tensor whose deleter may be Python underneath: it must neither meet an exception of ours nor leave one behind.
+template <class Managed>
+void end_managed_in_python(void* managed) {
+    if (!have_gil()) return end_managed(static_cast<Managed*>(managed));
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    end_managed(static_cast<Managed*>(managed));
+    if (ISTHMUS_UNLIKELY(PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
+    PyErr_Restore(type, value, trace);
+}
+
 /// Borrows what an owner already made sound: the descriptor is the managed tensor's own.
 template <class Managed>
 bool import_managed(Import& import, Managed* managed) {
-    import.out.hold(managed, [](void* m) { end_managed(static_cast<Managed*>(m)); });
+    import.out.hold(managed, end_managed_in_python<Managed>);
     import.out.dl() = managed->dl_tensor;
     return import.accept_sound(managed_flags(managed));
 }
@@ -33,7 +44,7 @@ bool consume_capsule(Import& import, PyObject* capsule, const char* name, const 
         Error error = explain_unacceptable(managed, import.options.argument);
         // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the capsule
         // stays its producer's, whose destructor ends it.
-        if (is_of_another_major(managed) && PyCapsule_SetName(capsule, used) == 0) end_managed(managed);
+        if (is_of_another_major(managed) && PyCapsule_SetName(capsule, used) == 0) end_managed_in_python<Managed>(managed);
         return import.fail(std::move(error));
     }
     // Refusals that need no ownership come first, so that the capsule stays whole.

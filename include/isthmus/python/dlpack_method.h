@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include <isthmus/python/capsule.h>
-#include <isthmus/python/names.h>
+#include <isthmus/python/runtime.h>
 
 ISTHMUS_BEGIN
 
@@ -21,6 +21,20 @@ inline bool refuses_keyword(PyObject* exception, const char* keyword) {
     if (trace) return false;
     return says("takes no keyword arguments") || says("takes no arguments") || says("unexpected keyword") || says("incompatible function arguments") ||
            says("takes at most") || says("positional argument");
+}
+
+/// Whether a BufferError only passes on that something deeper failed: our own error, or a recursion without end. To ask again
+/// would then double the work at every level.
+inline bool tells_of_failure_below(PyObject* exception) {
+    if (SharedRuntime* shared = shared_runtime(); shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error)) return true;
+    Ref at = Ref::borrow(exception);
+    constexpr int deepest = 100'000;  // a chain of exceptions may bite its own tail
+    for (int i = 0; i < deepest && at; ++i) {
+        if (PyErr_GivenExceptionMatches(at.get(), PyExc_RecursionError)) return true;
+        Ref cause(PyException_GetCause(at.get()));
+        at = cause ? std::move(cause) : Ref(PyException_GetContext(at.get()));
+    }
+    return false;
 }
 
 enum class Asked { ok, failed, keyword_refused, buffer_error };
@@ -55,7 +69,7 @@ inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* strea
     if (capsule != nullptr) return Asked::ok;
     exception = take_exception();
     if (exception == nullptr) return Asked::failed;
-    if (PyErr_GivenExceptionMatches(exception, PyExc_BufferError)) return Asked::buffer_error;
+    if (PyErr_GivenExceptionMatches(exception, PyExc_BufferError)) return tells_of_failure_below(exception) ? Asked::failed : Asked::buffer_error;
     if (!PyErr_GivenExceptionMatches(exception, PyExc_TypeError) || count == 0) return Asked::failed;
     const char* last = max_version != nullptr ? "max_version" : "stream";
     return refuses_keyword(exception, last) || (device != nullptr && refuses_keyword(exception, "dl_device")) ||
@@ -76,6 +90,7 @@ ISTHMUS_COLD inline bool fail_producer(Import& import, PyObject* exception, cons
 inline bool import_dlpack_method(Import& import) {
     const ImportOptions& options = import.options;
     PyObject* object = import.object;
+    import.keep_alive();
     const Names& names = interned();
     Ref version, stream, device, copy;
     if (options.max_version.major >= 1) {

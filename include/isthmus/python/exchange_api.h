@@ -14,7 +14,7 @@ namespace detail {
 inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     Ref capsule(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), interned().exchange_api));
     if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) {
-        PyErr_Clear();
+        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
         return nullptr;
     }
     const auto* header = static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
@@ -30,16 +30,17 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
 /// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so that read-only
 /// memory would look writable.
 inline bool import_exchange(Import& import, const DLPackExchangeAPI* api) {
+    import.keep_alive();
     DLManagedTensorVersioned* managed = nullptr;
     const int status = api->managed_tensor_from_py_object_no_sync(import.object, &managed);
     if (ISTHMUS_UNLIKELY(status != 0 || managed == nullptr || PyErr_Occurred() != nullptr)) {
         const std::string what = "the exchange API of " + type_name(import.object);
-        if (status == 0 && managed != nullptr) end_managed(managed);
+        if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
         return import.fail_with_exception(ErrorCode::producer_failed, what);
     }
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
         import.fail(explain_unacceptable(managed, import.options.argument));
-        end_managed(managed);
+        end_managed_in_python<DLManagedTensorVersioned>(managed);
         return false;
     }
     return import_managed(import, managed);

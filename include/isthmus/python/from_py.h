@@ -46,17 +46,19 @@ ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) 
     if (entry.refusal != nullptr) return import.fail(ErrorCode::not_values, "a " + type_name(import.object) + " is not taken: " + entry.refusal);
     // The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
     const Names& names = interned();
-    if (PyObject_HasAttr(import.object, names.dlpack)) return import_dlpack_method(import);
-    if (PyObject_HasAttr(import.object, names.cuda_array_interface)) return import_array_interface(import, true);
-    if (PyObject_HasAttr(import.object, names.array_interface)) return import_array_interface(import, false);
+    if (has_attribute(import.object, names.dlpack)) return import_dlpack_method(import);
+    if (has_attribute(import.object, names.cuda_array_interface)) return import_array_interface(import, true);
+    if (has_attribute(import.object, names.array_interface)) return import_array_interface(import, false);
+    if (PyErr_Occurred() != nullptr) return import.fail_with_exception(ErrorCode::producer_failed, "looking at this " + type_name(import.object));
     return import.fail(ErrorCode::not_a_tensor, "expected a tensor (an object with __dlpack__, the buffer protocol, __array_interface__ or "
                                                 "__cuda_array_interface__, or a DLPack capsule), got " + type_name(import.object));
 }
 
-inline bool import_by(Import& import, const TypeEntry& entry) {
+ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
+    if (ISTHMUS_LIKELY(entry.protocol == Protocol::numpy)) return import_numpy(import);  // the one where a jump table shows
     switch (entry.protocol) {
         case Protocol::isthmus_tensor: return import_isthmus(import);
-        case Protocol::numpy: return import_numpy(import);
+        case Protocol::numpy: break;
         case Protocol::torch_stable: {
             bool handled = true;
             const bool ok = import_torch(import, torch_shims, handled);
@@ -77,15 +79,18 @@ inline bool import_by(Import& import, const TypeEntry& entry) {
     return import_nothing(import, entry);
 }
 
+ISTHMUS_COLD inline bool import_by_any(Import& import, const TypeEntry& entry) { return import_by(import, entry); }
+
 /// Imports where a copy is welcome, or where the data is wanted on a certain device. Only host memory is copied by ourselves;
 /// everything else is asked of the producer.
 ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) {
+    import.keep_alive();
     ImportOptions plain = import.options;
     plain.device = Device{0, 0};
     plain.copy = Copy::if_needed;
     plain.require_writable = import.options.require_writable && import.options.copy != Copy::always;
     Import shared{import.object, plain, import.out, import.owning, import.may_be_written, import.error};
-    if (!import_by(shared, entry)) return false;
+    if (!import_by_any(shared, entry)) return false;
     const Device wanted = import.options.device;
     const bool moved = wanted.type != 0 && wanted != Device(import.out.dl().device);
     const bool copy = import.options.copy == Copy::always && !(import.out.flags() & flag::copied);
@@ -114,7 +119,7 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
 ISTHMUS_COLD inline bool fail_lookup(Import& import) { return import.fail_with_exception(ErrorCode::bad_thread, "looking at the type"); }
 
 /// The street that every tensor takes: type → protocol → validation → `out`.
-inline bool import_any(Import& import) {
+ISTHMUS_ALWAYS_INLINE bool import_any(Import& import) {
 #if !defined(NDEBUG)
     if (!have_gil()) return import.fail(ErrorCode::bad_thread, "called without the GIL; hold it (PyGILState_Ensure) while Python objects are imported");
 #endif

@@ -18,6 +18,12 @@ struct Import {
     bool owning;  ///< the result outlives the call: hold what keeps the memory alive
     bool may_be_written = true;  ///< false where the type's memory is read-only though its protocol cannot say so
     Error* error = nullptr;  ///< raw storage, filled by fail()
+    Ref alive{};             ///< what keep_alive() took
+
+    /// For protocols that run code of the producer, which may give away the only reference to it: the caller's.
+    void keep_alive() {
+        if (!alive) alive = Ref::borrow(object);
+    }
 
     ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) { return fail(make_error(code, options.argument, text)); }
     ISTHMUS_COLD bool fail(Error failure) {
@@ -32,18 +38,21 @@ struct Import {
         return fail(ErrorCode::read_only, "the memory of this " + type_name(object) + " is read-only; wanted writable memory");
     }
 
+    ISTHMUS_COLD bool fail_copied() {
+        return fail(ErrorCode::needs_copy, "the " + type_name(object) + " could only be exported as a copy; wanted its own memory");
+    }
+
     /// Checks the descriptor, writes the strides where there are none, and the wish for writable memory.
     bool accept(Flags flags) {
         DLTensor& t = out.dl();
         if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) return fail_unsound(t, flags);
         return accept_sound(flags);
     }
-    bool accept_sound(Flags flags) {
+    ISTHMUS_ALWAYS_INLINE bool accept_sound(Flags flags) {
         DLTensor& t = out.dl();
         if (!may_be_written) flags |= flag::read_only;
         if (ISTHMUS_UNLIKELY(options.require_writable && (flags & flag::read_only))) return fail_read_only();
-        if (ISTHMUS_UNLIKELY((flags & flag::copied) && options.copy == Copy::never))
-            return fail(ErrorCode::needs_copy, "the " + type_name(object) + " could only be exported as a copy; wanted its own memory");
+        if (ISTHMUS_UNLIKELY((flags & flag::copied) && options.copy == Copy::never)) return fail_copied();
         if (ISTHMUS_UNLIKELY(t.strides == nullptr)) {
             (void)layout::row_major(t.shape, t.ndim, out.strides());
             t.strides = out.strides();

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <isthmus/python/frameworks.h>
+#include <isthmus/python/numpy.h>
 #include <isthmus/python/runtime.h>
 #include <isthmus/python/type_cache.h>
 
@@ -57,10 +58,26 @@ inline Framework framework_of(PyTypeObject* type) {
     return Framework::none;
 }
 
-inline bool type_has(PyTypeObject* type, PyObject* name) {
-    Ref value(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-    PyErr_Clear();
+/// Whether the object has the attribute, None counting as none. An exception that must not be swallowed (KeyboardInterrupt and
+/// its like) stays set, and the answer is no.
+inline bool has_attribute(PyObject* object, PyObject* name) {
+    if (PyErr_Occurred() != nullptr) return false;
+    Ref value(PyObject_GetAttr(object, name));
+    if (!value && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     return value && value.get() != Py_None;
+}
+inline bool type_has(PyTypeObject* type, PyObject* name) { return has_attribute(reinterpret_cast<PyObject*>(type), name); }
+
+/// numpy.ndarray or a subclass. The struct behind it is read directly, so that a stand-in under NumPy's name must not pass.
+inline bool is_numpy_array_type(PyTypeObject* type) {
+    Ref numpy = loaded_module("numpy");
+    Ref found(numpy ? PyObject_GetAttrString(numpy.get(), "ndarray") : nullptr);
+    if (!found) return PyErr_Clear(), false;
+    if (!PyType_Check(found.get())) return false;
+    auto* array = reinterpret_cast<PyTypeObject*>(found.get());
+    const bool genuine = !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
+                         array->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(NumpyArray));
+    return genuine && PyType_IsSubtype(type, array);
 }
 
 enum class TorchState : std::uint8_t { unknown, stable, missing };
@@ -93,7 +110,7 @@ inline Protocol choose_protocol(TypeEntry& entry) {
         if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;
     }
     if (is_subtype_of(type, "torch._C", "TensorBase")) return torch_protocol(entry);
-    if (is_subtype_of(type, "numpy", "ndarray")) return Protocol::numpy;
+    if (is_numpy_array_type(type)) return Protocol::numpy;
     if (type == &PyCapsule_Type) return Protocol::capsule;
     if ((entry.api = find_exchange_api(type)) != nullptr) return Protocol::exchange_api;
     if (type_has(type, names.dlpack)) return Protocol::dlpack_method;

@@ -28,6 +28,8 @@ struct NumpyArray {
     int flags;
 };
 
+inline constexpr char numpy_foreign_order = PY_LITTLE_ENDIAN ? '>' : '<';
+
 namespace numpy_flag {
 inline constexpr int c_contiguous = 0x0001, f_contiguous = 0x0002, aligned = 0x0100, writeable = 0x0400;
 }
@@ -61,6 +63,17 @@ inline constexpr DLDataType numpy_dtypes[] = {
 };
 inline constexpr int numpy_builtin_types = sizeof(numpy_dtypes) / sizeof(numpy_dtypes[0]);
 
+/// log2 of the bytes of an element, by type number: all are powers of two.
+struct NumpyShifts {
+    std::uint8_t values[numpy_builtin_types]{};
+    constexpr NumpyShifts() {
+        for (int i = 0; i < numpy_builtin_types; ++i)
+            for (int bytes = numpy_dtypes[i].bits / 8; bytes > 1; bytes /= 2) ++values[i];
+    }
+    constexpr int operator[](unsigned number) const noexcept { return values[number]; }
+};
+inline constexpr NumpyShifts numpy_shifts{};
+
 /// ml_dtypes' types, by the name of their scalar type.
 inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
     if (descr->typeobj == nullptr) return false;
@@ -78,7 +91,7 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* d
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
     const std::string found = "dtype " + name;
-    if (descr->byteorder == (PY_LITTLE_ENDIAN ? '>' : '<'))
+    if (descr->byteorder == numpy_foreign_order)
         return import.fail(ErrorCode::not_values, found + " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first");
     switch (descr->kind) {
         case 'O': return import.fail(ErrorCode::bad_dtype, found + ": Python objects have no counterpart in DLPack; convert to a numeric dtype first");
@@ -92,26 +105,36 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* d
     }
 }
 
-inline bool numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
-    const auto number = static_cast<unsigned>(descr->type_num);
-    if (ISTHMUS_UNLIKELY(descr->byteorder == (PY_LITTLE_ENDIAN ? '>' : '<'))) return false;
-    if (ISTHMUS_LIKELY(number < static_cast<unsigned>(numpy_builtin_types))) {
-        out = numpy_dtypes[number];
-        return out.code != 255;
-    }
+/// The dtype of an array whose type is not one of NumPy's own, or has no counterpart.
+ISTHMUS_COLD inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
+    if (descr->byteorder == numpy_foreign_order || static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types)) return false;
     if (!find_ml_dtype(descr, out)) return false;
     if (DType(out).is_subbyte()) flags |= flag::padded;  // ml_dtypes keeps one element a byte
     return true;
 }
 
+/// An array whose strides or address NumPy does not vouch for.
+ISTHMUS_COLD inline bool accept_odd_array(Import& import, const NumpyArray* array, bool whole, Flags flags) {
+    if (!whole && !element_strides_that_matter(import, array->strides)) return false;
+    return is_sound(import.out.dl(), flags) || import.fail_unsound(import.out.dl(), flags);
+}
+
 /// A numpy.ndarray (or a subclass that is no mask) by its struct, without a call into NumPy.
-inline bool import_numpy(Import& import) {
+ISTHMUS_ALWAYS_INLINE bool import_numpy(Import& import) {
     const auto* array = reinterpret_cast<const NumpyArray*>(import.object);
     const NumpyDescr* descr = array->descr;
     DLTensor& t = import.out.dl();
     const int state = array->flags;
     Flags flags = (state & numpy_flag::writeable) ? 0 : flag::read_only;
-    if (ISTHMUS_UNLIKELY(!numpy_dtype(descr, t.dtype, flags))) return explain_numpy_dtype(import, descr);
+    const auto number = static_cast<unsigned>(descr->type_num);
+    int shift = 0;
+    if (ISTHMUS_LIKELY(number < static_cast<unsigned>(numpy_builtin_types) && numpy_dtypes[number].bits != 0 && descr->byteorder != numpy_foreign_order)) {
+        t.dtype = numpy_dtypes[number];
+        shift = numpy_shifts[number];
+    } else {
+        if (!unusual_numpy_dtype(descr, t.dtype, flags)) return explain_numpy_dtype(import, descr);
+        shift = __builtin_ctz(static_cast<unsigned>(DType(t.dtype).itemsize()));
+    }
     t.data = array->data;
     t.device = DLDevice{kDLCPU, 0};
     t.ndim = array->nd;
@@ -119,13 +142,15 @@ inline bool import_numpy(Import& import) {
     t.shape = reinterpret_cast<std::int64_t*>(array->dimensions);
     t.strides = import.out.strides();
     t.byte_offset = 0;
-    const bool whole = element_strides(array->strides, array->nd, DType(t.dtype).itemsize(), t.strides);
+    Py_ssize_t rest = 0;
+    for (int i = 0; i < t.ndim; ++i) {
+        rest |= array->strides[i];
+        t.strides[i] = array->strides[i] >> shift;
+    }
+    const bool whole = (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
     // An aligned array that NumPy calls contiguous is as NumPy made it; strides of any other may have been set by hand.
     const bool known = (state & numpy_flag::aligned) && (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) && t.data != nullptr;
-    if (ISTHMUS_UNLIKELY(!whole || !known)) {
-        if (!whole && !element_strides_that_matter(import, array->strides)) return false;
-        if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
-    }
+    if (ISTHMUS_UNLIKELY(!whole || !known) && !accept_odd_array(import, array, whole, flags)) return false;
     if (import.owning) import.out.hold_object(import.object);
     return import.accept_sound(flags);
 }

@@ -35,6 +35,8 @@ struct ImportOptions {
     bool has_stream() const noexcept { return stream != no_stream; }
 };
 
+inline constexpr ImportOptions default_import{};
+
 /// What the caller allows on the way out.
 struct ExportOptions {
     /// Hand read-only memory to a framework that would let it be written (torch, paddle, …).
@@ -42,5 +44,7 @@ struct ExportOptions {
     /// Let the framework copy where it cannot share: JAX without 64-byte alignment, MLX always.
     bool allow_copy = false;
 };
+
+inline constexpr ExportOptions default_export{};
 
 ISTHMUS_END

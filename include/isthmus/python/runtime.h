@@ -127,7 +127,9 @@ ISTHMUS_API void set_python_error(const Error& error) noexcept {
         PyErr_Clear();
         detail::SharedRuntime* shared = detail::shared_runtime();
         if (shared == nullptr) return;
-        Ref exception(PyObject_CallFunction(shared->error_kinds[static_cast<int>(error.kind())], "s", error.what()));
+        // The text may quote what a producer called itself, in whatever bytes.
+        Ref text(PyUnicode_DecodeUTF8(error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "backslashreplace"));
+        Ref exception(text ? PyObject_CallOneArg(shared->error_kinds[static_cast<int>(error.kind())], text.get()) : nullptr);
         Ref code(PyUnicode_FromString(error_code_name(error.code())));
         if (!exception || !code || PyObject_SetAttrString(exception.get(), "code", code.get()) != 0) return;
         if (cause != nullptr) {

@@ -38,6 +38,7 @@ inline bool check_torch_by_python(Import& import, bool& grad) {
 /// torch without the stable shims: 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
 inline bool import_torch_older(Import& import, const TypeEntry& entry) {
     bool grad = false;
+    import.keep_alive();
     if (!check_torch_by_python(import, grad)) return false;
     // torch's own __dlpack__ refuses a tensor that requires grad; a detached alias of it shows the same memory.
     PyObject* const object = import.object;
