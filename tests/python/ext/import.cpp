@@ -56,6 +56,20 @@ PyObject* borrow_and_raise(PyObject*, PyObject* object) {
     return nullptr;
 }
 
+/// Imports the first item of a list by the list's own reference, which the producer can take away.
+template <bool owning>
+PyObject* import_first(PyObject*, PyObject* list) {
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) == 0) return PyErr_Format(PyExc_TypeError, "wanted a list with an item");
+    PyObject* item = PyList_GET_ITEM(list, 0);
+    if constexpr (owning) {
+        const auto tensor = isthmus::from_py(item);
+        return tensor ? info(*tensor) : raise(tensor.error());
+    } else {
+        const auto borrowed = isthmus::borrow_py(item);
+        return borrowed ? info(*borrowed) : raise(borrowed.error());
+    }
+}
+
 /// Moves a Borrowed twice before it is read.
 PyObject* borrow_moved(PyObject*, PyObject* object) {
     auto result = isthmus::borrow_py(object);
@@ -100,6 +114,8 @@ PyMethodDef import_methods[] = {
      "the elements as row-major bytes"},
     {"own_elements", keywords(with_owned<elements<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS, "the same by from_py"},
     {"borrow_and_raise", borrow_and_raise, METH_O, "borrow_py(x), then LookupError while it is held"},
+    {"borrow_first", import_first<false>, METH_O, "borrow_py(list[0]) by the list's reference"},
+    {"own_first", import_first<true>, METH_O, "from_py(list[0]) by the list's reference"},
     {"borrow_moved", borrow_moved, METH_O, "borrow_py(x), the guard moved twice: the dict"},
     {"repeat_own", repeat<true>, METH_VARARGS, "from_py(x), n times: how many succeeded"},
     {"repeat_borrow", repeat<false>, METH_VARARGS, "borrow_py(x), n times: how many succeeded"},

@@ -172,6 +172,33 @@ PyObject* capsule_with_deleter(PyObject*, PyObject* args) {
                      : make_bad<DLManagedTensor>(misdeed, "dltensor");
 }
 
+/// What the one exchange API of this file does when it is asked.
+struct ApiConduct {
+    int status = 0;
+    PyObject* exception = nullptr;
+    void* managed = nullptr;
+} conduct;
+
+int api_from_py(void*, DLManagedTensorVersioned** out) {
+    if (conduct.managed != nullptr) *out = static_cast<DLManagedTensorVersioned*>(conduct.managed);
+    if (conduct.exception != nullptr) PyErr_SetString(conduct.exception, "not today");
+    return conduct.status;
+}
+
+/// api_capsule(status, exception type or None, address of a managed tensor or 0): one API, which does this from now on.
+PyObject* api_capsule(PyObject*, PyObject* args) {
+    PyObject *exception = nullptr, *address = nullptr;
+    if (!PyArg_ParseTuple(args, "iOO", &conduct.status, &exception, &address)) return nullptr;
+    conduct.managed = PyLong_AsVoidPtr(address);
+    Py_XDECREF(conduct.exception);
+    conduct.exception = exception == Py_None ? nullptr : exception;
+    Py_XINCREF(conduct.exception);
+    static DLPackExchangeAPI api{};
+    api.header.version = DLPackVersion{1, 3};
+    api.managed_tensor_from_py_object_no_sync = api_from_py;
+    return PyErr_Occurred() ? nullptr : PyCapsule_New(&api, "dlpack_exchange_api", nullptr);
+}
+
 PyObject* count_deleter_calls(PyObject*, PyObject*) { return PyLong_FromLong(deleter_calls); }
 
 }  // namespace
@@ -183,6 +210,7 @@ bool add_exporter(PyObject* module) {
 
 PyMethodDef producer_methods[] = {
     {"capsule_with_deleter", capsule_with_deleter, METH_VARARGS, "a capsule of three floats whose deleter misbehaves"},
+    {"api_capsule", api_capsule, METH_VARARGS, "an exchange API that does as it is told"},
     {"deleter_calls", count_deleter_calls, METH_NOARGS, "how often those deleters ran"},
     {nullptr, nullptr, 0, nullptr},
 };

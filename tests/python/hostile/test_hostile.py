@@ -1,0 +1,37 @@
+"""Every hostile producer, each in a process of its own: a crash is a failure, and so is an outcome that was not expected."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ext = pytest.importorskip("isthmus_test_ext")
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")])),
+    # Freed memory is overwritten, and writing past a block is found.
+    "PYTHONMALLOC": os.environ.get("PYTHONMALLOC", "debug"),
+}
+
+
+def run_case(*names: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *names]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", run_case().stdout.split())
+def test_case(name: str) -> None:
+    done = run_case(name)
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def test_the_corpus_is_there() -> None:
+    done = run_case()
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) > 250
