@@ -11,7 +11,10 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/isthmus"
 install(FILES "${isthmus_dlpack_dir}/dlpack/dlpack.h"
         DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/dlpack")
 
-install(TARGETS isthmus_core isthmus_python EXPORT isthmusTargets)
+install(FILES "${PROJECT_SOURCE_DIR}/src/python/isthmus_python.cpp"
+        DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/isthmus/python")
+
+install(TARGETS isthmus_core isthmus_python isthmus_python_compiled EXPORT isthmusTargets)
 if(TARGET isthmus_c)
   install(TARGETS isthmus_c EXPORT isthmusTargets DESTINATION "${ISTHMUS_INSTALL_LIBDIR}")
 endif()

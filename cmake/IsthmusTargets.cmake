@@ -28,6 +28,17 @@ if(TARGET Python::Module)
   target_link_libraries(isthmus_python INTERFACE $<BUILD_INTERFACE:Python::Module>)
 endif()
 
+# The bridge compiled once per target instead of in every file: the source comes along, as it must fit the target's own Python.
+add_library(isthmus_python_compiled INTERFACE)
+add_library(isthmus::python_compiled ALIAS isthmus_python_compiled)
+set_target_properties(isthmus_python_compiled PROPERTIES EXPORT_NAME python_compiled)
+target_link_libraries(isthmus_python_compiled INTERFACE isthmus_python)
+target_compile_definitions(isthmus_python_compiled INTERFACE ISTHMUS_COMPILED)
+target_sources(
+  isthmus_python_compiled
+  INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src/python/isthmus_python.cpp>
+            $<INSTALL_INTERFACE:$<INSTALL_PREFIX>/${ISTHMUS_INSTALL_INCLUDEDIR}/isthmus/python/isthmus_python.cpp>)
+
 if(ISTHMUS_TORCH)
   include(isthmusTorch)
   isthmus_add_torch_target(isthmus_python)
