@@ -80,6 +80,7 @@ inline PyGetSetDef tensor_getset[] = {
     {"device", getter<[](Block* b) { return new_value_object(shared_runtime()->device, Device(b->dl.device)); }>, nullptr, "Where the memory is (isthmus.Device).", nullptr},
     {"read_only", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::read_only) != 0); }>, nullptr, "The memory must not be written.", nullptr},
     {"is_copied", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::copied) != 0); }>, nullptr, "The memory is a copy that was made for this tensor.", nullptr},
+    {"is_padded", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::padded) != 0); }>, nullptr, "Elements of fewer than 8 bits have whole bytes of their own.", nullptr},
     {"is_contiguous", getter<[](Block* b) { return PyBool_FromLong(layout::is_contiguous(b->dl.shape, b->dl.strides, b->dl.ndim)); }>, nullptr, "Row-major and compact.", nullptr},
     {"ndim", getter<[](Block* b) { return PyLong_FromLong(b->dl.ndim); }>, nullptr, "Number of dimensions.", nullptr},
     {"size", getter<[](Block* b) { return PyLong_FromLongLong(block_numel(b)); }>, nullptr, "Number of elements.", nullptr},

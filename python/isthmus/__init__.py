@@ -1,0 +1,48 @@
+"""Isthmus: tensors that cross between frameworks, and between Python and C++, without being copied.
+
+>>> import isthmus
+>>> t = isthmus.from_dlpack(x)  # x: an array of any framework; t shares its memory
+>>> t.to("torch")               # the same memory as a torch.Tensor, or an error that says why not
+
+`Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
+`to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
+`live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
+"""
+
+from ._isthmus import (
+    Device,
+    DeviceType,
+    DType,
+    Error,
+    Tensor,
+    TensorBufferError,
+    TensorTypeError,
+    TensorValueError,
+    __version__,
+    _rebuild,
+    empty,
+    from_dlpack,
+)
+from .blob import Blob, from_blob, to_blob
+from .paths import get_cmake_dir, get_include, get_includes
+
+__all__ = [
+    "Blob",
+    "DType",
+    "Device",
+    "DeviceType",
+    "Error",
+    "Tensor",
+    "TensorBufferError",
+    "TensorTypeError",
+    "TensorValueError",
+    "__version__",
+    "_rebuild",
+    "empty",
+    "from_blob",
+    "from_dlpack",
+    "get_cmake_dir",
+    "get_include",
+    "get_includes",
+    "to_blob",
+]

@@ -1,0 +1,46 @@
+"""The command line: ``isthmus`` or ``python -m isthmus``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import isthmus
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="isthmus",
+        description="Tensors that cross between frameworks, and between Python and C++, without being copied.",
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--includes", action="store_true", help="print the -I options that an extension needs, and end")
+    where.add_argument("--cmakedir", action="store_true", help="print the folder for CMake's isthmus_DIR, and end")
+    where.add_argument("--version", action="version", version=isthmus.__version__)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.includes:
+            print(*(f"-I{folder}" for folder in isthmus.get_includes()))
+        elif options.cmakedir:
+            print(isthmus.get_cmake_dir())
+        else:
+            parser.print_help()
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        sys.stderr.close()
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

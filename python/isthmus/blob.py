@@ -1,0 +1,189 @@
+"""Tensors as plain numbers: what a runtime that knows nothing of tensors gives and takes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._isthmus import Device, DType, Error, Tensor, _from_fields, from_dlpack
+from .dtypes import dtype_of
+from .errors import refusal
+
+_REQUIRED = ("ptr", "shape", "dtype")
+_OPTIONAL = ("strides", "device", "element_size", "read_only", "padded", "owner")
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Memory that holds a tensor: where it is and how the elements lie, and the object that keeps it alive.
+
+    A Blob of `to_blob` keeps the memory alive as long as the Blob itself lives. Its fields are read-only; to take the memory
+    back, or any other memory described in the same way, see `from_blob`.
+    """
+
+    #: Address of the first element, byte offset included; an address on `device`.
+    ptr: int
+    #: Sizes, one per dimension.
+    shape: tuple[int, ...]
+    #: Steps in elements, one per dimension; None for row-major.
+    strides: tuple[int, ...] | None
+    dtype: DType
+    device: Device
+    #: Bytes of one element, rounded up to whole bytes.
+    element_size: int
+    #: The memory must not be written.
+    read_only: bool = False
+    #: Elements of fewer than 8 bits have whole bytes of their own.
+    padded: bool = False
+    #: The object that keeps the memory alive: the array that was described, or the Tensor where C++ or a capsule owns it.
+    owner: object = field(default=None, repr=False, compare=False)
+    # Holds what the import holds beyond the owner: a buffer that must not be resized, a handle.
+    _tensor: Tensor | None = field(default=None, repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The description as plain integers, strings and tuples, for a message to another runtime.
+
+        Keys: ptr, shape, strides (in elements), dtype and device (their names), element_size, read_only, and padded where it
+        is true. **The owner is left out**: somebody must keep this Blob, or its owner, until the other side is done.
+        `from_blob` takes it back.
+        """
+        fields: dict[str, Any] = {
+            "ptr": self.ptr,
+            "shape": self.shape,
+            "strides": self.strides,
+            "dtype": str(self.dtype),
+            "device": str(self.device),
+            "element_size": self.element_size,
+            "read_only": self.read_only,
+        }
+        if self.padded:
+            fields["padded"] = True
+        return fields
+
+
+def to_blob(x: object, /) -> Blob:
+    """Describe the memory of `x` in constant time, without a copy.
+
+    x: whatever `from_dlpack` takes, on any device.
+
+    The Blob keeps the memory alive. Raises what `from_dlpack` raises.
+    """
+    tensor = from_dlpack(x)
+    owner = tensor.owner
+    return Blob(
+        ptr=tensor.data_ptr,
+        shape=tensor.shape,
+        strides=tensor.strides,
+        dtype=tensor.dtype,
+        device=tensor.device,
+        element_size=tensor.itemsize,
+        read_only=tensor.read_only,
+        padded=tensor.is_padded,
+        owner=tensor if owner is None else owner,
+        _tensor=tensor,
+    )
+
+
+def from_blob(blob: Blob | Mapping[str, Any], owner: object = None) -> Tensor:
+    """The Tensor that `blob` describes, over the memory that is there already, without a copy.
+
+    blob: a Blob, or a mapping with these keys:
+        ptr: the address of the first element, on `device`; 0 only when there are no elements.
+        shape: the sizes, one per dimension.
+        dtype: what one element is: a name ("float32"), an isthmus, numpy, ml_dtypes or torch dtype, or DLPack's triple.
+        strides: the steps **in elements**, one per dimension; left out or None for row-major.
+        device: a name ("cuda:0"), an isthmus.Device or DLPack's pair; left out or None for "cpu". Memory of another device is
+            never touched here: it can go to a framework that works on that device.
+        element_size: bytes of one element; checked against the dtype when given.
+        read_only: whether the memory must not be written; False when left out.
+        padded: whether elements of fewer than 8 bits have whole bytes of their own; False when left out.
+        owner: as the argument.
+    owner: any object that keeps the memory alive. The Tensor holds it, shows it as `.owner`, and lets it go when the last
+        view of any framework is gone.
+
+    **Without an owner the caller answers for the memory**, which must stay valid until the last view is gone; such a tensor
+    is marked in `isthmus.live()`. A Blob of `to_blob` brings the owner of its own.
+
+    Raises an Error that is also a ValueError (TypeError for a wrong type) and names the field, the value found and the value
+    wanted. Nothing is checked by reading the memory: a wrong address is found by whoever touches it.
+    """
+    if isinstance(blob, Blob):
+        # The description cannot have changed, so the tensor that it came from is the answer.
+        if blob._tensor is not None and (owner is None or owner is blob.owner):
+            return blob._tensor
+        fields: Mapping[str, Any] = {name: getattr(blob, name) for name in (*_REQUIRED, *_OPTIONAL)}
+    elif isinstance(blob, Mapping):
+        fields = blob
+        _check_keys(fields)
+    else:
+        raise refusal(TypeError, "bad_argument", "blob", blob, "an isthmus.Blob or a mapping such as Blob.as_dict() gives")
+    dtype, padded = dtype_of(fields["dtype"])
+    device = _device(fields.get("device"))
+    _check_element_size(fields.get("element_size"), dtype)
+    return _from_fields(
+        fields["ptr"],
+        fields["shape"],
+        fields.get("strides"),
+        dtype,
+        device,
+        _flag(fields, "read_only"),
+        padded or _flag(fields, "padded"),
+        fields.get("owner") if owner is None else owner,
+    )
+
+
+def _check_keys(fields: Mapping[str, Any]) -> None:
+    missing = [name for name in _REQUIRED if name not in fields]
+    if missing:
+        raise refusal(
+            ValueError,
+            "bad_argument",
+            "blob",
+            sorted(map(str, fields)),
+            f"a mapping with {', '.join(map(repr, missing))} as well",
+        )
+    unknown = [name for name in fields if name not in _REQUIRED and name not in _OPTIONAL]
+    if unknown:
+        known = ", ".join((*_REQUIRED, *_OPTIONAL))
+        raise refusal(ValueError, "bad_argument", "blob", unknown[0], f"no key but {known}")
+
+
+def _device(device: object) -> Device:
+    if device is None:
+        return Device("cpu")
+    if isinstance(device, Device):
+        return device
+    # torch.device("cuda") means the current one, and only torch knows which that is.
+    kind, index = getattr(device, "type", None), getattr(device, "index", None)
+    value = f"{kind}:{index or 0}" if isinstance(kind, str) and isinstance(index, int | None) else device
+    wanted = "a name such as 'cuda:0', an isthmus.Device, or DLPack's (type, id)"
+    if not isinstance(value, str | tuple):
+        raise refusal(TypeError, "bad_device", "device", device, wanted)
+    try:
+        return Device(value)
+    except (Error, TypeError):
+        raise refusal(ValueError, "bad_device", "device", device, wanted) from None
+
+
+def _check_element_size(size: object, dtype: DType) -> None:
+    if size is None:
+        return
+    wanted = f"{dtype.itemsize}, the bytes of one {dtype}"
+    try:
+        good = not isinstance(size, bool) and operator.index(size) == dtype.itemsize  # type: ignore[arg-type]
+    except TypeError:
+        raise refusal(TypeError, "bad_dtype", "element_size", size, wanted) from None
+    if not good:
+        raise refusal(ValueError, "bad_dtype", "element_size", size, wanted)
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name)
+    if value is None:
+        return False
+    # 0 and 1 as well: a message of plain numbers may know no booleans.
+    if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise refusal(TypeError, "bad_argument", name, value, "True or False")

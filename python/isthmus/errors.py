@@ -1,0 +1,21 @@
+"""Errors raised by the Python part: the same classes and the same words as those of the compiled part."""
+
+from __future__ import annotations
+
+from ._isthmus import Error, TensorBufferError, TensorTypeError, TensorValueError
+
+_CLASSES: dict[type[Exception], type[Error]] = {
+    BufferError: TensorBufferError,
+    TypeError: TensorTypeError,
+    ValueError: TensorValueError,
+}
+
+
+def refusal(kind: type[Exception], code: str, argument: str, found: object, wanted: str) -> Error:
+    """The isthmus.Error that is also a `kind`, with the argument, the value found and the value wanted in its text.
+
+    `code` is the name of an isthmus::ErrorCode.
+    """
+    error = _CLASSES[kind](f"argument '{argument}': found {found!r}; wanted {wanted}")
+    error.code = code
+    return error

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "package.h"
+
+namespace package {
+
+namespace {
+
+template <class Value>
+bool read_value(PyObject* object, const char* argument, PyTypeObject* type, const char* wanted, Value& out) {
+    if (isthmus::detail::value_from_python(object, type, out)) return true;
+    (void)isthmus::detail::raise_argument(
+        argument, object, wanted, PyUnicode_Check(object) || PyTuple_Check(object) ? ErrorKind::value : ErrorKind::type);
+    return false;
+}
+
+}  // namespace
+
+bool read_dtype(PyObject* object, const char* argument, DType& out) {
+    return read_value(object, argument, isthmus::detail::shared_runtime()->dtype,
+                      "a name such as 'float32', an isthmus.DType, or (code, bits, lanes)", out);
+}
+
+bool read_device(PyObject* object, const char* argument, Device& out) {
+    return read_value(object, argument, isthmus::detail::shared_runtime()->device,
+                      "a name such as 'cuda:0', an isthmus.Device, or (type, id)", out);
+}
+
+bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isthmus::max_ndim], int& count) {
+    const bool whole = !PyUnicode_Check(object) && !PyBytes_Check(object) && PySequence_Check(object);
+    Ref items(whole ? PySequence_Fast(object, "") : nullptr);
+    if (!items) {
+        PyErr_Clear();
+        (void)isthmus::detail::raise_argument(argument, object, "a tuple of integers", ErrorKind::type);
+        return false;
+    }
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(items.get());
+    if (size > isthmus::max_ndim) {
+        (void)isthmus::detail::raise(ErrorCode::bad_layout, ErrorKind::value,
+                                     isthmus::detail::argument_prefix(argument) + "found " + std::to_string(size) +
+                                         " dimensions; wanted at most " + std::to_string(isthmus::max_ndim));
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+        Ref number(PyBool_Check(item) ? nullptr : PyNumber_Index(item));
+        if (!number) {
+            PyErr_Clear();
+            (void)isthmus::detail::raise_argument(argument, object, "a tuple of integers", ErrorKind::type);
+            return false;
+        }
+        int too_large = 0;
+        out[i] = PyLong_AsLongLongAndOverflow(number.get(), &too_large);
+        if (too_large != 0) {
+            Ref text(PyObject_Repr(object));
+            const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+            if (utf8 == nullptr) return false;
+            (void)isthmus::detail::raise(
+                ErrorCode::overflow, ErrorKind::value,
+                isthmus::detail::argument_prefix(argument) + "found " + utf8 + "; wanted numbers that fit 64 bits");
+            return false;
+        }
+    }
+    count = static_cast<int>(size);
+    return true;
+}
+
+}  // namespace package

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "package.h"
+
+namespace {
+
+using namespace package;
+namespace detail = isthmus::detail;
+
+struct Fields {
+    void* ptr = nullptr;
+    std::int64_t shape[isthmus::max_ndim], strides[isthmus::max_ndim];
+    int ndim = 0, stride_count = -1;  // -1: row-major
+    DType dtype;
+    Device device;
+    int read_only = 0, padded = 0;
+    PyObject* owner = nullptr;
+};
+
+bool read_pointer(PyObject* object, void*& out) {
+    Ref number(PyBool_Check(object) ? nullptr : PyNumber_Index(object));
+    if (!number) {
+        PyErr_Clear();
+        (void)detail::raise_argument("ptr", object, "an integer, the address of the first element", ErrorKind::type);
+        return false;
+    }
+    const unsigned long long address = PyLong_AsUnsignedLongLong(number.get());
+    if (PyErr_Occurred() != nullptr || address > UINTPTR_MAX) {
+        PyErr_Clear();
+        (void)detail::raise_argument("ptr", object, "an address: 0 or more, and of at most 64 bits");
+        return false;
+    }
+    out = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+    return true;
+}
+
+[[noreturn]] void refuse(ErrorCode code, const char* argument, const std::string& text) {
+    throw Error(code, ErrorKind::value, detail::argument_prefix(argument) + text);
+}
+
+/// What can be wrong with each field by itself and with two of them together, each in words of its own.
+void check(const Fields& f) {
+    const std::string shape = isthmus::layout::to_string(f.shape, f.ndim);
+    for (int i = 0; i < f.ndim; ++i)
+        if (f.shape[i] < 0)
+            refuse(
+                ErrorCode::bad_layout, "shape",
+                "found " + shape + " with a negative size in dimension " + std::to_string(i) + "; wanted sizes of 0 or more");
+    if (f.stride_count >= 0 && f.stride_count != f.ndim)
+        refuse(ErrorCode::bad_layout, "strides",
+               "found " + isthmus::layout::to_string(f.strides, f.stride_count) + " with " + std::to_string(f.stride_count) +
+                   " entries; wanted one per dimension of shape " + shape + ", " + std::to_string(f.ndim));
+    std::int64_t numel = 0, nbytes = 0;
+    if (!isthmus::layout::numel(f.shape, f.ndim, numel) || !isthmus::layout::nbytes(numel, f.dtype, f.padded != 0, nbytes))
+        refuse(ErrorCode::overflow, "shape",
+               "found " + shape + " of " + f.dtype.name() + "; wanted no more bytes than a 64-bit size can count");
+    if (numel > 0 && f.ptr == nullptr)
+        refuse(ErrorCode::null_data, "ptr",
+               "found 0 with " + std::to_string(numel) + " elements (shape " + shape +
+                   "); wanted the address of the first element");
+    if (numel == 0) return;
+    std::int64_t first = 0, last = 0;
+    if (f.stride_count >= 0 && !isthmus::layout::extent(f.shape, f.strides, f.ndim, f.dtype.itemsize(), first, last))
+        refuse(ErrorCode::overflow, "strides",
+               "found " + isthmus::layout::to_string(f.strides, f.ndim) + " with shape " + shape +
+                   "; wanted elements within the address space");
+    const auto alignment = static_cast<std::uintptr_t>(f.dtype.alignment());
+    if (!f.device.is_opaque() && reinterpret_cast<std::uintptr_t>(f.ptr) % alignment != 0)
+        refuse(ErrorCode::needs_copy, "ptr",
+               "found " + detail::hex(reinterpret_cast<std::uintptr_t>(f.ptr)) + "; wanted an address aligned to the " +
+                   std::to_string(alignment) + " bytes of " + f.dtype.name());
+}
+
+/// _from_fields(ptr, shape, strides, dtype, device, read_only, padded, owner)
+PyObject* from_fields(PyObject*, PyObject* arguments) {
+    Fields f;
+    PyObject *ptr = nullptr, *shape = nullptr, *strides = nullptr, *dtype = nullptr, *device = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOOOOppO:_from_fields", &ptr, &shape, &strides, &dtype, &device, &f.read_only, &f.padded,
+                          &f.owner))
+        return nullptr;
+    if (!read_pointer(ptr, f.ptr) || !read_sizes(shape, "shape", f.shape, f.ndim) || !read_dtype(dtype, "dtype", f.dtype) ||
+        !read_device(device, "device", f.device))
+        return nullptr;
+    if (strides != Py_None && !read_sizes(strides, "strides", f.strides, f.stride_count)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        check(f);
+        const DLTensor t{f.ptr, f.device, f.ndim, f.dtype, f.shape, f.stride_count >= 0 ? f.strides : nullptr, 0};
+        const isthmus::Flags flags =
+            (f.read_only != 0 ? isthmus::flag::read_only : 0) | (f.padded != 0 ? isthmus::flag::padded : 0);
+        if (!detail::is_sound(t, flags)) {
+            const Error error = detail::explain_unsound(t, flags, "blob");
+            throw Error(error.code(), ErrorKind::value, error.what());
+        }
+        detail::Block* block = detail::allocate_block(f.ndim);
+        if (block == nullptr) throw std::bad_alloc();
+        detail::describe(block, t, flags);
+        if (f.owner != Py_None) {
+            block->origin = detail::Origin::python_owner;
+            block->owner = Py_NewRef(f.owner);
+            block->release = [](void* owner) { detail::drop_object(static_cast<PyObject*>(owner)); };
+        }
+        return detail::new_tensor_object(detail::announce(block));
+    });
+}
+
+}  // namespace
+
+PyMethodDef package::blob_methods[] = {
+    {"_from_fields", from_fields, METH_VARARGS,
+     "_from_fields($module, ptr, shape, strides, dtype, device, read_only, padded, owner, /)\n--\n\nWhat isthmus.from_blob "
+     "calls once every field has its type."},
+    {nullptr, nullptr, 0, nullptr},
+};

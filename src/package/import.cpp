@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "package.h"
+
+namespace {
+
+using namespace package;
+
+/// `copy` as the array API standard has it: None, False or True.
+bool read_copy(PyObject* object, isthmus::ImportOptions& options, bool& forbidden) {
+    forbidden = object == Py_False;
+    if (object == Py_True) options.copy = isthmus::Copy::always;
+    if (object == Py_None || PyBool_Check(object)) return true;
+    (void)isthmus::detail::raise_argument("copy", object, "None, True or False", ErrorKind::type);
+    return false;
+}
+
+/// from_dlpack(x, /, *, device=None, copy=None)
+PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+    if (count != 1) {
+        PyErr_Format(PyExc_TypeError, "from_dlpack() takes one positional argument (%zd given)", count);
+        return nullptr;
+    }
+    isthmus::ImportOptions options{.argument = "x"};
+    bool copy_forbidden = false;
+    Device wanted{0, 0};
+    const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    for (Py_ssize_t i = 0; i < named; ++i) {
+        PyObject *name = PyTuple_GET_ITEM(keywords, i), *value = arguments[count + i];
+        if (PyUnicode_CompareWithASCIIString(name, "device") == 0) {
+            if (value != Py_None && !read_device(value, "device", wanted)) return nullptr;
+        } else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
+            if (!read_copy(value, options, copy_forbidden)) return nullptr;
+        } else {
+            PyErr_Format(PyExc_TypeError, "from_dlpack() got an unexpected keyword argument '%U'", name);
+            return nullptr;
+        }
+    }
+    // Where copying is forbidden the data cannot move, so the device is only compared.
+    if (!copy_forbidden) options.device = wanted;
+    isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[0], options);
+    if (copy_forbidden && wanted.type != 0 && tensor && tensor->device() != wanted)
+        return isthmus::detail::raise(ErrorCode::needs_copy, ErrorKind::buffer,
+                                      "argument 'copy': found False, but x is on " + tensor->device().name() +
+                                          " and is wanted on " + wanted.name() +
+                                          "; wanted None or True, since that needs a copy");
+    return to_object(tensor);
+}
+
+/// empty(shape, dtype='float32')
+PyObject* empty(PyObject*, PyObject* arguments, PyObject* keywords) {
+    static const char* names[] = {"shape", "dtype", nullptr};
+    PyObject *shape = nullptr, *dtype = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:empty", const_cast<char**>(names), &shape, &dtype))
+        return nullptr;
+    std::int64_t sizes[isthmus::max_ndim];
+    int ndim = 0;
+    DType wanted = isthmus::float32;
+    if (!read_sizes(shape, "shape", sizes, ndim) || (dtype != nullptr && !read_dtype(dtype, "dtype", wanted))) return nullptr;
+    return guarded(
+        [&] { return to_object(Tensor::empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), wanted)); });
+}
+
+}  // namespace
+
+PyMethodDef package::import_methods[] = {
+    {"from_dlpack", with_keywords(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
+     "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
+     "The memory of `x` as an isthmus.Tensor, without a copy, in constant time.\n\n"
+     "x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array interface.\n"
+     "device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it is;\n"
+     "    another device than x's asks x for a copy there.\n"
+     "copy: None shares the memory, and copies only to reach `device`; False never copies; True always does, and the copy\n"
+     "    is writable.\n\n"
+     "The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also a\n"
+     "TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); what x\n"
+     "itself raised is its __cause__. An isthmus.Tensor comes back as it is.\n"
+     "Source: Python array API standard 2024.12, from_dlpack."},
+    {"empty", with_keywords(empty), METH_VARARGS | METH_KEYWORDS,
+     "empty($module, shape, dtype='float32')\n--\n\n"
+     "A new Tensor in host memory: row-major, not initialised, writable, owned by nobody but its views.\n\n"
+     "Aligned to 64 bytes, so that JAX shares it too."},
+    {nullptr, nullptr, 0, nullptr},
+};

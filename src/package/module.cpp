@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module isthmus._isthmus: the types that all extensions share, and what Python alone needs beside them.
+#include "package.h"
+
+namespace {
+
+bool add(PyObject* module, const char* name, void* object) {
+    return PyModule_AddObjectRef(module, name, static_cast<PyObject*>(object)) == 0;
+}
+
+int fill(PyObject* module) {
+    isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_runtime();
+    if (shared == nullptr) return -1;
+    for (PyMethodDef* methods :
+         {package::import_methods, package::blob_methods, package::pickle_methods, package::measure_methods})
+        if (PyModule_AddFunctions(module, methods) != 0) return -1;
+    const bool good = add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&
+                      add(module, "Device", shared->device) && add(module, "DeviceType", shared->device_type) &&
+                      add(module, "Error", shared->error) &&
+                      add(module, "TensorTypeError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::type)]) &&
+                      add(module, "TensorValueError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::value)]) &&
+                      add(module, "TensorBufferError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::buffer)]) &&
+                      PyModule_AddStringConstant(module, "__version__", ISTHMUS_VERSION) == 0;
+    return good ? 0 : -1;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(fill)},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, nullptr},
+};
+
+PyModuleDef definition{
+    PyModuleDef_HEAD_INIT, "isthmus._isthmus", "The compiled part of isthmus; use the package.", 0, nullptr, slots};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__isthmus() { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "package.h"
+
+namespace {
+
+using namespace package;
+
+/// _rebuild(buffer, dtype, shape, padded): the other half of isthmus.Tensor's pickling (isthmus/python/object/tensor_pickle.h).
+/// The tensor keeps `buffer`, so that bytes that travelled out of band are used where they arrived.
+PyObject* rebuild(PyObject*, PyObject* arguments) {
+    PyObject *buffer = nullptr, *name = nullptr, *shape = nullptr;
+    int padded = 0;
+    if (!PyArg_ParseTuple(arguments, "OOOp:_rebuild", &buffer, &name, &shape, &padded)) return nullptr;
+    DType dtype;
+    std::int64_t sizes[isthmus::max_ndim];
+    int ndim = 0;
+    if (!read_dtype(name, "dtype", dtype) || !read_sizes(shape, "shape", sizes, ndim)) return nullptr;
+    isthmus::Result<Tensor> bytes = isthmus::from_py(buffer, {.argument = "buffer"});
+    if (!bytes) return isthmus::set_python_error(bytes.error()), nullptr;
+    return guarded([&]() -> PyObject* {
+        std::int64_t numel = 0, nbytes = 0;
+        const bool countable =
+            isthmus::layout::numel(sizes, ndim, numel) && isthmus::layout::nbytes(numel, dtype, padded != 0, nbytes);
+        if (!countable || nbytes != bytes->nbytes() || !bytes->is_contiguous() || !bytes->device().is_host())
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        "argument 'buffer': " + std::to_string(bytes->nbytes()) + " bytes do not hold " + dtype.name() +
+                            isthmus::layout::to_string(sizes, ndim));
+        const auto describe = [&] {
+            isthmus::TensorSpec spec(bytes->data(), dtype,
+                                     std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)));
+            spec.read_only = bytes->read_only();
+            spec.padded = padded != 0;
+            return spec;
+        };
+        // Bytes that lie badly for their dtype (a pickle keeps no alignment) are the one thing that has to be moved.
+        const auto misplaced = reinterpret_cast<std::uintptr_t>(bytes->data()) % static_cast<std::uintptr_t>(dtype.alignment());
+        if (numel > 0 && misplaced != 0) {
+            isthmus::Result<Tensor> moved = isthmus::copy_of(bytes->descriptor());
+            if (!moved) throw Error(moved.error());
+            *bytes = std::move(*moved);
+        }
+        return to_object(Tensor::wrap_spec(describe, Tensor(*bytes)));
+    });
+}
+
+}  // namespace
+
+PyMethodDef package::pickle_methods[] = {
+    {"_rebuild", rebuild, METH_VARARGS,
+     "_rebuild($module, buffer, dtype, shape, padded, /)\n--\n\nWhat unpickling an isthmus.Tensor calls."},
+    {nullptr, nullptr, 0, nullptr},
+};
