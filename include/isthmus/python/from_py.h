@@ -44,7 +44,11 @@ inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
 
 ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) {
     if (entry.refusal != nullptr) return import.fail(ErrorCode::not_values, "a " + type_name(import.object) + " is not taken: " + entry.refusal);
+    // A class has what its instances have, but is none of them.
+    if (PyType_Check(import.object))
+        return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got the class " + type_name(reinterpret_cast<PyTypeObject*>(import.object)));
     // The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
+    import.keep_alive();
     const Names& names = interned();
     if (has_attribute(import.object, names.dlpack)) return import_dlpack_method(import);
     if (has_attribute(import.object, names.cuda_array_interface)) return import_array_interface(import, true);

@@ -76,6 +76,8 @@ extern PyMethodDef import_methods[];
 extern PyMethodDef keep_methods[];
 extern PyMethodDef thread_methods[];
 extern PyMethodDef producer_methods[];
+extern PyMethodDef export_methods[];
+extern PyMethodDef export_memory_methods[];
 bool add_exporter(PyObject* module);
 
 }  // namespace ext
