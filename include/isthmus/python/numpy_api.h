@@ -42,12 +42,29 @@ struct NumpyApi {
 };
 ISTHMUS_STATE NumpyApi numpy_api{};
 
+/// NumPy's type numbers by DLPack's code and width.
+struct NumpyNumbers {
+    static constexpr unsigned slots = 64;
+    std::int8_t values[slots]{};
+    static constexpr unsigned slot(DType dtype) noexcept {
+        unsigned log = 0;
+        for (unsigned bits = dtype.bit_count; bits > 8; bits /= 2) ++log;
+        return dtype.code * 8u + log;
+    }
+    constexpr NumpyNumbers() {
+        for (auto& value : values) value = -1;
+        // The first of equals wins: int64 is NPY_LONG where long has 64 bits, as NumPy itself has it.
+        for (int i = numpy_builtin_types - 1; i >= 0; --i)
+            if (numpy_dtypes[i].bits != 0) values[slot(numpy_dtypes[i])] = static_cast<std::int8_t>(i);
+    }
+};
+inline constexpr NumpyNumbers numpy_numbers{};
+
 /// NumPy's type number of a builtin dtype, or -1.
 inline int numpy_type_number(DType dtype) noexcept {
-    // The first of equals wins: int64 is NPY_LONG where long has 64 bits, as NumPy itself has it.
-    for (int i = 0; i < numpy_builtin_types; ++i)
-        if (DType(numpy_dtypes[i]) == dtype) return i;
-    return -1;
+    const unsigned slot = NumpyNumbers::slot(dtype);
+    const int number = slot < NumpyNumbers::slots ? numpy_numbers.values[slot] : -1;
+    return number >= 0 && DType(numpy_dtypes[number]) == dtype ? number : -1;
 }
 
 /// ml_dtypes' dtype as a new reference; an empty Ref with or without a Python exception when there is none.
@@ -84,7 +101,7 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
     const std::int64_t itemsize = dtype.itemsize();
     Py_ssize_t strides[max_ndim];
     for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
-    const int number = dtype.lanes() == 1 ? numpy_type_number(dtype) : -1;
+    const int number = numpy_type_number(dtype);
     const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;
     const auto* shape = reinterpret_cast<const Py_ssize_t*>(t.shape);
     // NumPy takes a NULL address for a wish for memory of its own; without elements any address is as good.

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <isthmus/python/import_state.h>
+#include <isthmus/python/torch_words.h>
 
 ISTHMUS_BEGIN
 
@@ -157,9 +158,9 @@ ISTHMUS_COLD inline bool explain_torch_layout(Import& import, const char* what) 
     const bool nested = ask_python(object, "is_nested", false, failed);
     const bool meta = ask_python(object, "is_meta", false, failed);
     PyErr_Clear();
-    if (nested) return import.fail(ErrorCode::not_values, "a nested tensor has no single shape; call .unbind() or torch.nested.to_padded_tensor(x, 0) first");
-    if (meta) return import.fail(ErrorCode::not_values, "a tensor on the meta device has no memory; call .to('cpu') on a real one");
-    if (found == "torch._mkldnn") return import.fail(ErrorCode::not_values, "layout is torch._mkldnn, whose bytes are opaque; call .to_dense() first");
+    if (nested) return import.fail(ErrorCode::not_values, torch_words::nested);
+    if (meta) return import.fail(ErrorCode::not_values, torch_words::meta);
+    if (found == "torch._mkldnn") return import.fail(ErrorCode::not_values, torch_words::mkldnn);
     if (!found.empty() && found != "torch.strided")
         return import.fail(ErrorCode::not_values, "layout is " + found + "; wanted a dense tensor: call .to_dense() first");
     std::string message = "torch refused to show the memory of this " + type_name(object);
@@ -190,9 +191,7 @@ ISTHMUS_COLD inline bool check_grad(Import& import, const TorchShims& torch, voi
     const bool leaf = torch.is_leaf != nullptr ? torch.is_leaf(handle) : ask_python(import.object, "is_leaf", false, failed);
     if (failed) return import.fail_with_exception(ErrorCode::producer_failed, "is_leaf");
     if (!leaf) return true;
-    return import.fail(ErrorCode::requires_grad,
-                       "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or "
-                       "allow_grad");
+    return import.fail(ErrorCode::requires_grad, torch_words::leaf);
 }
 
 /// Tells autograd of a write to come, as an in-place operation would.
@@ -214,17 +213,16 @@ ISTHMUS_COLD inline bool announce_write(Import& import, const TorchShims& torch,
 
 /// The bits that make the bytes something else than the values, and what autograd has to say. Only a real floating tensor can
 /// carry the negative bit, only a complex one the conjugate bit.
-inline bool check_torch_values(Import& import, const TorchShims& torch, void* handle, int code, Flags& flags) {
+ISTHMUS_ALWAYS_INLINE bool check_torch_values(Import& import, const TorchShims& torch, void* handle, int code, Flags& flags) {
     bool failed = false;
     const bool complex = code == kDLComplex;
     auto* asked = complex ? torch.is_conj : torch.is_neg;
     const bool lazy = ISTHMUS_LIKELY(asked != nullptr) ? asked(handle) : ask_python(import.object, complex ? "is_conj" : "is_neg", true, failed);
     if (ISTHMUS_UNLIKELY(lazy))
-        return import.fail(ErrorCode::not_values, complex ? "the conjugate bit is set, so the bytes are not the values; call .resolve_conj() first"
-                                                          : "the negative bit is set, so the bytes are not the values; call .resolve_neg() first");
+        return import.fail(ErrorCode::not_values, complex ? torch_words::conjugate : torch_words::negative);
     if (ISTHMUS_UNLIKELY(complex) &&
         (torch.is_neg != nullptr ? torch.is_neg(handle) : ask_python(import.object, "is_neg", true, failed)))
-        return import.fail(ErrorCode::not_values, "the negative bit is set, so the bytes are not the values; call .resolve_neg() first");
+        return import.fail(ErrorCode::not_values, torch_words::negative);
     bool grad = false;
     if (!import.options.allow_grad) {
         void* impl = *static_cast<void**>(handle);  // an at::Tensor is one pointer to its TensorImpl
@@ -244,24 +242,55 @@ ISTHMUS_COLD inline bool explain_torch_unsound(Import& import, Flags flags) {
 
 ISTHMUS_STATE TorchShims torch_shims{};
 
-/// libtorch may need the GIL for the last reference, which nobody gets once the interpreter has ended.
-inline void drop_torch_handle(void* handle) {
-    if (ISTHMUS_LIKELY(have_gil())) {
-        torch_shims.delete_handle(handle);
+/// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
+/// would end a thread that comes while the interpreter ends: such a tensor is left to the end of the process. Before and
+/// after an interpreter's life libtorch does not touch Python.
+template <class F>
+void drop_torch(F&& give_up) {
+    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) {
+        give_up();
     } else if (DoorPass pass; pass) {
-        torch_shims.delete_handle(handle);
+        give_up();
     }
+}
+inline void drop_torch_handle(void* handle) {
+    drop_torch([handle] { torch_shims.delete_handle(handle); });
+}
+
+/// For a handle that ends within the call that took it, the GIL held.
+inline void drop_torch_handle_now(void* handle) { torch_shims.delete_handle(handle); }
+
+/// The torch.Tensor of a handle, a new reference, or NULL. The handle may come from another extension, by way of an
+/// isthmus.Tensor, before this one has met a tensor of torch.
+inline PyObject* object_of_torch_handle(void* handle) {
+    if (ISTHMUS_UNLIKELY(torch_shims.to_pyobject == nullptr) && !torch_shims.load()) return nullptr;
+    void* object = nullptr;
+    return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? static_cast<PyObject*>(object) : nullptr;
+}
+
+/// What `Block::owner` begins with where the tensor came from an at::Tensor (isthmus/torch.h): any extension may ask it for the
+/// object, also one that knows nothing of libtorch. Part of the shared ABI; the at::Tensor follows.
+struct AtTensorOwner {
+    PyObject* (*object)(AtTensorOwner*) noexcept;  ///< a new reference, or NULL without an exception
+};
+
+/// The torch.Tensor that this block was made from, a new reference; NULL when it was made from something else.
+inline PyObject* torch_object_of(const Block* block) {
+    if (block->origin == Origin::torch_handle) return object_of_torch_handle(block->owner);
+    if (block->origin != Origin::at_tensor) return nullptr;
+    auto* owner = static_cast<AtTensorOwner*>(block->owner);
+    return owner->object(owner);
 }
 
 /// A torch.Tensor by its handle: owns the TensorImpl that Python has, so the way back is the same object.
 /// `torch` is what TorchShims::load() found. Returns false with `import.error` filled, or true.
 /// `handled` becomes false where this protocol does not apply (another device than CPU or CUDA) and the next should be tried.
-inline bool import_torch(Import& import, const TorchShims& torch, bool& handled) {
+ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, const TorchShims& torch, bool& handled) {
     void* handle = nullptr;
     handled = true;
     if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0))
         return import.fail(ErrorCode::not_a_tensor, "torch does not take this " + type_name(import.object) + " for a tensor: " + torch.what());
-    import.out.hold(handle, drop_torch_handle, Origin::torch_handle);
+    import.out.hold(handle, import.owning ? drop_torch_handle : drop_torch_handle_now, Origin::torch_handle);
 
     std::int32_t layout = 0, dtype = 0, device_type = 0, device_index = 0;
     std::int64_t ndim = 0;
@@ -294,7 +323,11 @@ inline bool import_torch(Import& import, const TorchShims& torch, bool& handled)
                                                  : torch.get_mutable_data_ptr(handle, &t.data);
     if (ISTHMUS_UNLIKELY(status != 0)) return explain_torch_layout(import, torch.what());
     t.byte_offset = 0;
-    if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) return explain_torch_unsound(import, flags);
+    // Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an aligned
+    // address, or any.
+    const auto address = reinterpret_cast<std::uintptr_t>(t.data);
+    const bool plain = address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0 && t.ndim <= max_ndim;
+    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags)) return explain_torch_unsound(import, flags);
     if (ISTHMUS_UNLIKELY(import.options.require_writable) && !announce_write(import, torch, handle)) return false;
     return import.accept_sound(flags);
 }
