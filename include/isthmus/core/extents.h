@@ -29,7 +29,9 @@ struct Literal {
     constexpr std::string_view view() const { return {text, n - 1}; }
 };
 
-constexpr bool is_name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+constexpr bool is_name_char(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 /// Takes the next word off the front; empty at the end.
 constexpr std::string_view take_word(std::string_view& text) {

@@ -39,7 +39,9 @@ struct Requirement {
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
 };
 
-constexpr bool is_host_type(int type) noexcept { return type == host_memory || (type != any_memory && Device(type, 0).is_host()); }
+constexpr bool is_host_type(int type) noexcept {
+    return type == host_memory || (type != any_memory && Device(type, 0).is_host());
+}
 
 /// Text put together by the compiler: a view type's words are a constant of the program.
 struct Words {
@@ -134,7 +136,8 @@ struct SizeNames {
     int count = 0;
 
     SizeNames() noexcept {}
-    /// The entry that says otherwise, or NULL. A name seen for the first time is entered; one too many is its own contradiction.
+    /// The entry that says otherwise, or NULL. A name seen for the first time is entered; one too many is its own
+    /// contradiction.
     const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
         for (int i = 0; i < count; ++i)
             if (entries[i].name == name) return entries[i].size == size ? nullptr : &entries[i];
@@ -146,14 +149,17 @@ struct SizeNames {
 
 inline bool has_order(const DLTensor& t, Order order) noexcept {
     switch (order) {
-        case Order::c: return layout::is_contiguous(t.shape, t.strides, t.ndim);
-        case Order::f: return layout::is_f_contiguous(t.shape, t.strides, t.ndim);
+        case Order::c:
+            return layout::is_contiguous(t.shape, t.strides, t.ndim);
+        case Order::f:
+            return layout::is_f_contiguous(t.shape, t.strides, t.ndim);
         case Order::inner:
             if (t.ndim == 0 || t.shape[t.ndim - 1] <= 1 || t.strides[t.ndim - 1] == 1) return true;
             for (int i = 0; i < t.ndim; ++i)
                 if (t.shape[i] == 0) return true;
             return false;
-        default: return true;
+        default:
+            return true;
     }
 }
 
@@ -171,7 +177,9 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
     const DType dtype = t.dtype;
     if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return false;
     if (r.least_rank == r.most_rank ? t.ndim != r.least_rank : (t.ndim < r.least_rank || t.ndim > r.most_rank)) return false;
-    if (r.device_type == host_memory ? !Device(t.device).is_host() : (r.device_type != any_memory && t.device.device_type != r.device_type)) return false;
+    if (r.device_type == host_memory ? !Device(t.device).is_host()
+                                     : (r.device_type != any_memory && t.device.device_type != r.device_type))
+        return false;
     if (r.writable && (flags & flag::read_only)) return false;
     if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0) return false;
     if ((r.accepts != nullptr || r.dtype.is_subbyte()) && dtype.is_subbyte() && !(flags & flag::padded)) return false;
@@ -179,7 +187,13 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
 }
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
-inline std::string describe_tensor(const DLTensor& t) {
+ISTHMUS_API std::string describe_tensor(const DLTensor& t);
+/// The check that fails, in words: what was wanted, what was found, and which part of it differs.
+ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
+                                   const char* argument);
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
     std::string text = DType(t.dtype).name() + "[";
     for (int i = 0; i < t.ndim; ++i) text += (i != 0 ? ", " : "") + std::to_string(t.shape[i]);
     return text + "] on " + Device(t.device).name();
@@ -190,43 +204,53 @@ inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNa
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];
         if (wanted.size != dyn && wanted.size != t.shape[i])
-            return "dimension " + std::to_string(i) + " has size " + std::to_string(t.shape[i]) + ", wanted " + std::to_string(wanted.size);
+            return "dimension " + std::to_string(i) + " has size " + std::to_string(t.shape[i]) + ", wanted " +
+                   std::to_string(wanted.size);
         if (wanted.name.empty()) continue;
         const SizeNames::Entry* other = names.contradiction(wanted.name, t.shape[i], argument, i);
         if (other == nullptr) continue;
         if (other->name != wanted.name) return "this call names more than " + std::to_string(SizeNames::most) + " sizes";
         const std::string name(wanted.name);
         if (other->argument != argument && other->argument != nullptr)
-            return name + " is " + std::to_string(t.shape[i]) + " here and " + std::to_string(other->size) + " in argument '" + other->argument + "'";
-        return name + " is " + std::to_string(other->size) + " in dimension " + std::to_string(other->dimension) + " and " + std::to_string(t.shape[i]) +
-               " in dimension " + std::to_string(i);
+            return name + " is " + std::to_string(t.shape[i]) + " here and " + std::to_string(other->size) + " in argument '" +
+                   other->argument + "'";
+        return name + " is " + std::to_string(other->size) + " in dimension " + std::to_string(other->dimension) + " and " +
+               std::to_string(t.shape[i]) + " in dimension " + std::to_string(i);
     }
     return {};
 }
 
-/// The check that fails, in words: what was wanted, what was found, and which part of it differs.
-ISTHMUS_COLD inline Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names, const char* argument) {
+ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
+                                   const char* argument) {
     const bool read_only = (flags & flag::read_only) != 0;
     const std::string both = (r.writable ? "expected writable " : "expected ") + std::string(r.words) + ", got " +
-                             (r.writable && read_only ? "read-only " : "") + describe_tensor(t) + ": ";
+                             (read_only ? "read-only " : "") + describe_tensor(t) + ": ";
     const auto error = [&](ErrorCode code, const std::string& what) { return Error(code, ErrorKind::value, both + what); };
     const DType dtype = t.dtype;
     if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return error(ErrorCode::bad_dtype, "dtype differs");
     if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
-    if (r.device_type == host_memory && !Device(t.device).is_host()) return error(ErrorCode::bad_device, "the host must not touch this memory");
-    if (r.device_type > any_memory && t.device.device_type != r.device_type) return error(ErrorCode::bad_device, "device differs");
+    if (r.device_type == host_memory && !Device(t.device).is_host())
+        return error(ErrorCode::bad_device, "the host must not touch this memory");
+    if (r.device_type > any_memory && t.device.device_type != r.device_type)
+        return error(ErrorCode::bad_device, "device differs");
     if (r.writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
     if (r.sizes != nullptr)
-        if (const std::string why = explain_sizes(t, r, names, argument); !why.empty()) return error(ErrorCode::bad_layout, why);
-    if (dtype.is_subbyte() && !(flags & flag::padded)) return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
+        if (const std::string why = explain_sizes(t, r, names, argument); !why.empty())
+            return error(ErrorCode::bad_layout, why);
+    if (dtype.is_subbyte() && !(flags & flag::padded))
+        return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
     if (!has_order(t, r.order)) {
-        const char* what = r.order == Order::c ? "are not C-contiguous" : r.order == Order::f ? "are not F-contiguous" : "leave gaps within a row";
+        const char* what = r.order == Order::c   ? "are not C-contiguous"
+                           : r.order == Order::f ? "are not F-contiguous"
+                                                 : "leave gaps within a row";
         return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " " + what);
     }
     if (r.alignment > 16)
-        return error(ErrorCode::bad_layout, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) + " is not aligned to " + std::to_string(r.alignment) + " bytes");
+        return error(ErrorCode::bad_layout, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) + " is not aligned to " +
+                                                std::to_string(r.alignment) + " bytes");
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
 }
+#endif
 
 }  // namespace detail
 

@@ -12,7 +12,7 @@
 
 ISTHMUS_BEGIN
 
-template <class T, int N>
+template <class T, int N, class... C>
 class View;
 
 namespace detail {
@@ -78,8 +78,13 @@ enum class AtEnd {
 /// A range that holds its elements rather than showing those of another.
 template <class C>
 inline constexpr bool holds_elements = !std::ranges::enable_borrowed_range<C>;
-template <class T, int N>
-inline constexpr bool holds_elements<View<T, N>> = false;
+template <class T, int N, class... C>
+inline constexpr bool holds_elements<View<T, N, C...>> = false;
+
+template <class V>
+inline constexpr bool is_view = false;
+template <class T, int N, class... C>
+inline constexpr bool is_view<View<T, N, C...>> = true;
 
 /// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
 /// more than that many dimensions pays for a second allocation.
@@ -185,7 +190,7 @@ concept Container = requires(C& c) {
     { c.data() };
     { c.size() } -> std::convertible_to<std::size_t>;
     typename C::value_type;
-} && has_dtype<typename C::value_type> && holds_elements<C>;
+} && has_dtype<typename C::value_type> && holds_elements<C> && !HasTensorTraits<C>;  // traits know better: a matrix has data() too
 }  // namespace detail
 
 /// An owning handle on a tensor, one pointer wide. A copy shares the memory (one atomic count), a move is free, and the
@@ -314,11 +319,19 @@ public:
     }
 
     /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
-    /// refuses it; device memory is refused, since the host must not touch it. The view is valid as long as this tensor.
-    template <class T, int N>
-    Result<View<T, N>> view() const&;
-    template <class T, int N>
-    Result<View<T, N>> view() const&& = delete;  // the view would outlive the tensor
+    /// refuses it; device memory is refused, since the host must not touch it, unless a constraint asks for it. The view is
+    /// valid as long as this tensor. More can be asked: view<const float, 2, c_contiguous>().
+    template <class T, int N, class... C>
+    Result<View<T, N, C...>> view() const&;
+    template <class T, int N, class... C>
+    Result<View<T, N, C...>> view() const&& = delete;  // the view would outlive the tensor
+    /// The same by the name of the view's type: view<View<const float, 2, c_contiguous>>().
+    template <class V>
+        requires detail::is_view<V>
+    Result<V> view() const&;
+    template <class V>
+        requires detail::is_view<V>
+    Result<V> view() const&& = delete;
 
     /// Handles on the same memory (this one counted); exports count too.
     std::uint32_t use_count() const noexcept { return block_ != nullptr ? block_->refs.load(std::memory_order_relaxed) : 0; }

@@ -43,12 +43,20 @@ public:
     ~Borrowed() { reset(); }
 
     /// As Tensor::view; valid as long as this object.
-    template <class T, int N>
-    Result<View<T, N>> view() const& {
-        return detail::make_view<T, N>(dl_, flags_);
+    template <class T, int N, class... C>
+    Result<View<T, N, C...>> view() const& {
+        return detail::make_view<View<T, N, C...>>(dl_, flags_);
     }
-    template <class T, int N>
-    Result<View<T, N>> view() const&& = delete;  // the view would outlive what was borrowed
+    template <class T, int N, class... C>
+    Result<View<T, N, C...>> view() const&& = delete;  // the view would outlive what was borrowed
+    template <class V>
+        requires detail::is_view<V>
+    Result<V> view() const& {
+        return detail::make_view<V>(dl_, flags_);
+    }
+    template <class V>
+        requires detail::is_view<V>
+    Result<V> view() const&& = delete;
 
     const DLTensor& descriptor() const noexcept { return dl_; }
     Flags flags() const noexcept { return flags_; }

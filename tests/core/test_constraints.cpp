@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a view type may ask of a tensor, and what it says when it does not get it.
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <isthmus/isthmus.h>
+
+using namespace isthmus;
+
+namespace {
+
+Tensor counting(const Shape& shape, std::size_t count) {
+    std::vector<float> elements(count);
+    std::iota(elements.begin(), elements.end(), 0.f);
+    return Tensor::own(std::move(elements), shape);
+}
+
+template <class V>
+std::string refusal(const Tensor& t) {
+    auto view = t.view<V>();
+    return view ? "(taken)" : view.error().what();
+}
+
+TEST(Constraints, TheWordsOfATypeAreAConstant) {
+    static_assert(View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>::words() == "uint8[h, w, 3] C-contiguous on cpu");
+    static_assert(View<float, 2>::words() == "float32[:, :] on cpu");
+    static_assert(View<float, 3, extents<dyn, dyn, 3>>::words() == "float32[:, :, 3] on cpu");
+    static_assert(View<const one_of<float, double>, dynamic_rank>::words() == "float32|float64[...] on cpu");
+    static_assert(View<floating, dynamic_rank, rank_between<1, 3>, on_cuda>::words() == "floating[1 to 3 dimensions] on cuda");
+    static_assert(View<any_dtype, dynamic_rank, rank_between<2>, on_any_device>::words() ==
+                  "any dtype[2 or more dimensions] on any device");
+    static_assert(View<float, 0>::words() == "float32[] on cpu");
+    static_assert(View<bool, 1, inner_contiguous, aligned<64>>::words() ==
+                  "bool[:] with contiguous rows aligned to 64 bytes on cpu");
+}
+
+TEST(Constraints, AnUnconstrainedViewIsAsBefore) {
+    static_assert(std::is_same_v<View<float, 2>, View<float, 2>>);
+    static_assert(sizeof(View<float, 2, c_contiguous, sizes<"n d">>) == sizeof(View<float, 2>));
+    const Tensor t = counting({2, 3}, 6);
+    const View<float, 2, c_contiguous> strict = t.view<float, 2, c_contiguous>().value();
+    const View<const float, 2> loose = strict;
+    EXPECT_EQ(loose(1, 2), 5);
+    static_assert(!std::is_convertible_v<View<float, 2>, View<float, 2, c_contiguous>>);
+    static_assert(!std::is_convertible_v<View<const float, 2, c_contiguous>, View<float, 2>>);
+    static_assert(!std::is_convertible_v<View<float, 2, on_cuda>, View<float, 2>>);
+}
+
+TEST(Constraints, Sizes) {
+    const Tensor t = counting({2, 4, 3}, 24);
+    EXPECT_EQ((refusal<View<float, 3, extents<dyn, dyn, 3>>>(t)), "(taken)");
+    EXPECT_EQ((refusal<View<float, 3, sizes<"h, w, 3">>>(t)), "(taken)");
+    EXPECT_EQ((refusal<View<const float, 3, extents<dyn, dyn, 4>>>(t)),
+              "expected float32[:, :, 4] on cpu, got float32[2, 4, 3] on cpu: dimension 2 has size 3, wanted 4");
+    EXPECT_EQ((refusal<View<const float, 3, sizes<"n : n">>>(t)),
+              "expected float32[n, :, n] on cpu, got float32[2, 4, 3] on cpu: n is 2 in dimension 0 and 3 in dimension 2");
+    EXPECT_EQ((refusal<View<float, 2, sizes<"n n">>>(counting({3, 3}, 9))), "(taken)");
+    EXPECT_EQ((refusal<View<float, 0, sizes<"">>>(counting({}, 1))), "(taken)");
+}
+
+TEST(Constraints, Layouts) {
+    const Tensor t = counting({4, 6}, 24);
+    const Tensor turned = t.as_strided(t.data(), {6, 4}, {1, 6}, float32);
+    const Tensor part = t.as_strided(t.data(), {4, 3}, {6, 1}, float32);
+    const Tensor skipping = t.as_strided(t.data(), {4, 3}, {6, 2}, float32);
+    EXPECT_EQ((refusal<View<float, 2, c_contiguous>>(t)), "(taken)");
+    EXPECT_EQ((refusal<View<float, 2, f_contiguous>>(turned)), "(taken)");
+    EXPECT_EQ((refusal<View<float, 2, inner_contiguous>>(part)), "(taken)");
+    EXPECT_EQ((refusal<View<const float, 2, c_contiguous>>(turned)),
+              "expected float32[:, :] C-contiguous on cpu, got float32[6, 4] on cpu: strides (1, 6) are not C-contiguous");
+    EXPECT_EQ((refusal<View<const float, 2, f_contiguous>>(t)),
+              "expected float32[:, :] F-contiguous on cpu, got float32[4, 6] on cpu: strides (6, 1) are not F-contiguous");
+    EXPECT_EQ(
+        (refusal<View<const float, 2, inner_contiguous>>(skipping)),
+        "expected float32[:, :] with contiguous rows on cpu, got float32[4, 3] on cpu: strides (6, 2) leave gaps within a row");
+    // Strides that are never used do not count.
+    EXPECT_EQ((refusal<View<float, 2, inner_contiguous>>(t.as_strided(t.data(), {4, 1}, {1, 9}, float32))), "(taken)");
+    EXPECT_EQ((refusal<View<float, 2, inner_contiguous>>(t.as_strided(t.data(), {0, 3}, {1, 9}, float32))), "(taken)");
+}
+
+TEST(Constraints, DevicesAndAlignment) {
+    float memory[8] = {};
+    const Tensor device = Tensor::wrap(memory, {2}, {}, float32, Device::cuda(1), nullptr);
+    const auto v = device.view<float, 1, on_cuda>();
+    ASSERT_TRUE(v);
+    EXPECT_EQ(v->data(), memory);
+    static_assert(!std::is_invocable_v<View<float, 1, on_cuda>, int>, "the host must not read device memory");
+    EXPECT_TRUE((device.view<float, 1, on_any_device>()));
+    EXPECT_EQ((refusal<View<const float, 1, on<kDLROCM>>>(device)),
+              "expected float32[:] on rocm, got float32[2] on cuda:1: device differs");
+    EXPECT_EQ((refusal<View<const float, 1>>(device)),
+              "expected float32[:] on cpu, got float32[2] on cuda:1: the host must not touch this memory");
+    const Tensor t = Tensor::empty({4}, float32);
+    EXPECT_TRUE((t.view<float, 1, aligned<64>>()));
+    const Tensor off = t.as_strided(static_cast<float*>(t.data()) + 1, {3}, {1}, float32);
+    EXPECT_NE((refusal<View<const float, 1, aligned<64>>>(off)).find("is not aligned to 64 bytes"), std::string::npos);
+}
+
+TEST(Constraints, SetsOfDtypes) {
+    const Tensor f = counting({2, 3}, 6);
+    const Tensor i = Tensor::own(std::vector<std::int16_t>{1, 2, 3});
+    const auto v = f.view<View<const one_of<double, float>, 2>>();
+    ASSERT_TRUE(v);
+    EXPECT_EQ(v->dtype(), float32);
+    EXPECT_EQ(v->visit([](auto typed) { return static_cast<double>(typed(1, 2)); }), 5.0);
+    EXPECT_EQ((v->as<float>().value()(1, 1)), 4);
+    EXPECT_STREQ(v->as<double>().error().what(), "expected float64, got float32: dtype differs");
+    EXPECT_TRUE((f.view<floating, 2>()));
+    EXPECT_TRUE((i.view<integral, 1>()));
+    EXPECT_TRUE((i.view<any_dtype, 1>()));
+    EXPECT_EQ((refusal<View<const one_of<float, double>, 1>>(i)),
+              "expected float32|float64[:] on cpu, got int16[3] on cpu: dtype differs");
+    EXPECT_EQ((refusal<View<const floating, 1>>(i)), "expected floating[:] on cpu, got int16[3] on cpu: dtype differs");
+    EXPECT_EQ((refusal<View<complex_valued, 2>>(f.as_read_only())),
+              "expected writable complex[:, :] on cpu, got read-only float32[2, 3] on cpu: dtype differs");
+    EXPECT_EQ((refusal<View<floating, 2>>(f.as_read_only())),
+              "expected writable floating[:, :] on cpu, got read-only float32[2, 3] on cpu: the memory is read-only");
+    // Elements that share bytes have no addresses.
+    unsigned char packed[4] = {};
+    const Tensor nibbles = Tensor::wrap(packed, {4}, {}, float4_e2m1fn, Device::cpu(), nullptr);
+    EXPECT_NE((refusal<View<any_dtype, 1>>(nibbles)).find("packed"), std::string::npos);
+}
+
+TEST(Constraints, AnyRank) {
+    const Tensor t = counting({2, 3}, 6);
+    const auto v = t.view<float, dynamic_rank>().value();
+    EXPECT_EQ(v.ndim(), 2);
+    EXPECT_EQ(v.size(), 6);
+    EXPECT_EQ(v(1, 2), 5);
+    const auto row = v.slice(1);
+    EXPECT_EQ(row.ndim(), 1);
+    EXPECT_EQ(row(2), 5);
+    EXPECT_EQ((refusal<View<float, dynamic_rank, rank_between<1, 2>>>(t)), "(taken)");
+    EXPECT_EQ((refusal<View<const float, dynamic_rank, rank_between<3>>>(t)),
+              "expected float32[3 or more dimensions] on cpu, got float32[2, 3] on cpu: number of dimensions differs");
+}
+
+template <class V>
+std::vector<std::vector<float>> rows_of(const V& view) {
+    std::vector<std::vector<float>> rows;
+    for (std::span<const float> row : view.rows()) rows.emplace_back(row.begin(), row.end());
+    return rows;
+}
+
+TEST(Rows, InRowMajorOrderWhateverTheOuterStrides) {
+    const Tensor t = counting({2, 2, 3}, 12);
+    const std::vector<std::vector<float>> all = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}};
+    EXPECT_EQ((rows_of(t.view<const float, 3, c_contiguous>().value())), all);
+    EXPECT_EQ((rows_of(t.view<const float, dynamic_rank>().value())), all);
+    auto* data = static_cast<float*>(t.data());
+    const Tensor other = t.as_strided(data + 3, {2, 2, 2}, {-3, 6, 1}, float32);
+    EXPECT_EQ((rows_of(other.view<const float, 3, inner_contiguous>().value())),
+              (std::vector<std::vector<float>>{{3, 4}, {9, 10}, {0, 1}, {6, 7}}));
+    const Tensor flat = counting({3}, 3);
+    EXPECT_EQ((rows_of(flat.view<const float, 1>().value())), (std::vector<std::vector<float>>{{0, 1, 2}}));
+}
+
+TEST(Rows, OfNothingAndOfOne) {
+    const Tensor one = counting({}, 1), none = counting({0, 3}, 0), thin = counting({2, 0}, 0);
+    EXPECT_EQ((rows_of(one.view<const float, 0>().value())), (std::vector<std::vector<float>>{{0}}));
+    EXPECT_EQ((rows_of(none.view<const float, 2>().value())), (std::vector<std::vector<float>>{}));
+    EXPECT_EQ((rows_of(thin.view<const float, 2>().value())), (std::vector<std::vector<float>>{{}, {}}));
+    EXPECT_TRUE((View<float, 2>().empty()));
+    EXPECT_TRUE((View<float, dynamic_rank>().empty()));
+}
+
+TEST(Rows, NeedNeighbouringElements) {
+    const Tensor t = counting({2, 4}, 8);
+    const Tensor skipping = t.as_strided(t.data(), {2, 2}, {4, 2}, float32);
+    try {
+        (void)skipping.view<float, 2>().value().rows();
+        FAIL();
+    } catch (const Error& e) {
+        EXPECT_STREQ(e.what(), "rows(): found strides (4, 2) for shape (2, 2); wanted a last stride of 1");
+    }
+}
+
+using Points = View<const float, 2, sizes<"n d">>;
+using Others = View<const float, 2, sizes<"m d">>;
+
+TEST(Match, NamesAgreeBetweenTheArguments) {
+    const Tensor a = counting({5, 3}, 15), b = counting({7, 3}, 21), c = counting({5, 4}, 20);
+    Match match("distances");
+    ASSERT_TRUE(match.view<Points>("a", a));
+    ASSERT_TRUE(match.view<Others>("b", b));
+    EXPECT_EQ(match["d"], 3);
+    EXPECT_EQ(match["m"], 7);
+    EXPECT_EQ(match["x"], -1);
+    auto wrong = match.view<Others>("c", c);
+    ASSERT_FALSE(wrong);
+    EXPECT_STREQ(wrong.error().what(),
+                 "distances(): argument 'c': expected float32[m, d] on cpu, got float32[5, 4] on cpu: m is 5 here and 7 in "
+                 "argument 'b'");
+    EXPECT_EQ(wrong.error().code(), ErrorCode::bad_layout);
+}
+
+TEST(Match, SaysTheWholeSentence) {
+    const Tensor t = counting({2, 2, 3}, 12);
+    EXPECT_STREQ(
+        (Match("blur").view<View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>>("image", t).error().what()),
+        "blur(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[2, 2, 3] on cpu: dtype differs");
+}
+
+TEST(Match, ViewsMadeOneByOneCanBeComparedLater) {
+    const Tensor a = counting({5, 3}, 15), b = counting({7, 4}, 28);
+    Match match("distances");
+    EXPECT_TRUE(match.agree("a", a.view<Points>().value()));
+    const auto result = match.agree("b", b.view<Others>().value());
+    ASSERT_FALSE(result);
+    EXPECT_STREQ(Result<void>(result).error().what(),
+                 "distances(): argument 'b': expected float32[m, d] on cpu: d is 4 here and 3 in argument 'a'");
+}
+
+}  // namespace
