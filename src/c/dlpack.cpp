@@ -25,8 +25,12 @@ void give(Managed* managed, Managed** out) {
 
 }  // namespace
 
-isthmus_status isthmus_from_dlpack(DLManagedTensorVersioned* managed, isthmus_tensor** out) noexcept { return from(managed, out); }
-isthmus_status isthmus_from_dlpack_legacy(DLManagedTensor* managed, isthmus_tensor** out) noexcept { return from(managed, out); }
+isthmus_status isthmus_from_dlpack(DLManagedTensorVersioned* managed, isthmus_tensor** out) noexcept {
+    return from(managed, out);
+}
+isthmus_status isthmus_from_dlpack_legacy(DLManagedTensor* managed, isthmus_tensor** out) noexcept {
+    return from(managed, out);
+}
 
 isthmus_status isthmus_to_dlpack(isthmus_tensor* tensor, DLManagedTensorVersioned** out) noexcept {
     return isthmus_c::guarded([&] {
@@ -40,7 +44,8 @@ isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor, DLManagedTensor*
         isthmus_c::require(out, "out");
         const Tensor t = isthmus_c::share(tensor);
         if (t.read_only())
-            throw Error(ErrorCode::read_only, "argument 'tensor': read-only, which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack");
+            throw Error(ErrorCode::read_only,
+                        "argument 'tensor': read-only, which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack");
         if (t.is_padded() && t.dtype().is_subbyte())
             throw Error(ErrorCode::bad_dtype, "argument 'tensor': padded elements of " + t.dtype().name() +
                                                   ", which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack");

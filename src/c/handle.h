@@ -20,7 +20,9 @@ inline isthmus::Tensor share(const isthmus_tensor* tensor) {
     return isthmus::Tensor::steal(block);
 }
 
-inline isthmus_tensor* hand_out(isthmus::Tensor tensor) noexcept { return reinterpret_cast<isthmus_tensor*>(tensor.release_block()); }
+inline isthmus_tensor* hand_out(isthmus::Tensor tensor) noexcept {
+    return reinterpret_cast<isthmus_tensor*>(tensor.release_block());
+}
 
 /// The owner of memory that came from C: a callback and what it is to be given.
 class Owner {

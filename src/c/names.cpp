@@ -9,8 +9,9 @@ isthmus_status isthmus_dtype_name(isthmus_dtype dtype, char* buffer, size_t size
         isthmus_c::require(buffer, "buffer");
         const isthmus::DType d = isthmus_c::cpp(dtype);
         if (!d.is_valid())
-            throw Error(ErrorCode::bad_dtype, "argument 'dtype': (code " + std::to_string(dtype.code) + ", bits " + std::to_string(dtype.bits) +
-                                                  ", lanes " + std::to_string(dtype.lanes) + ") is not one that DLPack 1.3 defines");
+            throw Error(ErrorCode::bad_dtype, "argument 'dtype': (code " + std::to_string(dtype.code) + ", bits " +
+                                                  std::to_string(dtype.bits) + ", lanes " + std::to_string(dtype.lanes) +
+                                                  ") is not one that DLPack 1.3 defines");
         isthmus_c::write_name(d.name(), buffer, size);
     });
 }
@@ -28,8 +29,8 @@ isthmus_status isthmus_device_name(isthmus_device device, char* buffer, size_t s
         isthmus_c::require(buffer, "buffer");
         const isthmus::Device d = isthmus_c::cpp(device);
         if (!d.is_valid())
-            throw Error(ErrorCode::bad_device, "argument 'device': (type " + std::to_string(device.type) + ", id " + std::to_string(device.id) +
-                                                   ") is not one that DLPack 1.3 defines");
+            throw Error(ErrorCode::bad_device, "argument 'device': (type " + std::to_string(device.type) + ", id " +
+                                                   std::to_string(device.id) + ") is not one that DLPack 1.3 defines");
         isthmus_c::write_name(d.name(), buffer, size);
     });
 }

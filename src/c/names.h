@@ -24,14 +24,15 @@ inline void write_name(const std::string& name, char* buffer, std::size_t size) 
 inline isthmus::DType parse_dtype(std::string_view name, const char* argument) {
     isthmus::DType dtype;
     if (!isthmus::DType::parse(name, dtype))
-        throw isthmus::Error(isthmus::ErrorCode::bad_dtype, "argument '" + std::string(argument) + "': no dtype is called \"" + std::string(name) +
-                                                                "\"; wanted a name such as \"float32\"");
+        throw isthmus::Error(isthmus::ErrorCode::bad_dtype, "argument '" + std::string(argument) + "': no dtype is called \"" +
+                                                                std::string(name) + "\"; wanted a name such as \"float32\"");
     return dtype;
 }
 inline isthmus::Device parse_device(std::string_view name, const char* argument) {
     isthmus::Device device;
     if (!isthmus::Device::parse(name, device))
-        throw isthmus::Error(isthmus::ErrorCode::bad_device, "argument '" + std::string(argument) + "': no device is called \"" + std::string(name) +
+        throw isthmus::Error(isthmus::ErrorCode::bad_device, "argument '" + std::string(argument) +
+                                                                 "': no device is called \"" + std::string(name) +
                                                                  "\"; wanted a name such as \"cuda:0\"");
     return device;
 }

@@ -32,7 +32,8 @@ isthmus_status guarded(F&& f) noexcept {
 
 inline void require(const void* pointer, const char* argument) {
     if (pointer == nullptr)
-        throw isthmus::Error(isthmus::ErrorCode::bad_argument, "argument '" + std::string(argument) + "': NULL; wanted a pointer");
+        throw isthmus::Error(isthmus::ErrorCode::bad_argument,
+                             "argument '" + std::string(argument) + "': NULL; wanted a pointer");
 }
 
 /// A name in an array of the caller, which may lack the NUL: it must not lead out of the array.

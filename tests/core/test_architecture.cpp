@@ -26,7 +26,9 @@ std::map<std::string, std::set<std::string>> read_includes() {
         for (std::string line; std::getline(file, line);) {
             const auto hash = line.find_first_not_of(" \t");
             const auto word = line.find("include"), open = line.find_first_of("<\"");
-            if (hash == std::string::npos || line[hash] != '#' || word == std::string::npos || open == std::string::npos || open < word) continue;
+            if (hash == std::string::npos || line[hash] != '#' || word == std::string::npos || open == std::string::npos ||
+                open < word)
+                continue;
             row.insert(line.substr(open + 1, line.find_first_of(">\"", open + 1) - open - 1));
         }
     }
@@ -76,7 +78,8 @@ TEST(Architecture, TheCoreKnowsNothingOfPython) {
                 EXPECT_FALSE(is_of(other, {"torch/", "ATen/", "c10/"})) << header << " includes " << other;
             }
             if (layer_of(header) == "python") {
-                EXPECT_FALSE(is_of(other, {"numpy/", "pybind11/", "nanobind/", "torch/", "ATen/", "c10/"})) << header << " includes " << other;
+                EXPECT_FALSE(is_of(other, {"numpy/", "pybind11/", "nanobind/", "torch/", "ATen/", "c10/"}))
+                    << header << " includes " << other;
             }
         }
 }
@@ -104,8 +107,7 @@ TEST(Architecture, OneIncludeBringsTheWholeCore) {
         for (const auto& other : includes.at(header)) self(self, other);
     };
     visit(visit, "isthmus/isthmus.h");
-    for (const auto& [header, row] : includes)
-        EXPECT_TRUE(layer_of(header) != "core" || reached.count(header)) << header;
+    for (const auto& [header, row] : includes) EXPECT_TRUE(layer_of(header) != "core" || reached.count(header)) << header;
 }
 
 TEST(Architecture, EveryHeaderGuardsItselfAndNamesItsLicence) {
@@ -113,7 +115,8 @@ TEST(Architecture, EveryHeaderGuardsItselfAndNamesItsLicence) {
         std::ifstream file(include_dir / header);
         const std::string text{std::istreambuf_iterator<char>(file), {}};
         EXPECT_NE(text.find("SPDX-License-Identifier: Apache-2.0"), std::string::npos) << header;
-        EXPECT_TRUE(text.find("#pragma once") != std::string::npos || text.find("#ifndef ISTHMUS_") != std::string::npos) << header;
+        EXPECT_TRUE(text.find("#pragma once") != std::string::npos || text.find("#ifndef ISTHMUS_") != std::string::npos)
+            << header;
     }
 }
 

@@ -16,11 +16,21 @@ struct Named {
 
 // Every device type of DLPack 1.3, written out here a second time on purpose.
 const Named all_devices[] = {
-    {kDLCPU, "cpu", true, false},         {kDLCUDA, "cuda", false, false},      {kDLCUDAHost, "cuda_host", true, false},
-    {kDLOpenCL, "opencl", false, true},   {kDLVulkan, "vulkan", false, true},   {kDLMetal, "metal", false, true},
-    {kDLVPI, "vpi", false, false},        {kDLROCM, "rocm", false, false},      {kDLROCMHost, "rocm_host", true, false},
-    {kDLExtDev, "ext_dev", false, false}, {kDLCUDAManaged, "cuda_managed", false, false}, {kDLOneAPI, "oneapi", false, false},
-    {kDLWebGPU, "webgpu", false, true},   {kDLHexagon, "hexagon", false, false}, {kDLMAIA, "maia", false, false},
+    {kDLCPU, "cpu", true, false},
+    {kDLCUDA, "cuda", false, false},
+    {kDLCUDAHost, "cuda_host", true, false},
+    {kDLOpenCL, "opencl", false, true},
+    {kDLVulkan, "vulkan", false, true},
+    {kDLMetal, "metal", false, true},
+    {kDLVPI, "vpi", false, false},
+    {kDLROCM, "rocm", false, false},
+    {kDLROCMHost, "rocm_host", true, false},
+    {kDLExtDev, "ext_dev", false, false},
+    {kDLCUDAManaged, "cuda_managed", false, false},
+    {kDLOneAPI, "oneapi", false, false},
+    {kDLWebGPU, "webgpu", false, true},
+    {kDLHexagon, "hexagon", false, false},
+    {kDLMAIA, "maia", false, false},
     {kDLTrn, "trn", false, false},
 };
 
@@ -49,7 +59,8 @@ TEST(Device, AMissingIndexIsZero) {
 }
 
 TEST(Device, ParseRefusesEverythingElseAndLeavesTheOutputAlone) {
-    for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:0:0", ":0", "CUDA:0", "cuda 0", "cuda:2147483648", "cuda:99999999999"}) {
+    for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:0:0", ":0", "CUDA:0", "cuda 0",
+                             "cuda:2147483648", "cuda:99999999999"}) {
         Device out = Device::metal(3);
         EXPECT_FALSE(Device::parse(name, out)) << name;
         EXPECT_EQ(out, Device::metal(3)) << name;

@@ -97,7 +97,9 @@ TYPED_TEST(Import, NullIsRefused) {
 TYPED_TEST(Import, WithoutADeleterNothingIsCalled) {
     TypeParam foreign;
     foreign.managed.deleter = nullptr;
-    { const Tensor t = Tensor::from_dlpack(foreign.get()).value(); }
+    {
+        const Tensor t = Tensor::from_dlpack(foreign.get()).value();
+    }
     foreign.dl().ndim = -1;
     EXPECT_FALSE(Tensor::from_dlpack(foreign.get()));
 }
@@ -108,7 +110,9 @@ TYPED_TEST(Import, ADeleterThatThrowsIsSurvived) {
         static_cast<TypeParam*>(self->manager_ctx)->deleted++;
         throw std::runtime_error("no");
     };
-    { const Tensor t = Tensor::from_dlpack(foreign.get()).value(); }
+    {
+        const Tensor t = Tensor::from_dlpack(foreign.get()).value();
+    }
     EXPECT_EQ(foreign.deleted, 1);
     foreign.dl().ndim = -1;
     EXPECT_FALSE(Tensor::from_dlpack(foreign.get()));
@@ -140,7 +144,8 @@ TYPED_TEST(Import, WhatIsNotSoundIsDeletedOnceAndRefused) {
         fault.spoil(foreign);
         const auto result = Tensor::from_dlpack(foreign.get());
         ASSERT_FALSE(result) << isthmus::error_code_name(fault.code);
-        EXPECT_STREQ(isthmus::error_code_name(result.error().code()), isthmus::error_code_name(fault.code)) << result.error().what();
+        EXPECT_STREQ(isthmus::error_code_name(result.error().code()), isthmus::error_code_name(fault.code))
+            << result.error().what();
         EXPECT_EQ(foreign.deleted, 1) << result.error().what();
     }
 }
@@ -198,7 +203,8 @@ TEST(ImportVersioned, AnotherMajorVersionIsDeletedUnread) {
         const auto result = Tensor::from_dlpack(managed);
         ASSERT_FALSE(result);
         EXPECT_EQ(result.error().code(), ErrorCode::unsupported_version);
-        EXPECT_NE(std::string(result.error().what()).find("wanted major version 1"), std::string::npos) << result.error().what();
+        EXPECT_NE(std::string(result.error().what()).find("wanted major version 1"), std::string::npos)
+            << result.error().what();
         EXPECT_EQ(poisoned_deletions, ++expected);
     }
     munmap(pages, 2 * page);

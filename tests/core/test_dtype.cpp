@@ -102,9 +102,10 @@ TEST(DType, WhatIsValidHasANameThatLeadsBack) {
 }
 
 TEST(DType, WidthsThatContradictTheCodeAreInvalid) {
-    for (const DType& dtype : {DType{kDLFloat, 0}, DType{kDLFloat, 8}, DType{kDLFloat, 33}, DType{kDLInt, 3}, DType{kDLInt, 0}, DType{kDLBfloat, 32},
-                               DType{kDLComplex, 16}, DType{kDLBool, 32}, DType{kDLFloat8_e4m3fn, 16}, DType{kDLFloat4_e2m1fn, 8},
-                               DType{kDLFloat6_e2m3fn, 8}, DType{kDLFloat, 32, 0}, DType{18, 8}, DType{255, 8}})
+    for (const DType& dtype :
+         {DType{kDLFloat, 0}, DType{kDLFloat, 8}, DType{kDLFloat, 33}, DType{kDLInt, 3}, DType{kDLInt, 0}, DType{kDLBfloat, 32},
+          DType{kDLComplex, 16}, DType{kDLBool, 32}, DType{kDLFloat8_e4m3fn, 16}, DType{kDLFloat4_e2m1fn, 8},
+          DType{kDLFloat6_e2m3fn, 8}, DType{kDLFloat, 32, 0}, DType{18, 8}, DType{255, 8}})
         EXPECT_FALSE(dtype.is_valid()) << dtype.name();
 }
 
@@ -119,9 +120,35 @@ TEST(DType, NumbersTooLargeForTheirFieldsDoNotWrapAround) {
 }
 
 TEST(DType, ParseRefusesEverythingElseAndLeavesTheOutputAlone) {
-    for (const char* name : {"", " float32", "float32 ", "float", "Float32", "float31", "float0", "float032", "float999999999999", "floatx4", "float32x",
-                             "float32x0", "float32x65536", "float32x04", "float32x4x4", "float32x-1", "x4", "int", "int8_", "bfloat", "bfloat32", "bool32",
-                             "float8_e4m3fnuz_", "float8", "float8_e4m38", "complex", "complex64x", "double", "f4"}) {
+    for (const char* name : {"",
+                             " float32",
+                             "float32 ",
+                             "float",
+                             "Float32",
+                             "float31",
+                             "float0",
+                             "float032",
+                             "float999999999999",
+                             "floatx4",
+                             "float32x",
+                             "float32x0",
+                             "float32x65536",
+                             "float32x04",
+                             "float32x4x4",
+                             "float32x-1",
+                             "x4",
+                             "int",
+                             "int8_",
+                             "bfloat",
+                             "bfloat32",
+                             "bool32",
+                             "float8_e4m3fnuz_",
+                             "float8",
+                             "float8_e4m38",
+                             "complex",
+                             "complex64x",
+                             "double",
+                             "f4"}) {
         DType out = isthmus::int16;
         EXPECT_FALSE(DType::parse(name, out)) << name;
         EXPECT_EQ(out, isthmus::int16) << name;

@@ -85,7 +85,9 @@ TEST(Error, TheCauseIsReleasedOnceWithTheLastCopy) {
         first.set_cause(&drops, count_drop);
         const Error second = first;
         EXPECT_EQ(second.cause(), &drops);
-        { const Error third = second; }
+        {
+            const Error third = second;
+        }
         EXPECT_EQ(drops, 0);
     }
     EXPECT_EQ(drops, 1);

@@ -18,8 +18,12 @@ std::int64_t numel(const Dims& shape) {
     std::int64_t out = -1;
     return layout::numel(shape.data(), rank(shape), out) ? out : -1;
 }
-bool contiguous(const Dims& shape, const Dims& strides) { return layout::is_contiguous(shape.data(), strides.data(), rank(shape)); }
-bool f_contiguous(const Dims& shape, const Dims& strides) { return layout::is_f_contiguous(shape.data(), strides.data(), rank(shape)); }
+bool contiguous(const Dims& shape, const Dims& strides) {
+    return layout::is_contiguous(shape.data(), strides.data(), rank(shape));
+}
+bool f_contiguous(const Dims& shape, const Dims& strides) {
+    return layout::is_f_contiguous(shape.data(), strides.data(), rank(shape));
+}
 
 TEST(Layout, Numel) {
     EXPECT_EQ(numel({}), 1);

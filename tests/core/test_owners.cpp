@@ -46,13 +46,21 @@ TEST(Owners, ACallableIsCalledAndDestroyedOnce) {
 
 int function_calls = 0;
 TEST(Owners, Functions) {
-    { const Tensor t = wrap(+[] { ++function_calls; }); }
+    {
+        const Tensor t = wrap(+[] { ++function_calls; });
+    }
     EXPECT_EQ(function_calls, 1);
-    { const Tensor t = wrap(std::function<void()>([] { ++function_calls; })); }
+    {
+        const Tensor t = wrap(std::function<void()>([] { ++function_calls; }));
+    }
     EXPECT_EQ(function_calls, 2);
     void (*none)() = nullptr;
-    { const Tensor t = wrap(none); }
-    { const Tensor t = wrap(std::function<void()>()); }
+    {
+        const Tensor t = wrap(none);
+    }
+    {
+        const Tensor t = wrap(std::function<void()>());
+    }
     SUCCEED() << "neither a NULL function nor an empty one takes the process down";
 }
 
@@ -195,7 +203,9 @@ struct alignas(256) OverAligned {
     float values[4];
     Counts* counts;
     explicit OverAligned(Counts& counts) : values{1, 2, 3, 4}, counts(&counts) {}
-    OverAligned(OverAligned&& other) noexcept : counts(std::exchange(other.counts, nullptr)) { std::copy(other.values, other.values + 4, values); }
+    OverAligned(OverAligned&& other) noexcept : counts(std::exchange(other.counts, nullptr)) {
+        std::copy(other.values, other.values + 4, values);
+    }
     ~OverAligned() {
         if (counts == nullptr) return;
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(this) % 256, 0u);
@@ -205,14 +215,17 @@ struct alignas(256) OverAligned {
 
 TEST(Owners, OverAligned) {
     Counts counts;
-    { const Tensor t = wrap(OverAligned(counts)); }
+    {
+        const Tensor t = wrap(OverAligned(counts));
+    }
     EXPECT_EQ(counts.destroyed, 1);
 }
 
 TEST(Owners, MoreThanEightDimensions) {
     Counts counts;
     for (std::size_t ndim : {7u, 8u, 9u, 64u}) {
-        const Tensor t = Tensor::wrap(memory, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(), CountedOwner(counts));
+        const Tensor t =
+            Tensor::wrap(memory, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(), CountedOwner(counts));
         EXPECT_EQ(t.ndim(), static_cast<int>(ndim));
         EXPECT_EQ(t.strides().back(), 3);
     }
@@ -300,10 +313,11 @@ TEST(Owners, TheLastDropSeesWhatTheOthersWrote) {
             for (float x : *elements) sum += x;
         });
         std::vector<std::thread> threads;
-        for (int i = 0; i < 4; ++i) threads.emplace_back([mine = t, i]() mutable {
-            static_cast<float*>(mine.data())[i] = 1;
-            mine = Tensor();
-        });
+        for (int i = 0; i < 4; ++i)
+            threads.emplace_back([mine = t, i]() mutable {
+                static_cast<float*>(mine.data())[i] = 1;
+                mine = Tensor();
+            });
         t = Tensor();
         for (auto& thread : threads) thread.join();
         ASSERT_EQ(sum, 4);

@@ -101,7 +101,8 @@ TEST(Tensor, ConstMemoryIsReadOnly) {
 
 TEST(Tensor, WrapRefusesWhatIsNotSound) {
     alignas(8) float memory[8] = {};
-    const auto code = [&](void* data, isthmus::Shape shape, isthmus::Shape strides, isthmus::DType dtype = isthmus::float32, Device device = {}) {
+    const auto code = [&](void* data, isthmus::Shape shape, isthmus::Shape strides, isthmus::DType dtype = isthmus::float32,
+                          Device device = {}) {
         return code_of([&] { return Tensor::wrap(data, shape, strides, dtype, device, nullptr); });
     };
     EXPECT_EQ(code(nullptr, {2}, {}), ErrorCode::null_data);

@@ -268,8 +268,11 @@ bool sound_by_the_book(const Descriptor& d) {
 TEST(Validate, AgreesWithArithmeticThatCannotOverflow) {
     std::mt19937_64 random(20240229);
     const std::int64_t sizes[] = {0, 1, 2, 3, 7, 1 << 20, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX};
-    const std::int64_t steps[] = {0, 1, -1, 3, -7, 1 << 20, std::int64_t{1} << 45, -(std::int64_t{1} << 45), INT64_MAX / 2, INT64_MIN / 2, INT64_MAX, INT64_MIN};
-    const DType dtypes[] = {isthmus::int8, isthmus::float32, isthmus::complex128, isthmus::float4_e2m1fn, isthmus::float6_e2m3fn, DType(kDLFloat, 32, 4)};
+    const std::int64_t steps[] = {
+        0,         1,        -1, 3, -7, 1 << 20, std::int64_t{1} << 45, -(std::int64_t{1} << 45), INT64_MAX / 2, INT64_MIN / 2,
+        INT64_MAX, INT64_MIN};
+    const DType dtypes[] = {isthmus::int8,          isthmus::float32,       isthmus::complex128,
+                            isthmus::float4_e2m1fn, isthmus::float6_e2m3fn, DType(kDLFloat, 32, 4)};
     const std::uintptr_t addresses[] = {64, 65, 68, std::uintptr_t{1} << 46, UINTPTR_MAX - 4095, UINTPTR_MAX - 7, UINTPTR_MAX};
     const auto pick = [&](const auto& from) { return from[random() % std::size(from)]; };
     int sound = 0, refused = 0;
@@ -283,8 +286,8 @@ TEST(Validate, AgreesWithArithmeticThatCannotOverflow) {
         d.dl.dtype = pick(dtypes);
         d.dl.data = reinterpret_cast<void*>(pick(addresses));
         d.flags = random() % 2 ? flag::padded : 0;
-        ASSERT_EQ(d.sound(), sound_by_the_book(d))
-            << isthmus::layout::to_string(shape) << isthmus::layout::to_string(strides) << DType(d.dl.dtype).name() << " at " << d.dl.data;
+        ASSERT_EQ(d.sound(), sound_by_the_book(d)) << isthmus::layout::to_string(shape) << isthmus::layout::to_string(strides)
+                                                   << DType(d.dl.dtype).name() << " at " << d.dl.data;
         d.sound() ? ++sound : ++refused;
         ASSERT_NE(d.sound() ? "" : d.why().what(), nullptr);
     }

@@ -103,7 +103,8 @@ TEST(View, SaysWhatDiffers) {
         EXPECT_EQ(error.kind(), isthmus::ErrorKind::value);
         EXPECT_STREQ(error.what(), text);
     };
-    expect(refusal<double, 2>(t), ErrorCode::bad_dtype, "expected writable float64[:, :] on cpu, got float32[2, 3] on cpu: dtype differs");
+    expect(refusal<double, 2>(t), ErrorCode::bad_dtype,
+           "expected writable float64[:, :] on cpu, got float32[2, 3] on cpu: dtype differs");
     expect(refusal<const float, 3>(t), ErrorCode::bad_layout,
            "expected float32[:, :, :] on cpu, got float32[2, 3] on cpu: number of dimensions differs");
     expect(refusal<float, 2>(t.as_read_only()), ErrorCode::read_only,
@@ -111,9 +112,11 @@ TEST(View, SaysWhatDiffers) {
     float memory[2];
     expect(refusal<float, 1>(Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cuda(1), nullptr)), ErrorCode::bad_device,
            "expected writable float32[:] on cpu, got float32[2] on cuda:1: the host must not touch this memory");
-    expect(refusal<std::int32_t, 1>(Tensor::wrap(memory, {2}, {}, isthmus::uint32, Device::cpu(), nullptr)), ErrorCode::bad_dtype,
-           "expected writable int32[:] on cpu, got uint32[2] on cpu: dtype differs");
-    EXPECT_EQ((refusal<float, 1>(Tensor::wrap(memory, {1}, {}, isthmus::DType(kDLFloat, 32, 2), Device::cpu(), nullptr)).code()), ErrorCode::bad_dtype);
+    expect(refusal<std::int32_t, 1>(Tensor::wrap(memory, {2}, {}, isthmus::uint32, Device::cpu(), nullptr)),
+           ErrorCode::bad_dtype, "expected writable int32[:] on cpu, got uint32[2] on cpu: dtype differs");
+    EXPECT_EQ(
+        (refusal<float, 1>(Tensor::wrap(memory, {1}, {}, isthmus::DType(kDLFloat, 32, 2), Device::cpu(), nullptr)).code()),
+        ErrorCode::bad_dtype);
 }
 
 TEST(View, ReadOnlyMemoryServesConstViews) {

@@ -142,9 +142,9 @@ typedef struct isthmus_tensor_info {
     isthmus_dtype dtype;
     isthmus_device device;
     int32_t ndim;
-    uint32_t flags;         /* ISTHMUS_FLAG_… */
-    int32_t is_contiguous;  /* 1 when row-major and compact */
-    int32_t reserved;       /* 0 */
+    uint32_t flags;        /* ISTHMUS_FLAG_… */
+    int32_t is_contiguous; /* 1 when row-major and compact */
+    int32_t reserved;      /* 0 */
 } isthmus_tensor_info;
 
 /* New host memory: uninitialised, row-major, 64-byte aligned. `shape` may be NULL when ndim is 0. */
@@ -207,9 +207,9 @@ typedef struct isthmus_blob {
     const int64_t* strides; /* ndim steps, in elements; NULL for row-major */
     int64_t element_size;   /* bytes of one element, rounded up to whole ones; 0 for "as the dtype says" */
     int32_t ndim;
-    uint32_t flags;         /* ISTHMUS_FLAG_… */
-    isthmus_dtype dtype;    /* bits 0 for "see dtype_name" */
-    isthmus_device device;  /* type 0 for "see device_name", and the CPU when that is empty too */
+    uint32_t flags;        /* ISTHMUS_FLAG_… */
+    isthmus_dtype dtype;   /* bits 0 for "see dtype_name" */
+    isthmus_device device; /* type 0 for "see device_name", and the CPU when that is empty too */
     char dtype_name[ISTHMUS_NAME_SIZE];
     char device_name[ISTHMUS_NAME_SIZE];
     void* owner;                /* what keeps the memory alive, and */

@@ -11,4 +11,6 @@ struct Owner {
     Owner(Owner&&) noexcept {}
 #endif
 };
-isthmus::Tensor wrap(float* data) { return isthmus::Tensor::wrap(data, {4}, {}, isthmus::float32, isthmus::Device::cpu(), Owner()); }
+isthmus::Tensor wrap(float* data) {
+    return isthmus::Tensor::wrap(data, {4}, {}, isthmus::float32, isthmus::Device::cpu(), Owner());
+}

@@ -14,7 +14,8 @@
     ISTHMUS_TEST_HAS_FEATURE(thread_sanitizer)
 #define ISTHMUS_TEST_SANITIZER 1
 // Declared here because GCC does not install the header that does.
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std::size_t), void (*)(const volatile void*));
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std::size_t),
+                                                         void (*)(const volatile void*));
 #endif
 
 namespace isthmus_test {
@@ -59,7 +60,9 @@ void* __libc_realloc(void*, std::size_t) noexcept;
 void* __libc_memalign(std::size_t, std::size_t) noexcept;
 
 void* malloc(std::size_t size) noexcept { return isthmus_test::refuse() ? nullptr : __libc_malloc(size); }
-void* calloc(std::size_t count, std::size_t size) noexcept { return isthmus_test::refuse() ? nullptr : __libc_calloc(count, size); }
+void* calloc(std::size_t count, std::size_t size) noexcept {
+    return isthmus_test::refuse() ? nullptr : __libc_calloc(count, size);
+}
 void* realloc(void* old, std::size_t size) noexcept { return isthmus_test::refuse() ? nullptr : __libc_realloc(old, size); }
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
     return isthmus_test::refuse() ? nullptr : __libc_memalign(alignment, size);
