@@ -11,7 +11,7 @@ import itertools
 import sys
 import threading
 import weakref
-from ctypes import c_char_p, c_void_p
+from ctypes import c_void_p
 from typing import Any
 
 import numpy as np

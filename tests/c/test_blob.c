@@ -115,11 +115,14 @@ static void refused(void) {
     REFUSED(blob.dtype_name[0] = '\0', ISTHMUS_BAD_DTYPE, "bits 0");
     REFUSED(strcpy(blob.dtype_name, "float31"), ISTHMUS_BAD_DTYPE, "'dtype_name': no dtype is called \"float31\"");
     REFUSED(blob.dtype = ((isthmus_dtype){2, 64, 1}), ISTHMUS_BAD_DTYPE, "'dtype': float64, but dtype_name is \"float32\"");
-    REFUSED(memset(blob.dtype_name, 'x', ISTHMUS_NAME_SIZE), ISTHMUS_BAD_DTYPE, "no dtype is called \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"");
+    /* A name without a NUL ends with its array, whatever lies behind. */
+    REFUSED((memset(blob.dtype_name, 'x', ISTHMUS_NAME_SIZE), strcpy(blob.device_name, "cpu")), ISTHMUS_BAD_DTYPE,
+            "no dtype is called \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"");
     REFUSED(blob.element_size = 8, ISTHMUS_BAD_DTYPE, "'element_size': 8 bytes; wanted 4");
     REFUSED(blob.element_size = -4, ISTHMUS_BAD_DTYPE, "'element_size': -4");
     REFUSED(strcpy(blob.device_name, "gpu"), ISTHMUS_BAD_DEVICE, "'device_name': no device is called \"gpu\"");
-    REFUSED((blob.device = (isthmus_device){2, 1}, strcpy(blob.device_name, "cuda:0")), ISTHMUS_BAD_DEVICE, "cuda:1, but device_name is \"cuda:0\"");
+    REFUSED((blob.device = (isthmus_device){2, 1}, strcpy(blob.device_name, "cuda:0")), ISTHMUS_BAD_DEVICE,
+            "cuda:1, but device_name is \"cuda:0\"");
     REFUSED(blob.device = ((isthmus_device){99, 0}), ISTHMUS_BAD_DEVICE, "type 99");
     REFUSED(blob.flags = 2, ISTHMUS_BAD_ARGUMENT, "'flags': 2");
     REFUSED(blob.ptr = (char*)memory + 2, ISTHMUS_NEEDS_COPY, "not aligned");
@@ -150,7 +153,8 @@ static void offset_from_a_handle(void) {
     isthmus_tensor_info info;
     isthmus_blob out;
     DLManagedTensorVersioned managed = {.version = {1, 3}, .deleter = delete_managed};
-    managed.dl_tensor = (DLTensor){.data = memory, .device = {kDLMetal, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = sizes, .byte_offset = 8};
+    managed.dl_tensor = (DLTensor){
+        .data = memory, .device = {kDLMetal, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = sizes, .byte_offset = 8};
     CHECK_OK(isthmus_from_dlpack(&managed, &tensor));
     CHECK_OK(isthmus_describe(tensor, &info));
     CHECK(info.data == memory && info.byte_offset == 8);

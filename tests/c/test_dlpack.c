@@ -17,7 +17,8 @@ static void delete_legacy(DLManagedTensor* self) {
 }
 
 static DLTensor describe(void) {
-    const DLTensor t = {.data = memory, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape, .strides = strides};
+    const DLTensor t = {
+        .data = memory, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape, .strides = strides};
     return t;
 }
 static DLManagedTensorVersioned versioned(void) {

@@ -45,7 +45,8 @@ static void dtypes(void) {
     }
     char name[ISTHMUS_NAME_SIZE] = "untouched";
     isthmus_dtype parsed = {1, 2, 3};
-    CHECK_FAILS(isthmus_dtype_name((isthmus_dtype){18, 8, 1}, name, sizeof name), ISTHMUS_BAD_DTYPE, "code 18, bits 8, lanes 1");
+    CHECK_FAILS(isthmus_dtype_name((isthmus_dtype){18, 8, 1}, name, sizeof name), ISTHMUS_BAD_DTYPE,
+                "code 18, bits 8, lanes 1");
     CHECK_FAILS(isthmus_dtype_name(float32, name, 7), ISTHMUS_BAD_ARGUMENT, "7 bytes; wanted 8 for \"float32\"");
     CHECK_FAILS(isthmus_dtype_name(float32, name, 0), ISTHMUS_BAD_ARGUMENT, "'size'");
     CHECK(strcmp(name, "untouched") == 0);
@@ -63,10 +64,22 @@ static void devices(void) {
         int32_t type;
         const char* name;
     } rows[] = {
-        {kDLCPU, "cpu"},         {kDLCUDA, "cuda"},       {kDLCUDAHost, "cuda_host"}, {kDLOpenCL, "opencl"},
-        {kDLVulkan, "vulkan"},   {kDLMetal, "metal"},     {kDLVPI, "vpi"},            {kDLROCM, "rocm"},
-        {kDLROCMHost, "rocm_host"}, {kDLExtDev, "ext_dev"}, {kDLCUDAManaged, "cuda_managed"}, {kDLOneAPI, "oneapi"},
-        {kDLWebGPU, "webgpu"},   {kDLHexagon, "hexagon"}, {kDLMAIA, "maia"},          {kDLTrn, "trn"},
+        {kDLCPU, "cpu"},
+        {kDLCUDA, "cuda"},
+        {kDLCUDAHost, "cuda_host"},
+        {kDLOpenCL, "opencl"},
+        {kDLVulkan, "vulkan"},
+        {kDLMetal, "metal"},
+        {kDLVPI, "vpi"},
+        {kDLROCM, "rocm"},
+        {kDLROCMHost, "rocm_host"},
+        {kDLExtDev, "ext_dev"},
+        {kDLCUDAManaged, "cuda_managed"},
+        {kDLOneAPI, "oneapi"},
+        {kDLWebGPU, "webgpu"},
+        {kDLHexagon, "hexagon"},
+        {kDLMAIA, "maia"},
+        {kDLTrn, "trn"},
     };
     char name[ISTHMUS_NAME_SIZE];
     isthmus_device parsed;

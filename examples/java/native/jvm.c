@@ -24,7 +24,8 @@ int jvm_start(const char* class_path, const char* jni_library) {
 char* jvm_call(const char* verb, const char* message) {
     JNIEnv* env = NULL;
     char* answer = NULL;
-    if (vm == NULL || (*vm)->AttachCurrentThread(vm, (void**)&env, NULL) != JNI_OK || (*env)->PushLocalFrame(env, 16) != 0) return NULL;
+    if (vm == NULL || (*vm)->AttachCurrentThread(vm, (void**)&env, NULL) != JNI_OK || (*env)->PushLocalFrame(env, 16) != 0)
+        return NULL;
     jclass type = (*env)->FindClass(env, "Exchange");
     jmethodID method = type == NULL ? NULL
                                     : (*env)->GetStaticMethodID(env, type, "answer",

@@ -57,8 +57,9 @@ static void read_name(JNIEnv* env, jstring from, char to[ISTHMUS_NAME_SIZE]) {
 static jlong to_java(isthmus_tensor* tensor) { return (jlong)(intptr_t)tensor; }
 static isthmus_tensor* to_c(jlong handle) { return (isthmus_tensor*)(intptr_t)handle; }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, jlong ptr, jlongArray shape, jlongArray strides, jstring dtype,
-                                                      jstring device, jlong element_size, jboolean read_only, jlong owner, jlong release) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, jlong ptr, jlongArray shape, jlongArray strides,
+                                                      jstring dtype, jstring device, jlong element_size, jboolean read_only,
+                                                      jlong owner, jlong release) {
     (void)self;
     int64_t sizes[max_ndim], steps[max_ndim];
     isthmus_blob blob;
@@ -110,7 +111,8 @@ static void release_java_owner(void* memory) {
     free(owner);
 }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobject buffer, jlongArray shape, jstring dtype, jobject released) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobject buffer, jlongArray shape, jstring dtype,
+                                                  jobject released) {
     (void)self;
     int64_t sizes[max_ndim];
     char name[ISTHMUS_NAME_SIZE + 1] = {0};
@@ -137,7 +139,9 @@ JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobj
     owner->released = (*env)->NewGlobalRef(env, released);
     void* data = (*env)->GetDirectBufferAddress(env, buffer);
     const isthmus_device cpu = {1, 0};
-    return failed(env, isthmus_wrap(data, sizes, NULL, ndim, type, cpu, 0, release_java_owner, owner, &tensor)) ? 0 : to_java(tensor);
+    return failed(env, isthmus_wrap(data, sizes, NULL, ndim, type, cpu, 0, release_java_owner, owner, &tensor))
+               ? 0
+               : to_java(tensor);
 }
 
 JNIEXPORT jobjectArray JNICALL Java_isthmus_Tensor_toBlob0(JNIEnv* env, jclass self, jlong handle) {
@@ -147,8 +151,9 @@ JNIEXPORT jobjectArray JNICALL Java_isthmus_Tensor_toBlob0(JNIEnv* env, jclass s
     const int64_t numbers[] = {(intptr_t)blob.ptr, blob.element_size, blob.flags, (intptr_t)blob.owner, (intptr_t)blob.release};
     jclass object = (*env)->FindClass(env, "java/lang/Object");
     jobjectArray fields = object != NULL ? (*env)->NewObjectArray(env, 5, object, NULL) : NULL;
-    jobject values[] = {write_dims(env, numbers, 5), write_dims(env, blob.shape, blob.ndim), write_dims(env, blob.strides, blob.ndim),
-                        (*env)->NewStringUTF(env, blob.dtype_name), (*env)->NewStringUTF(env, blob.device_name)};
+    jobject values[] = {write_dims(env, numbers, 5), write_dims(env, blob.shape, blob.ndim),
+                        write_dims(env, blob.strides, blob.ndim), (*env)->NewStringUTF(env, blob.dtype_name),
+                        (*env)->NewStringUTF(env, blob.device_name)};
     for (int i = 0; i < 5; ++i) {
         if (fields == NULL || values[i] == NULL) { /* Java is out of memory, and nobody will take the owner */
             blob.release(blob.owner);
