@@ -23,7 +23,7 @@ enum class Origin : std::uint32_t {
     buffer,         ///< a Py_buffer; its `obj` is the PyObject
     sourced,        ///< a Sourced (isthmus/python/borrowed.h), which knows the PyObject
     torch_handle,   ///< libtorch's AtenTensorHandle (stable shims)
-    at_tensor,      ///< an at::Tensor (libtorch linked)
+    at_tensor,      ///< an AtTensorOwner (isthmus/python/torch_stable.h): an at::Tensor, libtorch linked
 };
 
 /// Told of blocks that come to life and die, while somebody listens (isthmus/core/live.h).

@@ -24,11 +24,8 @@ inline PyObject* source_of(const Block* block) noexcept {
 /// The very object this block was imported from, when it is of the wanted framework: a new reference, or NULL.
 inline PyObject* same_object(const Block* block, Framework framework) {
     if (block->origin == Origin::none || block->origin == Origin::python_owner) return nullptr;
-    if (block->origin == Origin::torch_handle) {
-        if (framework != Framework::torch) return nullptr;
-        void* object = nullptr;
-        return torch_shims.to_pyobject(block->owner, nullptr, &object) == 0 ? static_cast<PyObject*>(object) : nullptr;
-    }
+    if (block->origin == Origin::torch_handle || block->origin == Origin::at_tensor)
+        return framework == Framework::torch ? torch_object_of(block) : nullptr;
     PyObject* source = source_of(block);
     if (source == nullptr) return nullptr;
     TypeEntry scratch;
@@ -66,6 +63,8 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
     Ref function(import_function(facts.module, facts.importer));
     if (!function) return error_from_exception(ErrorCode::unavailable, nullptr, "importing " + name);
     Ref handed;
+    if (facts.hand == Hand::legacy_capsule && legacy_loses_padding(block))
+        return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + "; nearest is uint8, the bytes");
     if (facts.hand == Hand::legacy_capsule) {
         handed = Ref(legacy_capsule(block));
     } else if (facts.hand == Hand::capsule) {
@@ -108,6 +107,8 @@ inline Result<PyObject*> export_block(Block* block, Framework framework, const E
             const bool legacy = framework == Framework::capsule_legacy;
             if (legacy && (block->flags & flag::read_only) && !options.allow_read_only_loss)
                 return Error(ErrorCode::read_only, "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or allow_read_only_loss");
+            if (legacy && legacy_loses_padding(block))
+                return Error(ErrorCode::bad_dtype, DType(block->dl.dtype).name() + " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one");
             PyObject* capsule = legacy ? legacy_capsule(block) : versioned_capsule(block);
             if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
             return capsule;

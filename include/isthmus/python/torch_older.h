@@ -19,20 +19,43 @@ inline bool check_torch_by_python(Import& import, bool& grad) {
         return explain_torch_layout(import, nullptr);
     if (ask("is_quantized", false)) return explain_torch_dtype(import);
     if (ask("is_conj", true))
-        return import.fail(ErrorCode::not_values, "the conjugate bit is set, so the bytes are not the values; call .resolve_conj() first");
+        return import.fail(ErrorCode::not_values, torch_words::conjugate);
     if (ask("is_neg", true))
-        return import.fail(ErrorCode::not_values, "the negative bit is set, so the bytes are not the values; call .resolve_neg() first");
+        return import.fail(ErrorCode::not_values, torch_words::negative);
     grad = ask("requires_grad", false);
     if (!failed && grad && !import.options.allow_grad && import.options.require_writable && ask("is_leaf", false)) {
         Ref torch(PyImport_ImportModule("torch"));
         if (!torch) return import.fail_with_exception(ErrorCode::producer_failed, "importing torch");
         if (ask_python(torch.get(), "is_grad_enabled", true, failed))
-            return import.fail(ErrorCode::requires_grad,
-                               "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or "
-                               "allow_grad");
+            return import.fail(ErrorCode::requires_grad, torch_words::leaf);
     }
     if (failed) return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(object));
     return true;
+}
+
+/// Where torch failed with words of its own C++, or said nothing: asks again for the reason.
+ISTHMUS_COLD inline void explain_torch_failure(Import& import, Error& error) {
+    auto* cause = static_cast<PyObject*>(error.cause());
+    if (error.code() != ErrorCode::producer_failed || (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)))
+        return;
+    Ref layout(PyObject_GetAttrString(import.object, "layout"));
+    Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
+    const bool strided = text && PyUnicode_CompareWithASCIIString(text.get(), "torch.strided") == 0;
+    PyErr_Clear();
+    if (strided) return;
+    error.~Error();
+    explain_torch_layout(import, nullptr);
+}
+
+/// torch exports its types of fewer than 8 bits (torch.int4) under the name of the byte that holds one.
+inline bool names_a_smaller_dtype(Import& import) {
+    const DType dtype = import.out.dl().dtype;
+    if (dtype != int8 && dtype != uint8) return false;
+    Ref found(PyObject_GetAttrString(import.object, "dtype"));
+    Ref text(found ? PyObject_Str(found.get()) : nullptr);
+    const bool same = !text || PyUnicode_CompareWithASCIIString(text.get(), dtype == int8 ? "torch.int8" : "torch.uint8") == 0;
+    PyErr_Clear();
+    return !same;
 }
 
 /// torch without the stable shims: 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
@@ -52,7 +75,9 @@ inline bool import_torch_older(Import& import, const TypeEntry& entry) {
     const bool by_method = entry.protocol == Protocol::torch_method || entry.api == nullptr || import.options.has_stream() || import.options.device.type != 0;
     const bool ok = by_method ? import_dlpack_method(import) : import_exchange(import, entry.api);
     import.object = object;
-    if (!ok || !import.options.require_writable) return ok;
+    if (!ok) return explain_torch_failure(import, *import.error), false;
+    if (names_a_smaller_dtype(import)) return explain_torch_dtype(import);
+    if (!import.options.require_writable) return true;
     Ref graph(PyImport_ImportModule("torch.autograd.graph"));
     Ref done(graph ? PyObject_CallMethod(graph.get(), "increment_version", "O", object) : nullptr);
     if (!done) PyErr_Clear();  // before 2.4 there is no such function

@@ -43,9 +43,8 @@ inline std::int64_t block_nbytes(const Block* block) noexcept {
 /// The Python object that keeps the memory, or None.
 inline PyObject* block_owner(Block* block) {
     PyObject* owner = nullptr;
-    if (block->origin == Origin::torch_handle) {
-        void* tensor = nullptr;
-        if (torch_shims.to_pyobject(block->owner, nullptr, &tensor) == 0) return static_cast<PyObject*>(tensor);
+    if (PyObject* tensor = torch_object_of(block)) {
+        return tensor;
     } else if (block->origin == Origin::buffer) {
         owner = static_cast<Py_buffer*>(block->owner)->obj;
     } else if (block->origin == Origin::sourced) {
