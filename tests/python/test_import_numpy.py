@@ -6,9 +6,10 @@ import gc
 import sys
 import weakref
 
-import isthmus_test_ext as ext
 import numpy as np
 import pytest
+
+import isthmus_test_ext as ext
 
 DTYPES = {
     "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
