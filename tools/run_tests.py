@@ -64,16 +64,29 @@ def read_junit(path: Path, returncode: int) -> Counts:
     return Counts(total["tests"] - failed - skipped, failed, skipped)
 
 
+def failures(report: Path) -> str:
+    """What the tests that failed had to say; ctest's own output buries it under the names of all that passed."""
+    try:
+        cases = ElementTree.parse(report).getroot().iter("testcase")
+    except (OSError, ElementTree.ParseError):
+        return ""
+    return "\n".join(
+        f"--- {case.get('name')}\n{(case.findtext('system-out') or '').strip()}"
+        for case in cases
+        if case.get("status") == "fail"
+    )
+
+
 def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
     report = build / "ctest.xml"
     report.unlink(missing_ok=True)
     start = time.monotonic()
-    command = ["ctest", "--test-dir", build, "--output-on-failure", "--output-junit", report,
+    command = ["ctest", "--test-dir", build, "--output-junit", report,
                "-j", str(os.cpu_count() or 1)]  # fmt: skip
     done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     counts = read_junit(report, done.returncode)
     if counts.failed:
-        print(done.stdout)
+        print(failures(report) or done.stdout)
     print(f"[isthmus] C++ tests: {counts} in {time.monotonic() - start:.1f} s", flush=True)
     return counts
 
