@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// The front of NumPy's array and dtype objects, the same from NumPy 1.20 to 2.x (numpy/ndarraytypes.h:
-/// PyArrayObject_fields, PyArray_Descr; what was `char flags` in 1.x is padding in 2.x). Read, never written.
+/// PyArrayObject_fields, PyArray_Descr; what was `char flags` in 1.x is padding in 2.x).
 struct NumpyDescr {
     PyObject_HEAD
     PyTypeObject* typeobj;

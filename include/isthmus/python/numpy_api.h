@@ -13,12 +13,10 @@ namespace detail {
 struct NumpyApi {
     using New = PyObject* (*)(PyTypeObject*, int, const Py_ssize_t*, int, const Py_ssize_t*, void*, int, int, PyObject*);
     using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int, PyObject*);
-    using SetBaseObject = int (*)(PyObject*, PyObject*);
 
     PyTypeObject* array_type;
     New make;
     NewFromDescr make_from_descr;
-    SetBaseObject set_base;
     PyInterpreterState* interpreter;
 
     /// False with a Python exception set.
@@ -35,7 +33,6 @@ struct NumpyApi {
         array_type = static_cast<PyTypeObject*>(table[2]);
         make = reinterpret_cast<New>(table[93]);
         make_from_descr = reinterpret_cast<NewFromDescr>(table[94]);
-        set_base = reinterpret_cast<SetBaseObject>(table[282]);
         interpreter = PyInterpreterState_Get();
         return true;
     }
@@ -126,10 +123,8 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
         Py_DECREF(base);
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
     }
-    if (ISTHMUS_UNLIKELY(numpy_api.set_base(array, base) != 0)) {  // takes the reference in any case
-        Py_DECREF(array);
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
-    }
+    // What PyArray_SetBaseObject comes to for an array that has no base yet and a base that is no array.
+    reinterpret_cast<NumpyArray*>(array)->base = base;
     return array;
 }
 
