@@ -15,6 +15,8 @@ import pytest
 ext = pytest.importorskip("isthmus_test_ext")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# Modules that the tests share.
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 
 @pytest.fixture(params=["borrow", "own"])

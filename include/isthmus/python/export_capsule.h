@@ -30,6 +30,9 @@ inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
     return wrap_managed(Export<DLManagedTensorVersioned>::make(block, (block->flags & ~flag::copied) | extra));
 }
 
+/// Elements of fewer than 8 bits in bytes of their own would be read as packed ones.
+inline bool legacy_loses_padding(const Block* block) noexcept { return (block->flags & flag::padded) && DType(block->dl.dtype).is_subbyte(); }
+
 /// A capsule as before DLPack 1.0. The caller has made sure that losing the read-only bit is right.
 inline PyObject* legacy_capsule(Block* block) { return wrap_managed(Export<DLManagedTensor>::make(block, 0)); }
 

@@ -76,7 +76,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
     }
     int may_copy = -1;  // None: the producer's choice, which is to share
     if (copy != nullptr) {
-        if (!PyBool_Check(copy)) return raise_argument("copy", copy, "None, True or False", ErrorKind::type);
+        if (!PyBool_Check(copy)) return raise_argument("copy", copy, "None, True or False");
         may_copy = copy == Py_True;
     }
     const Device device = block->dl.device;
@@ -86,9 +86,9 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
             PyErr_Clear();
             return raise_argument("stream", stream, "None or an integer", ErrorKind::type);
         }
-        if (device.is_host() && number != -1) return raise_argument("stream", stream, "None: host memory has no streams", ErrorKind::buffer);
-        if (!device.is_host() && number < -1) return raise_argument("stream", stream, "None, -1 or a stream", ErrorKind::value);
-        if (number == 0 && device.type == kDLCUDA) return raise_argument("stream", stream, "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA", ErrorKind::value);
+        if (device.is_host() && number != -1) return raise_argument("stream", stream, "None: host memory has no streams");
+        if (!device.is_host() && number < -1) return raise_argument("stream", stream, "None, -1 or a stream");
+        if (number == 0 && device.type == kDLCUDA) return raise_argument("stream", stream, "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA");
         if (!device.is_host() && number != -1 && !order_after_producer(device, number))
             return raise(ErrorCode::producer_failed, ErrorKind::buffer, "the driver could not order stream " + std::to_string(number) + " after the work on " + device.name());
     }
@@ -105,6 +105,9 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
             return raise(ErrorCode::needs_copy, ErrorKind::buffer, "argument 'copy': False, but moving from " + device.name() + " to " + wanted.name() + " needs a copy");
         if (wanted != device) may_copy = 1;
     }
+    if (!versioned && legacy_loses_padding(block))
+        return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
+                     DType(block->dl.dtype).name() + " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or newer");
     if (may_copy == 1) return export_copy(block, wanted, versioned);
     if (versioned) return versioned_capsule(block);
     if (block->flags & flag::read_only)
