@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the peers' modules under build/bench, once per state of their sources; a peer that does not build says why."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = ROOT / "benchmarks" / "peers"
+OUT = ROOT / "build" / "bench"
+MODULES = OUT / "modules"
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+OPTIMISE = ["-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
+
+
+@dataclass
+class Built:
+    """A module that can be imported from MODULES, or the reason why not."""
+
+    name: str
+    version: str = ""
+    why_not: str = ""
+    path: Path | None = None
+
+
+@dataclass
+class Recipe:
+    """How one file of C or C++ becomes a module: enough to compile it here, and to time its compiler elsewhere."""
+
+    sources: list[Path]
+    flags: list[str] = field(default_factory=list)
+    link: list[str] = field(default_factory=list)
+    depends: list[Path] = field(default_factory=list)
+    suffix: str = ""
+
+
+class Unavailable(Exception):
+    """Why a peer cannot be built here."""
+
+
+def compiler(source: Path) -> str:
+    wanted = os.environ.get("CC", "cc") if source.suffix == ".c" else os.environ.get("CXX", "c++")
+    if shutil.which(wanted) is None:
+        raise Unavailable(f"no compiler called {wanted}")
+    return wanted
+
+
+def package_folder(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise Unavailable(f"the Python package {name} is not installed")
+    return Path(spec.origin).parent
+
+
+def package_version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def dlpack_include() -> str:
+    return str(package_folder("tvm_ffi") / "include")
+
+
+def python_include() -> str:
+    return "-I" + sysconfig.get_path("include")
+
+
+def isthmus_version() -> str:
+    text = (ROOT / "include/isthmus/core/config.h").read_text()
+    found = re.search(r'ISTHMUS_VERSION "([^"]+)"', text)
+    return found.group(1) if found else ""
+
+
+def floor_recipe() -> Recipe:
+    numpy = package_folder("numpy")
+    include = numpy / "_core" / "include"
+    if not include.is_dir():
+        include = numpy / "core" / "include"
+    return Recipe(sorted((PEERS / "floor").glob("*.c")), ["-std=c11", f"-I{dlpack_include()}", f"-I{include}"], ["-ldl"])
+
+
+def isthmus_recipe() -> Recipe:
+    flags = ["-std=c++20", f"-I{ROOT / 'include'}", f"-I{dlpack_include()}"]
+    return Recipe([PEERS / "isthmus/module.cpp"], flags, ["-ldl"], depends=sorted((ROOT / "include").rglob("*.h")))
+
+
+def nanobind_recipe() -> Recipe:
+    home = package_folder("nanobind")
+    flags = ["-std=c++17", f"-I{home / 'include'}", f"-I{home / 'ext/robin_map/include'}", "-fno-strict-aliasing"]
+    return Recipe([PEERS / "nanobind/module.cpp", home / "src/nb_combined.cpp"], flags)
+
+
+def pybind11_recipe() -> Recipe:
+    return Recipe([PEERS / "pybind11/module.cpp"], ["-std=c++17", f"-I{package_folder('pybind11') / 'include'}"])
+
+
+def torch_recipe() -> Recipe:
+    home = package_folder("torch")
+    include, lib = home / "include", home / "lib"
+    flags = ["-std=c++20", f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", "-DTORCH_EXTENSION_NAME=bench_torch_extension"]
+    link = [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    return Recipe([PEERS / "torch_extension/module.cpp"], flags, link)
+
+
+def tvm_ffi_recipe() -> Recipe:
+    home = package_folder("tvm_ffi")
+    return Recipe([PEERS / "tvm_ffi/module.cpp"], ["-std=c++20", f"-I{home / 'include'}"], [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-ltvm_ffi"], suffix=".so")
+
+
+@dataclass
+class Peer:
+    name: str  # as the tables write it
+    module: str
+    recipe: Callable[[], Recipe] | None  # None: cargo
+    version: Callable[[], str]
+
+
+PEER_LIST = [
+    Peer("floor", "bench_floor", floor_recipe, lambda: ""),
+    Peer("isthmus", "bench_isthmus", isthmus_recipe, isthmus_version),
+    Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
+    Peer("pybind11", "bench_pybind11", pybind11_recipe, lambda: package_version("pybind11")),
+    Peer("tvm-ffi", "bench_tvm_ffi", tvm_ffi_recipe, lambda: package_version("apache-tvm-ffi")),
+    Peer("torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch")),
+    Peer("pyo3-dlpack", "bench_pyo3_dlpack", None, lambda: locked_version("pyo3_dlpack", "pyo3-dlpack")),
+    Peer("dlpark", "bench_dlpark", None, lambda: locked_version("dlpark", "dlpark")),
+    Peer("rust-numpy", "bench_rust_numpy", None, lambda: locked_version("rust_numpy", "numpy")),
+]
+
+
+def run(command: list[str], log: Path, **extra: str) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **extra}, check=False)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(" ".join(command) + "\n" + done.stdout)
+    if done.returncode:
+        errors = [line for line in done.stdout.splitlines() if "error" in line.lower()]
+        raise Unavailable(f"does not build: {(errors or done.stdout.splitlines() or ['no output'])[0].strip()[:160]}")
+
+
+def fingerprint(files: list[Path], words: list[str]) -> str:
+    digest = hashlib.sha256("\0".join([*words, sys.version]).encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def compile_command(recipe: Recipe, out: Path) -> list[str]:
+    flags = [*OPTIMISE, *recipe.flags, python_include()]
+    return [compiler(recipe.sources[0]), *flags, "-shared", *map(str, recipe.sources), "-o", str(out), *recipe.link]
+
+
+def build_native(peer: Peer, recipe: Recipe) -> Path:
+    target = MODULES / (peer.module + (recipe.suffix or SUFFIX))
+    command = compile_command(recipe, target)
+    stamp = OUT / f"{peer.module}.stamp"
+    state = fingerprint([*recipe.sources, *recipe.sources[0].parent.glob("*.h"), *recipe.depends], [*command, peer.version()])
+    if not (target.exists() and stamp.exists() and stamp.read_text() == state):
+        run(command, OUT / f"{peer.module}.log")
+        stamp.write_text(state)
+    return target
+
+
+def locked_version(folder: str, crate: str) -> str:
+    lock = OUT / "cargo" / folder / "Cargo.lock"
+    found = re.search(rf'name = "{crate}"\nversion = "([^"]+)"', lock.read_text()) if lock.exists() else None
+    return found.group(1) if found else ""
+
+
+def build_cargo(peer: Peer) -> Path:
+    """Built in a copy, so that cargo writes its lock file there and not among the sources."""
+    if shutil.which("cargo") is None:
+        raise Unavailable("no cargo, which builds Rust")
+    source = PEERS / peer.module.removeprefix("bench_")
+    copy = OUT / "cargo" / source.name
+    target = MODULES / (peer.module + SUFFIX)
+    stamp = OUT / f"{peer.module}.stamp"
+    state = fingerprint(sorted(p for p in source.rglob("*") if p.is_file()), [peer.module])
+    if not (target.exists() and stamp.exists() and stamp.read_text() == state):
+        shutil.copytree(source, copy, dirs_exist_ok=True)
+        target_folder = OUT / "cargo" / "target"
+        command = ["cargo", "build", "--release", "--quiet", "--jobs", "2", "--manifest-path", str(copy / "Cargo.toml")]
+        run(command, OUT / f"{peer.module}.log", CARGO_TARGET_DIR=str(target_folder), PYO3_PYTHON=sys.executable)
+        shutil.copy2(target_folder / "release" / f"lib{peer.module}.so", target)
+        stamp.write_text(state)
+    return target
+
+
+def build(peer: Peer) -> Built:
+    try:
+        path = build_cargo(peer) if peer.recipe is None else build_native(peer, peer.recipe())
+    except (Unavailable, OSError) as why:
+        return Built(peer.name, why_not=str(why))
+    return Built(peer.name, peer.version(), path=path)
+
+
+def build_all(say: Callable[[str], None]) -> dict[str, Built]:
+    MODULES.mkdir(parents=True, exist_ok=True)
+    built = {}
+    for number, peer in enumerate(PEER_LIST, 1):
+        say(f"building {number}/{len(PEER_LIST)}: {peer.name}")
+        built[peer.name] = build(peer)
+    return built

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing of calls: every contender of a row takes its turn in every round, so that noise meets all of them alike."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import statistics
+import time
+import timeit
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+# One turn lasts about this long: far above the clock's grain, far below a scheduler's slice.
+TURN_SECONDS = 0.002
+
+
+@dataclass
+class Contender:
+    """One library in one row: a statement timed with `scope` as its globals."""
+
+    library: str
+    statement: str
+    scope: dict[str, Any]
+    note: str = ""
+    empty: str = "empty(x)"  # what calling alone costs, subtracted
+
+
+@dataclass
+class Measured:
+    library: str
+    note: str = ""
+    turns: list[float] = field(default_factory=list)  # nanoseconds per call, one per round, the empty call subtracted
+    why_not: str = ""
+
+    @property
+    def ns(self) -> float:
+        return min(self.turns)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.turns)
+
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the median, from the order of the turns: no distribution is assumed."""
+        ordered = sorted(self.turns)
+        n = len(ordered)
+        spread = 0.98 * n**0.5
+        return ordered[max(0, int(n / 2 - spread))], ordered[min(n - 1, int(n / 2 + spread))]
+
+
+@contextlib.contextmanager
+def pinned() -> Iterator[int | None]:
+    """One core for the time of a measurement, where the system lets us choose."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield None
+        return
+    allowed = os.sched_getaffinity(0)
+    core = max(allowed)
+    try:
+        os.sched_setaffinity(0, {core})
+    except OSError:
+        yield None
+        return
+    try:
+        yield core
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def calibrate(timer: timeit.Timer) -> int:
+    """How many calls fill one turn; the first ones are the warm-up."""
+    calls = 1
+    while True:
+        taken = timer.timeit(calls)
+        if taken >= TURN_SECONDS / 4:
+            return max(1, int(calls * TURN_SECONDS / taken))
+        calls *= 4
+
+
+def compare(contenders: list[Contender], rounds: int) -> list[Measured]:
+    """Measures the contenders of one row. One that raises is kept, with its reason."""
+    results = [Measured(c.library, c.note) for c in contenders]
+    timers: list[tuple[timeit.Timer, int] | None] = []
+    for contender, result in zip(contenders, results, strict=True):
+        timer = timeit.Timer(contender.statement, globals=contender.scope)
+        try:
+            timers.append((timer, calibrate(timer)))
+        except Exception as why:  # whatever a peer raises is the news
+            result.why_not = f"{type(why).__name__}: {str(why).splitlines()[0] if str(why) else ''}"[:200]
+            timers.append(None)
+    empties: dict[str, tuple[timeit.Timer, int]] = {}
+    for contender in contenders:
+        if contender.empty and contender.empty not in empties:
+            timer = timeit.Timer(contender.empty, globals=contender.scope)
+            empties[contender.empty] = (timer, calibrate(timer))
+    raw: list[list[float]] = [[] for _ in contenders]
+    nothing: dict[str, list[float]] = {empty: [] for empty in empties}
+    gc.collect()
+    for _ in range(rounds):
+        for empty, (timer, calls) in empties.items():
+            nothing[empty].append(timer.timeit(calls) / calls * 1e9)
+        for turns, entry in zip(raw, timers, strict=True):
+            if entry is not None:
+                timer, calls = entry
+                turns.append(timer.timeit(calls) / calls * 1e9)
+    for contender, result, turns in zip(contenders, results, raw, strict=True):
+        # The cheapest empty call: subtracting a disturbed one would flatter.
+        least = min(nothing[contender.empty]) if contender.empty else 0.0
+        result.turns = [max(turn - least, 0.1) for turn in turns]
+    return results
+
+
+def repeat_seconds(function: Callable[[], object], least: int = 3, seconds: float = 0.5) -> list[float]:
+    """For what takes milliseconds or more: single calls, timed one by one."""
+    function()
+    taken: list[float] = []
+    start = time.perf_counter()
+    while len(taken) < least or time.perf_counter() - start < seconds:
+        before = time.perf_counter()
+        function()
+        taken.append(time.perf_counter() - before)
+    return taken

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run says: tables in the terminal, and the files of docs/benchmark."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+Result = dict[str, Any]
+
+
+def figure(result: Result) -> str:
+    if result.get("why_not"):
+        return f"– ({result['why_not']})"
+    if result.get("ns") is None:
+        return f"{result['value']:,.4g} {result['unit']}"
+    ns = result["ns"]
+    return f"{ns:,.1f} ns" if ns < 100 else f"{ns:,.0f} ns" if ns < 1e5 else f"{ns / 1e6:,.2f} ms"
+
+
+def show(results: list[Result]) -> None:
+    for row, group in groupby(results, key=lambda r: r["row"]):
+        print(f"\n{row}")
+        for r in sorted(group, key=lambda r: (r.get("ns") is None and r.get("value") is None, r.get("ns") or r.get("value") or 0)):
+            ratio = f"{r['ratio_to_floor']:8.2f} ×" if r.get("ratio_to_floor") else " " * 10
+            name = f"{r['library']} {r['version']}".strip()
+            print(f"  {name:<44} {figure(r):>16} {ratio}  {r.get('note', '')}".rstrip())
