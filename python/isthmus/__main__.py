@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import isthmus
 
+from . import bench, probe
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -18,6 +20,9 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--includes", action="store_true", help="print the -I options that an extension needs, and end")
     where.add_argument("--cmakedir", action="store_true", help="print the folder for CMake's isthmus_DIR, and end")
     where.add_argument("--version", action="version", version=isthmus.__version__)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    probe.add_command(commands)
+    bench.add_command(commands)
     return parser
 
 
@@ -29,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*(f"-I{folder}" for folder in isthmus.get_includes()))
         elif options.cmakedir:
             print(isthmus.get_cmake_dir())
+        elif options.command:
+            return int(options.run(options))
         else:
             parser.print_help()
     except FileNotFoundError as error:

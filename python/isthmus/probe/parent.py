@@ -1,0 +1,134 @@
+"""The probe: one child process per framework, since some cannot live together and some crash."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import isthmus
+
+from .child import MARK, version_of
+from .frameworks import ELEMENTS, FRAMEWORKS
+
+# Frameworks that greet on every import, and one that would take all memory of a GPU.
+_QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "GLOG_minloglevel": "3",
+    "ABSL_MIN_LOG_LEVEL": "3",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+}
+
+
+def probe(
+    names: Iterable[str] = tuple(FRAMEWORKS),
+    *,
+    timeout: float = 120,
+    tell: Callable[[str], None] = lambda name: None,
+    child: tuple[str, ...] = ("-m", "isthmus.probe.child"),
+) -> dict[str, Any]:
+    """Try the exchange with each framework in a process of its own; a failing one is part of the report, never an exception.
+
+    timeout: seconds for each. tell: called with each name as its turn comes. child: the arguments of the child's interpreter.
+
+    The report's "frameworks" is a list of dicts: name, version, status ("ok", "absent", "unusable", "failed", "crashed" or
+    "timeout"), reason, and where they were reached "in" (way, shared, writable, ns), "out" (shared, writable, ns, reason) and
+    "back" (same). Times are nanoseconds of one call from Python, the call itself taken off.
+    """
+    rows = []
+    for name in names:
+        tell(name)
+        rows.append({"name": name, **_probe_one(name, timeout, child)})
+    return {
+        "isthmus": isthmus.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "elements": ELEMENTS,
+        "frameworks": rows,
+    }
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _probe_one(name: str, timeout: float, child: tuple[str, ...]) -> dict[str, Any]:
+    framework = FRAMEWORKS[name]
+    if not _is_installed(framework.module):
+        return {"version": None, "status": "absent", "reason": "not installed"}
+    # The child finds this very package, wherever it was imported from.
+    home = str(Path(__file__).parents[2])
+    path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**_QUIET, **os.environ, "PYTHONPATH": path}
+    try:
+        done = subprocess.run(
+            [sys.executable, *child, name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=environment,
+        )
+        output, code = done.stdout, done.returncode
+        last_words = done.stderr.strip().rsplit("\n", 1)[-1]
+    except subprocess.TimeoutExpired as expired:
+        # The type says str or bytes; it is bytes, whatever was asked for.
+        output = expired.stdout.decode(errors="replace") if isinstance(expired.stdout, bytes) else expired.stdout or ""
+        code, last_words = None, ""
+    found = _last_report(output)
+    step = found.pop("step", "start")
+    found.setdefault("version", version_of(framework))
+    if code is None:
+        return {**found, "status": "timeout", "reason": f"no answer within {timeout:g} s ({_during(step)})"}
+    if step != "end":
+        how = _signal_name(-code) if code < 0 else f"exit code {code}"
+        # What a process says last before it is killed need not have to do with it.
+        said = f": {last_words}" if code >= 0 and last_words else ""
+        return {**found, "status": "crashed", "reason": f"{how} {_during(step)}{said}"}
+    if "unusable" in found:
+        return {**found, "status": "unusable", "reason": found.pop("unusable")}
+    if "error" in found:
+        return {**found, "status": "failed", "reason": found.pop("error")}
+    errors = [f"{part}: {found[part]['error']}" for part in ("in", "out", "back") if "error" in found.get(part, {})]
+    return {**found, "status": "failed" if errors else "ok", "reason": "; ".join(errors) or None}
+
+
+def _last_report(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for line in output.splitlines():
+        if line.startswith(MARK):
+            try:
+                found = json.loads(line.removeprefix(MARK))
+            except ValueError:
+                # Cut off by the end of the process: the line before it counts.
+                continue
+    return found
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _during(step: str) -> str:
+    return {
+        "start": "before it began",
+        "import": "while it was imported",
+        "in": "while its array was imported",
+        "back": "while its array went back",
+        "out": "while a tensor was handed to it",
+    }.get(step, step)
