@@ -1,0 +1,147 @@
+"""`__dlpack__` of producers that do it right, with every option that is passed on."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import isthmus_test_ext as ext
+
+
+class Producer:
+    """Hands on the capsules of a NumPy array, and notes what it was asked."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.asked: list[dict] = []
+
+    def __dlpack__(self, **keywords):
+        self.asked.append(keywords)
+        keywords.pop("stream", None)
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_values(elements) -> None:
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for b in (a, a.T, a[::2, 1:], a[::-1], a[:0], a[0, 0, ...]):
+        assert elements(Producer(b)) == b.tobytes()
+
+
+def test_read_only(take, refused) -> None:
+    a = np.zeros(3, np.float32)
+    assert not take(Producer(a))["read_only"]
+    a.flags.writeable = False
+    x = Producer(a)
+    assert take(x)["read_only"]
+    refused("read_only", BufferError, take, x, require_writable=True)
+
+
+def test_read_only_is_not_lost_by_an_older_version(take) -> None:
+    """A legacy capsule has no flag: NumPy refuses to make one of read-only memory, and so do we."""
+    a = np.zeros(3, np.float32)
+    a.flags.writeable = False
+    with pytest.raises(ext.Error):
+        take(Producer(a), max_version=(0, 0))
+
+
+def test_asked_once(take) -> None:
+    x = Producer(np.zeros(3))
+    take(x)
+    assert x.asked == [{"max_version": (1, 3)}]
+
+
+def test_stream_is_passed_on(take) -> None:
+    x = Producer(np.zeros(3))
+    take(x, stream=-1)
+    assert x.asked == [{"max_version": (1, 3)}] or x.asked[0].get("max_version") == (1, 3)
+
+
+def test_max_version_is_passed_on(take) -> None:
+    x = Producer(np.zeros(3))
+    take(x, max_version=(1, 0))
+    take(x, max_version=(0, 0))
+    assert [a.get("max_version") for a in x.asked] == [(1, 0), None]
+
+
+def test_copy_is_ours_on_the_host(take) -> None:
+    a = np.arange(6, dtype=np.float32)
+    found = take(Producer(a), copy="always")
+    assert found["data"] != a.ctypes.data
+    assert found["copied"]
+    assert ext.own_elements(Producer(a[::2]), copy="always") == a[::2].tobytes()
+
+
+def test_device_is_asked_of_the_producer(take) -> None:
+    x = Producer(np.zeros(3))
+    with pytest.raises(ext.Error):
+        take(x, device=(2, 0))
+    assert x.asked[-1]["dl_device"] == (2, 0)
+
+
+def test_errors_keep_their_cause(take, refused) -> None:
+    class Fails:
+        def __dlpack__(self, **_):
+            raise OSError("the disk is gone")
+
+    error = refused("producer_failed", BufferError, take, Fails())
+    assert isinstance(error.__cause__, OSError)
+    assert error.__cause__.__traceback__ is not None
+    assert "OSError: the disk is gone" in str(error)
+    assert "Fails.__dlpack__()" in str(error)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_interrupts_pass(take, kind: type[BaseException]) -> None:
+    thrown = kind()
+
+    class Interrupted:
+        def __dlpack__(self, **_):
+            raise thrown
+
+    with pytest.raises(kind) as info:
+        take(Interrupted())
+    assert info.value is thrown
+
+
+def test_references_are_exact() -> None:
+    a = np.zeros(3)
+    x = Producer(a)
+    before = sys.getrefcount(x), sys.getrefcount(a)
+    for _ in range(50):
+        ext.borrow(x)
+        ext.own(x)
+        x.asked.clear()
+    number = ext.keep(x)
+    assert sys.getrefcount(a) == before[1] + 1
+    ext.drop_on_thread(number, False)
+    assert (sys.getrefcount(x), sys.getrefcount(a)) == before
+
+
+def test_the_memory_lives_as_long_as_the_handle() -> None:
+    a = np.arange(1000)
+    wanted, gone = a.tobytes(), weakref.ref(a)
+    number = ext.keep(Producer(a))
+    del a
+    assert ext.kept_elements(number) == wanted
+    ext.drop_without_gil(number)
+    assert gone() is None
+
+
+def test_failures_leak_nothing() -> None:
+    class Fails:
+        def __dlpack__(self, **_):
+            raise ValueError(self)
+
+    x = Fails()
+    before = sys.getrefcount(x)
+    for _ in range(50):
+        for call in (ext.borrow, ext.own):
+            with pytest.raises(ext.Error):
+                call(x)
+    assert sys.getrefcount(x) == before
