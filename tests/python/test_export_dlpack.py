@@ -382,9 +382,10 @@ class TestLifetime:
         from concurrent.futures import ThreadPoolExecutor
 
         before = gone()
-        t = made()
+        held = [made()]
 
         def work(n: int) -> float:
+            t = held[0]
             total = 0.0
             for i in range(200):
                 capsule = t.__dlpack__(max_version=(1, 0) if i % 2 else None)
@@ -398,7 +399,7 @@ class TestLifetime:
         with ThreadPoolExecutor(4) as pool:
             assert set(pool.map(work, range(8))) == {133 * 5.0}
         assert gone() == before
-        del t
+        held.clear()
         assert gone() == before + 1
 
 

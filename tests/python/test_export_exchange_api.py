@@ -81,7 +81,7 @@ class TestFromObject:
     @pytest.mark.parametrize("other", [None, 3, np.zeros(2), Tensor])
     def test_not_a_tensor_of_ours(self, other):
         out = ct.c_void_p(1)
-        with pytest.raises(TypeError, match="isthmus.Tensor"):
+        with pytest.raises(TypeError, match=r"isthmus\.Tensor"):
             api.from_object(id(other), ct.byref(out))
         assert out.value is None
 
@@ -175,7 +175,7 @@ class TestView:
 
     @pytest.mark.parametrize("other", [None, "x", np.zeros(2)])
     def test_not_a_tensor_of_ours(self, other):
-        with pytest.raises(TypeError, match="isthmus.Tensor"):
+        with pytest.raises(TypeError, match=r"isthmus\.Tensor"):
             api.view_object(id(other), ct.byref(capsules.DLTensor()))
 
 

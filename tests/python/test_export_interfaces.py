@@ -12,8 +12,8 @@ import isthmus_test_ext as ext
 
 CUDA, CUDA_MANAGED, PINNED = (2, 0), (13, 0), (3, 0)
 DTYPES = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64", "complex128",
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+    "complex64", "complex128",
 ]  # fmt: skip
 
 

@@ -32,7 +32,9 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
         Ref shown(new_tensor_object(flat.release_block()));
         bytes = Ref(shown ? PyPickleBuffer_FromObject(shown.get()) : nullptr);
     } else {
-        bytes = Ref(PyBytes_FromStringAndSize(static_cast<const char*>(whole.data()), nbytes));
+        // A bytearray comes back writable, as the memory was.
+        const auto* data = static_cast<const char*>(whole.data());
+        bytes = Ref((block->flags & flag::read_only) ? PyBytes_FromStringAndSize(data, nbytes) : PyByteArray_FromStringAndSize(data, nbytes));
     }
     Ref module(bytes ? PyImport_ImportModule("isthmus") : nullptr);
     Ref rebuild(module ? PyObject_GetAttrString(module.get(), "_rebuild") : nullptr);
