@@ -64,7 +64,7 @@ sanitize: ## The tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call build,asan,build/asan,)
 	@$(with_path) cmake --install build/asan --prefix build/asan/site > build/asan/install.log
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --sanitizer asan --build build/asan --python $(py) \
-		$(PYTEST_ARGS) tests/python tests/package
+		$(PYTEST_ARGS) $(wildcard tests/python tests/package)
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint
