@@ -55,6 +55,9 @@ endif()
 isthmus_add_gtest(isthmus_core_tests core isthmus_core)
 add_subdirectory("${PROJECT_SOURCE_DIR}/tests/core/compile_fail" "${PROJECT_BINARY_DIR}/tests/core/compile_fail")
 isthmus_add_test_module(isthmus_test_ext python/ext isthmus_python)
+if(COMMAND Python_add_library)
+  add_subdirectory("${PROJECT_SOURCE_DIR}/tests/casters" "${PROJECT_BINARY_DIR}/tests/casters")
+endif()
 
 if(TARGET isthmus_c)
   isthmus_add_gtest(isthmus_c_tests c isthmus_c)
@@ -68,6 +71,8 @@ if(TARGET isthmus_c)
   endforeach()
 endif()
 
+# The bridge to torch needs no libtorch: neither to compile nor to load.
+isthmus_add_test_module(isthmus_torch_stable_ext torch/stable isthmus_python)
 if(TARGET isthmus::torch)
   isthmus_add_test_module(isthmus_torch_test_ext torch isthmus::torch)
 endif()

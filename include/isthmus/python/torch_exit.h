@@ -85,18 +85,28 @@ inline Result<PyObject*> block_to_torch_stable(Block* block) {
 /// The same before torch 2.14: by the exchange API, else by its Python function.
 ISTHMUS_COLD inline Result<PyObject*> block_to_torch_older(Block* block) {
     if (!torch_takes_strides(block->dl)) return explain_torch_export(block->dl, nullptr);
+    const auto what = [block] { return "handing a tensor of " + DType(block->dl.dtype).name() + " to torch"; };
     if (torch_exit.api != nullptr && torch_exit.api->managed_tensor_to_py_object_no_sync != nullptr) {
         DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
         if (managed == nullptr) return Error(ErrorCode::out_of_memory, "no memory for an export");
+        managed->deleter = [](DLManagedTensorVersioned* self) {
+            auto* exported = reinterpret_cast<Export<DLManagedTensorVersioned>*>(self);
+            ++torch_drops;
+            drop(exported->block);
+            std::free(exported);
+        };
         void* object = nullptr;
-        if (torch_exit.api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || object == nullptr)
-            return error_from_exception(ErrorCode::consumer_failed, nullptr, "torch's exchange API");
+        const unsigned before = torch_drops;
+        const int status = torch_exit.api->managed_tensor_to_py_object_no_sync(managed, &object);
+        if (status != 0 && torch_drops == before) managed->deleter(managed);  // torch forgets it when it does not know the dtype
+        if (status != 0 || object == nullptr)
+            return error_from_exception(ErrorCode::consumer_failed, nullptr, what());
         return static_cast<PyObject*>(object);
     }
     Ref capsule(legacy_capsule(block));
     Ref module(capsule ? PyImport_ImportModule("torch.utils.dlpack") : nullptr);
     PyObject* object = module ? PyObject_CallMethod(module.get(), "from_dlpack", "O", capsule.get()) : nullptr;
-    if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "torch.from_dlpack");
+    if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, what());
     return object;
 }
 

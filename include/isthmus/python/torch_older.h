@@ -10,7 +10,7 @@ namespace detail {
 
 /// What the exchange API does not check and `__dlpack__` checks only in part, asked of torch's Python methods.
 /// `refused` grad makes the tensor read-only or the import an error, as in check_grad().
-inline bool check_torch_by_python(Import& import, bool& grad) {
+inline bool check_torch_by_python(Import& import, bool& grad, bool& may_be_written) {
     PyObject* object = import.object;
     bool failed = false;
     grad = false;
@@ -23,12 +23,18 @@ inline bool check_torch_by_python(Import& import, bool& grad) {
     if (ask("is_neg", true))
         return import.fail(ErrorCode::not_values, torch_words::negative);
     grad = ask("requires_grad", false);
-    if (!failed && grad && !import.options.allow_grad && import.options.require_writable && ask("is_leaf", false)) {
+    may_be_written = true;
+    const auto mode = [&](const char* name) {
         Ref torch(PyImport_ImportModule("torch"));
-        if (!torch) return import.fail_with_exception(ErrorCode::producer_failed, "importing torch");
-        if (ask_python(torch.get(), "is_grad_enabled", true, failed))
-            return import.fail(ErrorCode::requires_grad, torch_words::leaf);
+        failed = failed || !torch;
+        return !failed && ask_python(torch.get(), name, true, failed);
+    };
+    if (grad && !import.options.allow_grad && mode("is_grad_enabled")) {
+        may_be_written = import.options.require_writable;
+        if (may_be_written && ask("is_leaf", false)) return import.fail(ErrorCode::requires_grad, torch_words::leaf);
     }
+    if (import.options.require_writable && ask("is_inference", true) && !mode("is_inference_mode_enabled"))
+        return import.fail(ErrorCode::requires_grad, torch_words::inference);
     if (failed) return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(object));
     return true;
 }
@@ -60,9 +66,9 @@ inline bool names_a_smaller_dtype(Import& import) {
 
 /// torch without the stable shims: 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
 inline bool import_torch_older(Import& import, const TypeEntry& entry) {
-    bool grad = false;
+    bool grad = false, may_be_written = true;
     import.keep_alive();
-    if (!check_torch_by_python(import, grad)) return false;
+    if (!check_torch_by_python(import, grad, may_be_written)) return false;
     // torch's own __dlpack__ refuses a tensor that requires grad; a detached alias of it shows the same memory.
     PyObject* const object = import.object;
     Ref detached;
@@ -70,7 +76,7 @@ inline bool import_torch_older(Import& import, const TypeEntry& entry) {
         detached = Ref(PyObject_CallMethod(object, "detach", nullptr));
         if (!detached) return import.fail_with_exception(ErrorCode::producer_failed, type_name(object) + ".detach()");
         import.object = detached.get();
-        if (!import.options.allow_grad && !import.options.require_writable) import.may_be_written = false;
+        if (!may_be_written) import.may_be_written = false;
     }
     const bool by_method = entry.protocol == Protocol::torch_method || entry.api == nullptr || import.options.has_stream() || import.options.device.type != 0;
     const bool ok = by_method ? import_dlpack_method(import) : import_exchange(import, entry.api);

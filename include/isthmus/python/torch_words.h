@@ -16,6 +16,7 @@ inline constexpr const char* meta = "a tensor on the meta device has no memory; 
 inline constexpr const char* mkldnn = "layout is torch._mkldnn, whose bytes are opaque; call .to_dense() first";
 inline constexpr const char* leaf =
     "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or allow_grad";
+inline constexpr const char* inference = "an inference tensor must not be written in place outside inference mode; call .clone() first";
 }  // namespace torch_words
 
 }  // namespace detail
