@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#define ISTHMUS_WITH_TORCH 1  // <isthmus/nanobind.h> and <isthmus/pybind11.h> then take at::Tensor
+
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/runtime.h>

@@ -72,6 +72,7 @@ PyObject* elements(const T& t) {
 }
 
 // One list of functions per file, and the types that need making.
+extern PyMethodDef argument_methods[];
 extern PyMethodDef import_methods[];
 extern PyMethodDef keep_methods[];
 extern PyMethodDef thread_methods[];

@@ -11,8 +11,8 @@ struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_test_ext", nullptr
 PyMODINIT_FUNC PyInit_isthmus_test_ext() {
     PyObject* module = PyModule_Create(&definition);
     if (module == nullptr) return nullptr;
-    for (PyMethodDef* methods : {ext::import_methods, ext::keep_methods, ext::thread_methods, ext::producer_methods, ext::export_methods,
-                                 ext::export_memory_methods})
+    for (PyMethodDef* methods : {ext::argument_methods, ext::import_methods, ext::keep_methods, ext::thread_methods,
+                                 ext::producer_methods, ext::export_methods, ext::export_memory_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return nullptr;
     if (!ext::add_exporter(module)) return nullptr;
 #if defined(NDEBUG)

@@ -1,0 +1,194 @@
+// Isthmus: casters for pybind11 (2.13 and newer), over the bridge.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python.h>  // Python.h must come before any standard header
+
+#include <pybind11/pybind11.h>
+
+#include <isthmus/python/argument.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+ISTHMUS_STATE bool pybind11_translates = false;
+}
+
+/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first tensor that
+/// comes in; call it in PYBIND11_MODULE where functions throw that take none.
+inline void pybind11_translate_errors() {
+    if (detail::pybind11_translates) return;
+    detail::pybind11_translates = true;
+    pybind11::register_exception_translator([](std::exception_ptr thrown) {
+        try {
+            if (thrown) std::rethrow_exception(thrown);
+        } catch (const Error& error) {
+            set_python_error(error);
+        }
+    });
+}
+
+namespace detail {
+
+template <class V>
+bool load_for_pybind11(ViewSlot<V>& slot, PyObject* object) {
+    if (!slot.try_load(object)) return false;
+    pybind11_translate_errors();
+    return true;
+}
+
+/// What the casters of arguments have in common: `Value value`, handed to the function by reference.
+template <class Value>
+struct PybindArgument {
+    template <class U>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
+    operator Value*() { return &value; }
+    operator Value&() { return value; }
+    operator Value&&() && { return std::move(value); }
+
+    Value value;
+};
+template <class Value>
+struct PybindViewArgument : PybindArgument<Value> {
+    template <class U>
+    static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
+        static_assert(sizeof(U) == 0, "isthmus: a view owns nothing; return a Tensor, a Reply or an As<Framework>");
+        return {};
+    }
+};
+
+}  // namespace detail
+
+ISTHMUS_END
+
+namespace PYBIND11_NAMESPACE {
+namespace detail {
+
+/// Borrowed for the length of the call. A mismatch lets the next overload be tried.
+template <class T, int N, class... C>
+struct type_caster<isthmus::View<T, N, C...>> : isthmus::detail::PybindViewArgument<isthmus::View<T, N, C...>> {
+    static constexpr auto name = const_name(isthmus::detail::Annotation<isthmus::View<T, N, C...>>::text.text);
+
+    bool load(handle src, bool) {
+        if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
+        this->value = slot.view;
+        return true;
+    }
+
+private:
+    isthmus::detail::ViewSlot<isthmus::View<T, N, C...>> slot;
+};
+
+/// None is no view. (The caster of std::optional would let go of what was borrowed before the call.)
+template <class T, int N, class... C>
+struct type_caster<std::optional<isthmus::View<T, N, C...>>>
+    : isthmus::detail::PybindViewArgument<std::optional<isthmus::View<T, N, C...>>> {
+    static constexpr auto name =
+        const_name(isthmus::detail::Annotation<isthmus::View<T, N, C...>>::text.text) + const_name(" | None");
+
+    bool load(handle src, bool) {
+        if (src.is_none()) return this->value.reset(), true;
+        if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
+        this->value = slot.view;
+        return true;
+    }
+
+private:
+    isthmus::detail::ViewSlot<isthmus::View<T, N, C...>> slot;
+};
+
+/// As a View; with a name, a mismatch raises.
+template <class V, isthmus::detail::Literal argument>
+struct type_caster<isthmus::Argument<V, argument>> : isthmus::detail::PybindViewArgument<isthmus::Argument<V, argument>> {
+    static constexpr auto name = const_name(isthmus::detail::Annotation<V>::text.text);
+
+    bool load(handle src, bool) {
+        if constexpr (argument.view().empty()) {
+            if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
+        } else if (auto loaded = slot.load(src.ptr(), nullptr, argument.text, nullptr); !loaded) {
+            isthmus::set_python_error(loaded.error());
+            throw error_already_set();
+        } else {
+            isthmus::pybind11_translate_errors();
+        }
+        this->value = isthmus::Argument<V, argument>(slot.view, src.ptr());
+        return true;
+    }
+
+private:
+    isthmus::detail::ViewSlot<V> slot;
+};
+
+template <>
+struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindViewArgument<isthmus::Borrowed> {
+    static constexpr auto name = const_name("typing.Any");
+
+    bool load(handle src, bool) {
+        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
+        auto result = isthmus::borrow_py(src.ptr());
+        if (!result) return false;
+        isthmus::pybind11_translate_errors();
+        value = std::move(*result);
+        return true;
+    }
+};
+
+/// An owning handle: may be stored. As a result an isthmus.Tensor, which every framework takes; an empty one is None.
+template <>
+struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::Tensor> {
+#if PYBIND11_VERSION_MAJOR >= 3
+    static constexpr auto name = io_name("typing.Any", "isthmus.Tensor");
+#else
+    static constexpr auto name = const_name("isthmus.Tensor");
+#endif
+
+    bool load(handle src, bool) {
+        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
+        auto result = isthmus::from_py(src.ptr());
+        if (!result) return false;
+        isthmus::pybind11_translate_errors();
+        value = std::move(*result);
+        return true;
+    }
+    static handle cast(const isthmus::Tensor& tensor, return_value_policy, handle) {
+        return isthmus::detail::to_result(tensor);
+    }
+};
+
+template <isthmus::Framework framework>
+struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindArgument<isthmus::As<framework>> {
+    static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
+
+    static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
+        return isthmus::detail::to_result(result.tensor, framework);
+    }
+};
+
+template <>
+struct type_caster<isthmus::Reply> : isthmus::detail::PybindArgument<isthmus::Reply> {
+    static constexpr auto name = const_name("typing.Any");
+
+    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) { return isthmus::detail::to_result(reply); }
+};
+
+#if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
+template <>
+struct type_caster<at::Tensor> : isthmus::detail::PybindArgument<at::Tensor> {
+    static constexpr auto name = const_name("torch.Tensor");
+
+    bool load(handle src, bool) {
+        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
+        auto result = isthmus::from_py_torch(src.ptr());
+        if (!result) return false;
+        isthmus::pybind11_translate_errors();
+        value = std::move(*result);
+        return true;
+    }
+    static handle cast(const at::Tensor& tensor, return_value_policy, handle) {
+        return isthmus::detail::finish(isthmus::to_py(tensor));
+    }
+};
+#endif
+
+}  // namespace detail
+}  // namespace PYBIND11_NAMESPACE

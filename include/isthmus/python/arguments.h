@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
+
+#include <tuple>
+
+#include <isthmus/python/argument.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+// One Parameter per kind of argument: how it is read, and what its error says.
+
+ISTHMUS_COLD inline bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s': expected %s, got %.200s", function, argument, wanted,
+                 Py_TYPE(found)->tp_name);
+    return false;
+}
+
+template <class T>
+struct Parameter {
+    static_assert(is_view<T>,
+                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, double, int64_t, bool, string_view, or "
+                  "optional of these");
+    static constexpr bool required = true;
+    ViewSlot<T> slot;
+    T& value() noexcept { return slot.view; }
+    bool load(PyObject* object, const char* function, const char* argument, Match& match) noexcept {
+        auto loaded = slot.load(object, function, argument, &match);
+        if (ISTHMUS_LIKELY(loaded.has_value())) return true;
+        set_python_error(loaded.error());
+        return false;
+    }
+};
+
+template <class T, Result<T> (*import)(PyObject*, const ImportOptions&) noexcept>
+struct ImportedParameter {
+    static constexpr bool required = true;
+    T held;
+    T& value() noexcept { return held; }
+    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+        ImportOptions options;
+        options.argument = argument;
+        Result<T> result = import(object, options);
+        if (ISTHMUS_UNLIKELY(!result)) return set_python_error(result.error().prefixed(call_prefix(function, nullptr))), false;
+        held = std::move(*result);
+        return true;
+    }
+};
+template <>
+struct Parameter<Borrowed> : ImportedParameter<Borrowed, borrow_py> {};
+template <>
+struct Parameter<Tensor> : ImportedParameter<Tensor, from_py> {};
+
+template <class T>
+struct PlainParameter {
+    static constexpr bool required = true;
+    T held{};
+    T& value() noexcept { return held; }
+};
+template <>
+struct Parameter<PyObject*> : PlainParameter<PyObject*> {
+    bool load(PyObject* object, const char*, const char*, Match&) noexcept { return held = object, true; }
+};
+template <>
+struct Parameter<double> : PlainParameter<double> {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+        held = PyFloat_AsDouble(object);
+        return held != -1.0 || PyErr_Occurred() == nullptr || raise_type(function, argument, "a number", object);
+    }
+};
+template <>
+struct Parameter<std::int64_t> : PlainParameter<std::int64_t> {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+        Ref number(PyNumber_Index(object));
+        if (!number) return raise_type(function, argument, "an integer", object);
+        int overflow = 0;
+        held = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+        if (overflow == 0) return true;
+        PyErr_Format(PyExc_OverflowError, "%s(): argument '%s': %R does not fit 64 bits", function, argument, object);
+        return false;
+    }
+};
+template <>
+struct Parameter<bool> : PlainParameter<bool> {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+        held = object == Py_True;
+        return PyBool_Check(object) || raise_type(function, argument, "True or False", object);
+    }
+};
+template <>
+struct Parameter<std::string_view> : PlainParameter<std::string_view> {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+        Py_ssize_t size = 0;
+        const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : nullptr;
+        if (text == nullptr) return raise_type(function, argument, "a string", object);
+        held = {text, static_cast<std::size_t>(size)};
+        return true;
+    }
+};
+/// None, or nothing at all.
+template <class T>
+struct Parameter<std::optional<T>> {
+    static constexpr bool required = false;
+    Parameter<T> inner;
+    std::optional<T> held;
+    std::optional<T>& value() noexcept { return held; }
+    bool load(PyObject* object, const char* function, const char* argument, Match& match) noexcept {
+        if (object == Py_None) return true;
+        if (!inner.load(object, function, argument, match)) return false;
+        held.emplace(std::move(inner.value()));
+        return true;
+    }
+};
+
+/// Sorts what the interpreter passes into one slot per name. False with a TypeError in Python's own words.
+inline bool sort_arguments(const char* function, const char* const* names, int count, PyObject* const* args,
+                           Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept {
+    if (ISTHMUS_UNLIKELY(positional > count)) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function, count, positional);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < positional; ++i) out[i] = args[i];
+    const Py_ssize_t keywords = kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t k = 0; k < keywords; ++k) {
+        PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+        int at = 0;
+        while (at < count && PyUnicode_CompareWithASCIIString(name, names[at]) != 0) ++at;
+        if (ISTHMUS_UNLIKELY(at == count)) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", function, name);
+            return false;
+        }
+        if (ISTHMUS_UNLIKELY(out[at] != nullptr)) {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", function, name);
+            return false;
+        }
+        out[at] = args[positional + k];
+    }
+    return true;
+}
+
+}  // namespace detail
+
+/// The arguments of a METH_FASTCALL (| METH_KEYWORDS) function, each as what it is wanted to be; named sizes agree between
+/// them.
+///
+///     PyObject* distances(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+///         isthmus::Arguments<View<const float, 2, sizes<"n d">>, View<const float, 2, sizes<"m d">>, std::optional<double>>
+///             in("distances", {"a", "b", "power"});
+///         if (!in.parse(args, nargs, kwnames)) return nullptr;  // the exception is set
+///         auto [a, b, power] = in.values();
+///
+/// What it borrows ends with this object, which belongs on the stack of the call. The GIL must be held when it ends.
+template <class... T>
+class Arguments {
+    static constexpr int count = sizeof...(T);
+
+public:
+    Arguments(const char* function, const char* const (&names)[sizeof...(T)]) noexcept : function_(function), match_(function) {
+        for (int i = 0; i < count; ++i) names_[i] = names[i];
+    }
+    Arguments(const Arguments&) = delete;
+    Arguments& operator=(const Arguments&) = delete;
+
+    /// False with a Python exception set.
+    bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames = nullptr) noexcept {
+        if (!detail::sort_arguments(function_, names_, count, args, PyVectorcall_NARGS(static_cast<std::size_t>(nargs)),
+                                    kwnames, objects_))
+            return false;
+        return load(std::index_sequence_for<T...>{});
+    }
+
+    template <std::size_t i>
+    auto& get() noexcept {
+        return std::get<i>(parameters_).value();
+    }
+    std::tuple<T&...> values() noexcept {
+        return std::apply([](auto&... parameter) { return std::tuple<T&...>(parameter.value()...); }, parameters_);
+    }
+    /// The Python object of argument `i`, borrowed; NULL when it was left out.
+    PyObject* object(int i) const noexcept { return objects_[i]; }
+    /// What the named sizes stand for, by name.
+    const Match& sizes() const noexcept { return match_; }
+    /// `tensor` in the framework of argument `i`, or NULL with the exception set: what the function returns.
+    PyObject* reply(const Tensor& tensor, int i = 0) const noexcept { return detail::to_result(Reply{tensor, objects_[i]}); }
+
+private:
+    template <std::size_t... i>
+    bool load(std::index_sequence<i...>) noexcept {
+        return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...);
+    }
+    template <class P>
+    bool load_one(P& parameter, int i) noexcept {
+        if (ISTHMUS_LIKELY(objects_[i] != nullptr)) return parameter.load(objects_[i], function_, names_[i], match_);
+        if constexpr (!P::required) {
+            return true;
+        } else {
+            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s'", function_, names_[i]);
+            return false;
+        }
+    }
+
+    const char* function_;
+    const char* names_[count];
+    Match match_;
+    PyObject* objects_[count] = {};
+    std::tuple<detail::Parameter<T>...> parameters_;
+};
+
+ISTHMUS_END

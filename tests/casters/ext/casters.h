@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that both casters bind: the same names, so that the same tests run on both.
+#pragma once
+
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <isthmus/python/argument.h>
+
+namespace casters {
+
+using namespace isthmus;
+
+using Rows = View<const float, 2, sizes<"n d">>;
+using Image = View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>;
+
+inline double sum(const Rows& x) {
+    double total = 0;
+    for (int i = 0; i < x.extent(0); ++i)
+        for (int j = 0; j < x.extent(1); ++j) total += static_cast<double>(x(i, j));
+    return total;
+}
+inline void fill(View<float, 1> x, float value) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) x(i) = value;
+}
+inline std::int64_t count(const std::optional<Rows>& x) { return x ? x->size() : -1; }
+inline std::string which_float(View<const float, 1>) { return "float32[:]"; }
+inline std::string which_double(View<const double, 1>) { return "float64[:]"; }
+inline std::string which_matrix(View<const float, 2>) { return "float32[:, :]"; }
+inline std::string which_integer(std::int64_t) { return "int"; }
+inline std::int64_t height(const Argument<Image, "image">& image) { return image->extent(0); }
+
+/// In the caller's framework.
+inline Reply twice(const Argument<View<const float, 1>>& x) {
+    const Tensor result = Tensor::empty({x->extent(0)}, float32);
+    auto out = result.view<float, 1>().value();
+    for (std::int64_t i = 0; i < out.extent(0); ++i) out(i) = 2 * (*x)(i);
+    return x.reply(result);
+}
+inline Tensor counting(int n) {
+    std::vector<float> elements(static_cast<std::size_t>(n));
+    std::iota(elements.begin(), elements.end(), 0.f);
+    return Tensor::own(std::move(elements));
+}
+inline As<Framework::numpy> counting_numpy(int n) { return counting(n); }
+inline As<Framework::torch> counting_torch(int n) { return counting(n); }
+inline Tensor nothing() { return {}; }
+
+inline Tensor kept;
+inline void keep(Tensor x) { kept = std::move(x); }
+inline Tensor give_back() { return std::move(kept); }
+
+inline std::string describe(const Borrowed& x) { return x.dtype().name() + layout::to_string(x.shape()); }
+inline double any_float(const View<const one_of<float, double>, 1>& x) {
+    return x.visit([](auto v) { return static_cast<double>(v(0)); });
+}
+/// Sizes that agree between arguments are compared inside: each argument was taken on its own.
+inline double distance(const Rows& a, const View<const float, 2, sizes<"m d">>& b) {
+    Match match("distance");
+    match.agree("a", a).value();
+    match.agree("b", b).value();
+    return static_cast<double>(a(0, 0) - b(0, 0));
+}
+inline void fail() { throw Error(ErrorCode::needs_copy, ErrorKind::buffer, "thrown by the function"); }
+
+template <class Def>
+void bind(Def def) {
+    def("sum", sum);
+    def("fill", fill);
+    def("count", count);
+    def("which", which_double);
+    def("which", which_float);
+    def("which", which_matrix);
+    def("which", which_integer);
+    def("height", height);
+    def("twice", twice);
+    def("counting", counting);
+    def("counting_numpy", counting_numpy);
+    def("counting_torch", counting_torch);
+    def("nothing", nothing);
+    def("keep", keep);
+    def("give_back", give_back);
+    def("describe", describe);
+    def("any_float", any_float);
+    def("distance", distance);
+    def("fail", fail);
+}
+
+}  // namespace casters

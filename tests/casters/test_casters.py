@@ -1,0 +1,239 @@
+"""Views, Tensors and replies through nanobind and pybind11: the same functions, bound by each."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+MODULES = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
+
+
+@pytest.fixture(params=MODULES)
+def ext(request):
+    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def jax():
+    return pytest.importorskip("jax")
+
+
+def matrix():
+    return np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_a_view_reads_in_place(ext):
+    x = matrix()
+    assert ext.sum(x) == 15
+    assert ext.sum(x.T) == 15
+    assert ext.sum(x[:, ::-2]) == x[:, ::-2].sum()
+    assert ext.sum(x=x) == 15 if "x:" in ext.sum.__doc__.split("->")[0] else ext.positional(x=x) == 15
+
+
+def test_every_framework_is_taken_as_it_is(ext, torch, jax):
+    assert ext.sum(torch.arange(6.0).reshape(2, 3)) == 15
+    assert ext.sum(jax.numpy.arange(6.0).reshape(2, 3)) == 15
+
+
+def test_a_writable_view_writes_in_place(ext, torch):
+    x = np.zeros(3, np.float32)
+    ext.fill(x, 7)
+    assert x.tolist() == [7, 7, 7]
+    y = torch.zeros(3)
+    ext.fill(y, 7)
+    assert y.tolist() == [7, 7, 7]
+
+
+def test_what_may_not_be_written_is_not_written(ext, jax):
+    x = np.zeros(3, np.float32)
+    x.flags.writeable = False
+    for read_only in (x, jax.numpy.zeros(3)):
+        with pytest.raises(TypeError):
+            ext.fill(read_only, 7)
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_overloads_are_chosen_by_dtype_and_rank(ext, torch, jax):
+    assert ext.which(np.zeros(2, np.float32)) == "float32[:]"
+    assert ext.which(np.zeros(2)) == "float64[:]"
+    assert ext.which(np.zeros((2, 2), np.float32)) == "float32[:, :]"
+    assert ext.which(3) == "int"
+    assert ext.which(torch.zeros(2)) == "float32[:]"
+    assert ext.which(torch.zeros(2, dtype=torch.float64)) == "float64[:]"
+    assert ext.which(jax.numpy.zeros((2, 2))) == "float32[:, :]"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["text", None, [1.0], {"a": 1}, np.zeros(2, np.int8), np.zeros((1, 1, 1), np.float32), object()]
+)
+def test_without_a_match_there_is_one_type_error(ext, wrong):
+    with pytest.raises(TypeError) as raised:
+        ext.which(wrong)
+    assert "incompatible function arguments" in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_none_is_an_optional_that_is_empty(ext):
+    assert ext.count(None) == -1
+    assert ext.count(matrix()) == 6
+    with pytest.raises(TypeError):
+        ext.count("no")
+
+
+def test_an_optional_view_holds_what_it_borrowed(ext):
+    """The producer's export is let go after the call, not before."""
+    alive = []
+
+    class Producer:
+        def __init__(self):
+            self.array = matrix()
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+        def __dlpack__(self, **options):
+            copy = self.array.copy()  # lives by the capsule alone
+            alive.append(copy.ctypes.data)
+            return copy.__dlpack__(**options)
+
+    assert ext.count(Producer()) == 6
+    assert ext.sum(Producer()) == 15
+    assert len(alive) == 2
+
+
+def test_a_named_argument_raises_the_whole_sentence(ext):
+    assert ext.height(np.zeros((4, 5, 3), np.uint8)) == 4
+    with pytest.raises(ValueError) as raised:
+        ext.height(np.zeros((480, 640, 3), np.float32))
+    assert str(raised.value) == (
+        "argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: dtype differs"
+    )
+    assert raised.value.code == "bad_dtype"
+    with pytest.raises(ValueError, match="dimension 2 has size 4, wanted 3"):
+        ext.height(np.zeros((2, 2, 4), np.uint8))
+    with pytest.raises(TypeError, match="argument 'image': expected a tensor"):
+        ext.height("no")
+
+
+def test_an_error_of_a_producer_comes_through_a_named_argument(ext):
+    class Broken:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **_):
+            raise KeyError("mine")
+
+    with pytest.raises(BufferError, match="mine") as raised:
+        ext.height(Broken())
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+def test_a_reply_is_in_the_callers_framework(ext, torch, jax):
+    x = ext.twice(np.arange(3, dtype=np.float32))
+    assert isinstance(x, np.ndarray)
+    assert x.tolist() == [0, 2, 4]
+    y = ext.twice(torch.arange(3.0))
+    assert isinstance(y, torch.Tensor)
+    assert y.tolist() == [0, 2, 4]
+    z = ext.twice(jax.numpy.arange(3.0))
+    assert isinstance(z, jax.Array)
+    assert z.tolist() == [0, 2, 4]
+
+
+def test_a_tensor_is_every_frameworks(ext, torch):
+    x = ext.counting(4)
+    assert type(x).__module__ == "isthmus"
+    assert np.from_dlpack(x).tolist() == [0, 1, 2, 3]
+    assert torch.from_dlpack(x).tolist() == [0, 1, 2, 3]
+    assert ext.nothing() is None
+
+
+def test_results_by_policy(ext, torch):
+    assert isinstance(ext.counting_numpy(3), np.ndarray)
+    assert isinstance(ext.counting_torch(3), torch.Tensor)
+
+
+def test_a_result_outlives_the_function(ext):
+    x = ext.counting_numpy(100_000)
+    gc.collect()
+    assert x[-1] == 99_999
+
+
+def test_an_owning_argument_may_be_kept(ext):
+    x = matrix()
+    count = sys.getrefcount(x)
+    ext.keep(x)
+    assert sys.getrefcount(x) == count + 1
+    back = ext.give_back()
+    assert np.shares_memory(np.from_dlpack(back), x)
+    del back
+    gc.collect()
+    assert sys.getrefcount(x) == count
+
+
+def test_a_borrowed_argument_leaves_no_reference(ext):
+    x = matrix()
+    count = sys.getrefcount(x)
+    for _ in range(10):
+        ext.sum(x)
+        ext.describe(x)
+    assert sys.getrefcount(x) == count
+    assert ext.describe(x) == "float32(2, 3)"
+
+
+def test_a_set_of_dtypes(ext):
+    assert ext.any_float(np.full(2, 1.5, np.float32)) == 1.5
+    assert ext.any_float(np.full(2, 1.5)) == 1.5
+    with pytest.raises(TypeError):
+        ext.any_float(np.zeros(2, np.int32))
+
+
+def test_an_error_thrown_by_the_function_is_translated(ext):
+    ext.sum(matrix())
+    with pytest.raises(BufferError, match="thrown by the function") as raised:
+        ext.fail()
+    assert raised.value.code == "needs_copy"
+    with pytest.raises(ValueError, match=r"distance\(\): argument 'b': .* d is 4 here and 3 in argument 'a'"):
+        ext.distance(matrix(), np.zeros((2, 4), np.float32))
+
+
+def test_signatures_say_what_is_wanted(ext):
+    assert "typing.Annotated[typing.Any, 'float32[n, d] on cpu']" in ext.sum.__doc__
+    assert "typing.Annotated[typing.Any, 'writable float32[:] on cpu']" in ext.fill.__doc__
+    assert "typing.Annotated[typing.Any, 'float32[n, d] on cpu'] | None" in ext.count.__doc__
+    assert "typing.Annotated[typing.Any, 'uint8[h, w, 3] C-contiguous on cpu']" in ext.height.__doc__
+    assert "-> isthmus.Tensor" in ext.counting.__doc__
+    assert "-> numpy.ndarray" in ext.counting_numpy.__doc__
+    assert "-> torch.Tensor" in ext.counting_torch.__doc__
+
+
+def test_a_stub_is_valid_python():
+    ext = pytest.importorskip("isthmus_nanobind_test_ext")
+    stubgen = pytest.importorskip("nanobind.stubgen")
+    generator = stubgen.StubGen(ext)
+    generator.put(ext)
+    text = generator.get()
+    compile(text, "stub.pyi", "exec")
+    assert "Annotated[Any, 'float32[n, d] on cpu']" in text.replace("typing.", "").replace('"', "'")
+
+
+def test_a_view_is_not_cast_outside_a_call():
+    ext = pytest.importorskip("isthmus_nanobind_test_ext")
+    with pytest.raises(RuntimeError):
+        ext.cast_later(matrix())
+
+
+def test_the_modules_share_one_tensor_type():
+    found = [importlib.import_module(name) for name in MODULES if importlib.util.find_spec(name)]
+    if len(found) < 2:
+        pytest.skip("one caster's library alone is installed")
+    assert len({type(module.counting(2)) for module in found}) == 1

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments: what the list of a METH_FASTCALL function becomes.
+#include <isthmus/python/arguments.h>
+
+#include "ext.h"
+
+namespace ext {
+namespace {
+
+using isthmus::View;
+
+PyObject* distances(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    isthmus::Arguments<View<const float, 2, isthmus::sizes<"n d">>, View<const float, 2, isthmus::sizes<"m d">>,
+                       std::optional<double>>
+        in("distances", {"a", "b", "scale"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    auto [a, b, scale] = in.values();
+    const isthmus::Tensor result = isthmus::Tensor::empty({a.extent(0), b.extent(0)}, isthmus::float32);
+    const auto out = result.view<float, 2>().value();
+    for (std::int64_t i = 0; i < a.extent(0); ++i)
+        for (std::int64_t j = 0; j < b.extent(0); ++j) {
+            out(i, j) = 0;
+            for (std::int64_t k = 0; k < in.sizes()["d"]; ++k) out(i, j) += (a(i, k) - b(j, k)) * (a(i, k) - b(j, k));
+            out(i, j) *= static_cast<float>(scale.value_or(1));
+        }
+    return in.reply(result);
+}
+
+/// Every kind of argument, as a tuple of what was understood.
+PyObject* kinds(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    isthmus::Arguments<double, std::int64_t, bool, std::string_view, PyObject*, isthmus::Borrowed, isthmus::Tensor,
+                       std::optional<View<float, 1>>, std::optional<isthmus::Tensor>>
+        in("kinds", {"number", "integer", "flag", "text", "object", "borrowed", "tensor", "view", "kept"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    auto [number, integer, flag, text, object, borrowed, tensor, view, kept] = in.values();
+    return Py_BuildValue("(dLOs#OLLLO)", number, static_cast<long long>(integer), flag ? Py_True : Py_False, text.data(),
+                         static_cast<Py_ssize_t>(text.size()), object, static_cast<long long>(borrowed.numel()),
+                         static_cast<long long>(tensor.numel()), static_cast<long long>(view ? view->size() : -1),
+                         kept ? Py_True : Py_False);
+}
+
+PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<View<const std::uint8_t, 3, isthmus::sizes<"h w 3">, isthmus::c_contiguous>> in("blur", {"image"});
+    if (!in.parse(args, nargs)) return nullptr;
+    return PyLong_FromLongLong(in.get<0>().extent(0));
+}
+
+template <class F>
+PyCFunction fast(F f) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+
+}  // namespace
+
+PyMethodDef argument_methods[] = {
+    {"distances", fast(distances), METH_FASTCALL | METH_KEYWORDS, "distances(a, b, scale=None): in the framework of a"},
+    {"kinds", fast(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
+    {"image_height", fast(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace ext

@@ -1,0 +1,124 @@
+"""The argument list of a function over the bare CPython API, read into typed views."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import isthmus_test_ext as ext
+
+
+def points(n, d=3):
+    return np.arange(n * d, dtype=np.float32).reshape(n, d)
+
+
+def test_positions_keywords_and_what_may_be_left_out():
+    a, b = points(2), points(4)
+    wanted = ((a[:, None] - b[None]) ** 2).sum(-1)
+    assert np.array_equal(ext.distances(a, b), wanted)
+    assert np.array_equal(ext.distances(a, b=b), wanted)
+    assert np.array_equal(ext.distances(b=b, a=a), wanted)
+    assert np.array_equal(ext.distances(a, b, None), wanted)
+    assert np.array_equal(ext.distances(a, b, scale=2), 2 * wanted)
+
+
+def test_the_answer_is_in_the_framework_of_the_argument():
+    torch = pytest.importorskip("torch")
+    assert isinstance(ext.distances(points(2), points(2)), np.ndarray)
+    assert isinstance(ext.distances(torch.ones(2, 3), points(2)), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: ext.distances(), "distances() missing required argument 'a'"),
+        (lambda: ext.distances(points(2)), "distances() missing required argument 'b'"),
+        (lambda: ext.distances(points(2), a=points(2)), "distances() got multiple values for argument 'a'"),
+        (lambda: ext.distances(points(2), c=points(2)), "distances() got an unexpected keyword argument 'c'"),
+        (lambda: ext.distances(1, 2, 3, 4), "distances() takes 3 positional arguments but 4 were given"),
+        (lambda: ext.distances(points(2), points(2), "x"), "distances(): argument 'scale': expected a number, got str"),
+    ],
+)
+def test_a_wrong_call_is_said_as_python_says_it(call, text):
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert str(raised.value) == text
+
+
+def test_a_mismatch_is_one_sentence():
+    with pytest.raises(ValueError) as raised:
+        ext.image_height(np.zeros((480, 640, 3), np.float32))
+    assert str(raised.value) == (
+        "blur(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: dtype differs"
+    )
+    assert raised.value.code == "bad_dtype"
+    with pytest.raises(ValueError, match=r"are not C-contiguous$"):
+        ext.image_height(np.zeros((3, 4, 5), np.uint8).T[..., :3])
+
+
+def test_named_sizes_agree_between_the_arguments():
+    with pytest.raises(ValueError) as raised:
+        ext.distances(points(2, 3), points(2, 4))
+    assert str(raised.value) == (
+        "distances(): argument 'b': expected float32[m, d] on cpu, got float32[2, 4] on cpu: d is 4 here and 3 in argument 'a'"
+    )
+
+
+def test_what_is_no_tensor_is_named():
+    with pytest.raises(TypeError, match=r"^distances\(\): argument 'b': expected a tensor .* got str$"):
+        ext.distances(points(2), "text")
+
+
+def test_a_producers_own_exception_is_the_cause():
+    class Broken:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **_):
+            raise LookupError("mine")
+
+    with pytest.raises(BufferError, match=r"^distances\(\): argument 'a': .*mine") as raised:
+        ext.distances(Broken(), points(2))
+    assert isinstance(raised.value.__cause__, LookupError)
+
+
+def test_every_kind_of_argument():
+    x = points(2)
+    o = object()
+    given = (1.5, 7, True, "größe", o, x, x)
+    assert ext.kinds(*given) == (1.5, 7, True, "größe", o, 6, 6, -1, False)
+    assert ext.kinds(*given, x[0], x) == (1.5, 7, True, "größe", o, 6, 6, 3, True)
+    assert ext.kinds(2, np.int64(7), *given[2:])[:2] == (2.0, 7)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "error", "text"),
+    [
+        (0, "x", TypeError, "argument 'number': expected a number, got str"),
+        (1, 1.5, TypeError, "argument 'integer': expected an integer, got float"),
+        (1, 2**70, OverflowError, "argument 'integer': 1180591620717411303424 does not fit 64 bits"),
+        (2, 1, TypeError, "argument 'flag': expected True or False, got int"),
+        (3, b"x", TypeError, "argument 'text': expected a string, got bytes"),
+        (3, "\ud800", TypeError, "argument 'text': expected a string, got str"),
+        (5, 3, TypeError, "argument 'borrowed': expected a tensor"),
+        (6, None, TypeError, "argument 'tensor': expected a tensor"),
+    ],
+)
+def test_every_kind_of_mistake(at, value, error, text):
+    given = [1.5, 7, True, "x", None, points(2), points(2)]
+    given[at] = value
+    with pytest.raises(error) as raised:
+        ext.kinds(*given)
+    assert str(raised.value).startswith("kinds(): " + text)
+
+
+def test_nothing_is_kept_after_the_call():
+    x = points(2)
+    count = sys.getrefcount(x)
+    for _ in range(20):
+        ext.distances(x, x)
+        with pytest.raises(ValueError):
+            ext.distances(x, points(2, 4))
+    assert sys.getrefcount(x) == count
