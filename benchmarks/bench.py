@@ -193,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
     if not options.only:
         import extras
 
-        results += extras.all_results(peers, rounds, options.quick, say)
+        results += extras.all_results(peers, rounds, options.quick, timed, say)
     say.done()
     import report
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured beside the timed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import counts
+import footprint
+import memory
+import published
+import threads
+from peers import Peers
+
+
+def all_results(peers: Peers, rounds: int, quick: bool, timed: Callable[..., list[Any]], say: Callable[[str], None]) -> list[dict[str, Any]]:
+    results = threads.all_results(peers, rounds, say)
+    results += published.all_results(peers, rounds, timed, say)
+    results += memory.all_results(peers, say)
+    results += counts.all_results(peers.version, say, with_callgrind=not quick)
+    if not quick:
+        results += footprint.all_results(peers.version, say)
+    return results
