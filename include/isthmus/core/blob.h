@@ -69,6 +69,10 @@ Result<Tensor> from_blob(const Blob& blob, Owner owner) {
 
 /// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller answers for the memory**, which
 /// must outlive every view.
-inline Result<Tensor> from_blob(const Blob& blob) { return from_blob(blob, blob.owner); }
+inline Result<Tensor> from_blob(const Blob& blob) {
+    Result<Tensor> tensor = from_blob(blob, blob.owner);
+    if (tensor && !blob.owner) tensor->block()->flags |= detail::unowned_flag;
+    return tensor;
+}
 
 ISTHMUS_END

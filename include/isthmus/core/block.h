@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include <isthmus/core/atomic.h>
 #include <isthmus/core/foreign.h>
+#include <isthmus/core/observer.h>
 #include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
@@ -26,19 +27,12 @@ enum class Origin : std::uint32_t {
     at_tensor,      ///< an AtTensorOwner (isthmus/python/torch_stable.h): an at::Tensor, libtorch linked
 };
 
-/// Told of blocks that come to life and die, while somebody listens (isthmus/core/live.h).
-struct Observer {
-    void (*created)(Block*) noexcept;
-    void (*destroyed)(Block*) noexcept;
-};
-ISTHMUS_STATE std::atomic<const Observer*> observer{nullptr};
-
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
 /// `dl.strides` is never NULL, and `dl.byte_offset` is 0 save on devices whose `data` is a handle.
 /// Part of the ABI shared by extensions with the same ISTHMUS_ABI.
 struct Block {
     DLTensor dl;
-    std::atomic<std::uint32_t> refs;
+    Atomic<std::uint32_t> refs;
     Origin origin;
     Flags flags;
     void (*release)(void* owner);  // gives the owner back; may be NULL
@@ -49,17 +43,18 @@ struct Block {
 };
 
 inline constexpr Flags observed_flag = Flags{1} << 32;
+inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
-        if (const Observer* o = observer.load(std::memory_order_acquire)) o->destroyed(block);
+        if (const Observer* o = observer.load_acquire()) o->destroyed(block);
     if (block->release != nullptr) run_deleter([block] { block->release(block->owner); });
     std::free(block);
 }
 
-inline void retain(Block* block) noexcept { block->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void retain(Block* block) noexcept { block->refs.retain(); }
 inline void drop(Block* block) noexcept {
-    if (block->refs.load(std::memory_order_acquire) == 1 || block->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy_block(block);
+    if (block->refs.load_acquire() == 1 || block->refs.release()) destroy_block(block);
 }
 
 inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
@@ -68,7 +63,7 @@ inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
     block->dl.strides = at + ndim;
 }
 inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
-    ::new (&block->refs) std::atomic<std::uint32_t>(1);
+    ::new (&block->refs) Atomic<std::uint32_t>(1);
     block->origin = Origin::none;
     block->flags = 0;
     block->release = nullptr;
@@ -106,11 +101,17 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
 
 /// Tells the listener, if there is one, of a block that is complete.
 inline Block* announce(Block* block) noexcept {
-    if (ISTHMUS_UNLIKELY(observer.load(std::memory_order_relaxed) != nullptr)) {
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) {
         block->flags |= observed_flag;
-        if (const Observer* o = observer.load(std::memory_order_acquire)) o->created(block);
+        if (const Observer* o = observer.load_acquire()) o->created(block);
     }
     return block;
+}
+
+/// Tells the listener, if there is one, who was handed the block.
+inline void note_consumer(const Block* block, const char* consumer) noexcept {
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr))
+        if (const Observer* o = observer.load_acquire()) o->consumed(block, consumer);
 }
 
 }  // namespace detail

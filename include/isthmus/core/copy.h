@@ -26,7 +26,7 @@ inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
     const DType dtype = t.dtype;
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     // A padded sub-byte element takes the bytes that itemsize() rounds up to: copied as bytes, and called what it is afterwards.
-    const DType stored = dtype.is_subbyte() ? uint8 : dtype;
+    const DType stored = dtype.is_subbyte() ? DType(kDLUInt, 8, static_cast<int>(dtype.itemsize())) : dtype;
     try {
         std::int64_t numel = 0, nbytes = 0;
         if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, nbytes))
@@ -50,10 +50,14 @@ inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
             detail::gather(from, t.strides[inner], t.shape[inner], itemsize, to);
             to += row;
             int d = inner - 1;
+            // Steps only where there is a next element: the stride of a dimension of size 1 may be anything.
             for (; d >= 0; --d) {
-                from += t.strides[d] * static_cast<std::int64_t>(itemsize);
-                if (++index[d] < t.shape[d]) break;
-                from -= t.strides[d] * t.shape[d] * static_cast<std::int64_t>(itemsize);
+                const std::int64_t step = t.strides[d];
+                if (++index[d] < t.shape[d]) {
+                    from += step * static_cast<std::int64_t>(itemsize);
+                    break;
+                }
+                from -= step * (t.shape[d] - 1) * static_cast<std::int64_t>(itemsize);
                 index[d] = 0;
             }
             if (d < 0) return copy;

@@ -57,21 +57,23 @@ inline constexpr DeviceType device_types[] = {
     {kDLWebGPU, "webgpu"},     {kDLHexagon, "hexagon"}, {kDLMAIA, "maia"},          {kDLTrn, "trn"},
 };
 
-constexpr const DeviceType* find_device_type(int type) noexcept {
+/// The name of a device type, "" for one that this DLPack version does not define. (No pointer to a row: GCC's
+/// -fsanitize=undefined takes none for constant.)
+constexpr std::string_view device_type_name(int type) noexcept {
     for (const auto& row : device_types)
-        if (row.type == type) return &row;
-    return nullptr;
+        if (row.type == type) return row.name;
+    return {};
 }
 
 }  // namespace detail
 
 constexpr bool Device::is_valid() const noexcept {
-    return type == kDLCPU ? id >= 0 : id >= 0 && detail::find_device_type(type) != nullptr;
+    return id >= 0 && (type == kDLCPU || !detail::device_type_name(type).empty());
 }
 
 inline std::string Device::type_name() const {
-    if (const auto* row = detail::find_device_type(type)) return std::string(row->name);
-    return "device<" + std::to_string(type) + ">";
+    const std::string_view known = detail::device_type_name(type);
+    return known.empty() ? "device<" + std::to_string(type) + ">" : std::string(known);
 }
 
 inline std::string Device::name() const {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <exception>
 #include <string>
 #include <utility>
 
+#include <isthmus/core/atomic.h>
 #include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
@@ -72,16 +72,18 @@ class ISTHMUS_EXPORT Error : public std::exception {
 public:
     Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
     Error(ErrorCode code, ErrorKind kind, std::string message)
-        : state_(new State{{1}, code, kind, std::move(message), nullptr, nullptr, nullptr}) {}
+        : state_(new State{detail::Atomic<int>(1), code, kind, std::move(message), nullptr, nullptr, nullptr}) {}
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
-        if (state_ != nullptr) state_->refs.fetch_add(1, std::memory_order_relaxed);
+        if (state_ != nullptr) state_->refs.retain();
     }
     Error(Error&& other) noexcept : std::exception(), state_(std::exchange(other.state_, nullptr)) {}
     Error& operator=(Error other) noexcept {
         std::swap(state_, other.state_);
         return *this;
     }
-    ~Error() override { drop(state_); }
+    ~Error() override {
+        if (state_ != nullptr) drop(state_);
+    }
 
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
@@ -101,7 +103,7 @@ public:
         if (cause() != nullptr) {
             error.state_->cause = state_->cause;
             error.state_->cause_holder = state_;
-            state_->refs.fetch_add(1, std::memory_order_relaxed);
+            state_->refs.retain();
         }
         return error;
     }
@@ -120,7 +122,7 @@ public:
 
 private:
     struct State {
-        std::atomic<int> refs;
+        detail::Atomic<int> refs;
         ErrorCode code;
         ErrorKind kind;
         std::string message;
@@ -135,8 +137,8 @@ private:
             state->drop_cause(state->cause);
         state->cause = nullptr;
     }
-    static void drop(State* state) noexcept {
-        if (state == nullptr || state->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    ISTHMUS_COLD static void drop(State* state) noexcept {
+        if (!state->refs.release()) return;
         end_cause(state);
         delete state;
     }

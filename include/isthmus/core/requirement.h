@@ -117,8 +117,8 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
     if (r.device_type == any_memory) {
         words.add("any device");
     } else {
-        const DeviceType* device = find_device_type(r.device_type == host_memory ? kDLCPU : r.device_type);
-        words.add(device != nullptr ? device->name : std::string_view("an unknown device"));
+        const std::string_view device = device_type_name(r.device_type == host_memory ? kDLCPU : r.device_type);
+        words.add(device.empty() ? std::string_view("an unknown device") : device);
     }
 }
 

@@ -334,7 +334,7 @@ public:
     Result<V> view() const&& = delete;
 
     /// Handles on the same memory (this one counted); exports count too.
-    std::uint32_t use_count() const noexcept { return block_ != nullptr ? block_->refs.load(std::memory_order_relaxed) : 0; }
+    std::uint32_t use_count() const noexcept { return block_ != nullptr ? block_->refs.load_relaxed() : 0; }
 
     const DLTensor& descriptor() const noexcept { return block_->dl; }
     Flags flags() const noexcept { return block_->flags; }

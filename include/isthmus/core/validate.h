@@ -76,12 +76,15 @@ ISTHMUS_COLD inline Error explain_unsound(const DLTensor& t, Flags flags, const 
         return error(ErrorCode::overflow, "byte_offset " + std::to_string(t.byte_offset) + " from data " + hex(reinterpret_cast<std::uintptr_t>(t.data)) +
                                               " leaves the address space");
     const auto address = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+    const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     if (numel > 0 && t.strides != nullptr) {
-        if (dtype.is_subbyte() && !(flags & flag::padded) && !layout::is_contiguous(t.shape, t.strides, t.ndim))
+        if (packed && !layout::is_contiguous(t.shape, t.strides, t.ndim))
             return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " of packed " + dtype.name() +
                                                     " are not row-major; wanted contiguous memory, since elements share bytes");
         std::int64_t first = 0, last = 0;
-        if (!layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last) ||
+        const bool fits = packed || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
+        if (packed) last = bytes - 1;
+        if (!fits ||
             (!device.is_opaque() && (address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))))
             return error(ErrorCode::overflow, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
                                                   " leave the address space");
@@ -109,8 +112,11 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
     const auto address = base + t.byte_offset;
     std::int64_t first = 0, last = bytes - 1;
     if (t.strides != nullptr) {
-        if (ISTHMUS_UNLIKELY(!layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last))) return false;
-        if (ISTHMUS_UNLIKELY(dtype.is_subbyte()) && !(flags & flag::padded) && !layout::is_contiguous(t.shape, t.strides, t.ndim)) return false;
+        if (ISTHMUS_UNLIKELY(dtype.is_subbyte()) && !(flags & flag::padded)) {  // packed: strides in whole bytes say nothing
+            if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) return false;
+        } else if (ISTHMUS_UNLIKELY(!layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last))) {
+            return false;
+        }
     }
     if (device.is_opaque()) return true;  // a handle is no address
     if (ISTHMUS_UNLIKELY(address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))) return false;

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
 
 #include <isthmus/core/block.h>
 #include <isthmus/python/ref.h>
@@ -28,8 +27,8 @@ namespace detail {
 /// the interpreter's atexit hook closes the door and waits for those inside. Whoever comes later leaves the reference to the
 /// end of the process: a leak of memory that is about to vanish, where taking the GIL would kill the thread.
 struct Door {
-    std::atomic<int> inside{0};
-    std::atomic<bool> closed{false};
+    Atomic<int> inside;
+    Atomic<bool> closed;
 };
 ISTHMUS_STATE Door door;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/ref.h>  // Python.h must come before any other header
+
 #include <structmember.h>
 
 #include <algorithm>
@@ -39,7 +41,7 @@ inline void tensor_dealloc(PyObject* self) {
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     const Block* block = reinterpret_cast<TensorObject*>(self)->block;
-    if (block == nullptr || block->refs.load(std::memory_order_acquire) != 1) return 0;
+    if (block == nullptr || block->refs.load_acquire() != 1) return 0;
     if (block->origin == Origin::python_object || block->origin == Origin::python_owner)
         Py_VISIT(static_cast<PyObject*>(block->owner));
     else if (block->origin == Origin::buffer)
