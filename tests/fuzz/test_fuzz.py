@@ -1,0 +1,55 @@
+"""The fuzz targets: every seed and every case once found, then a few seconds of search where libFuzzer is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+SPEC = importlib.util.spec_from_file_location("isthmus_fuzz_run", HERE / "run.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+fuzz = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(fuzz)
+
+SECONDS = os.environ.get("ISTHMUS_FUZZ_SECONDS", "5")
+
+
+def dlpack_is_found() -> bool:
+    return any((Path(flag) / "dlpack" / "dlpack.h").is_file() for flag in fuzz.include_flags([]))
+
+
+pytestmark = [
+    pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the fuzz targets bring sanitizers of their own"),
+    pytest.mark.skipif(not dlpack_is_found(), reason="dlpack/dlpack.h is not among this environment's packages"),
+]
+
+
+@pytest.mark.parametrize("target", fuzz.TARGETS)
+def test_known_inputs(target: str, tmp_path: Path) -> None:
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    inputs = fuzz.write_seeds(target, tmp_path / "corpus")
+    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    fuzz.compile_target(compiler, target, tmp_path / "replay", [*sanitizers, *fuzz.include_flags([])], ("replay.cpp",))
+    done = subprocess.run([tmp_path / "replay", *inputs], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(inputs)} inputs" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", fuzz.TARGETS)
+def test_search(target: str, tmp_path: Path) -> None:
+    command = [sys.executable, HERE / "run.py", "--seconds", SECONDS, "--build", tmp_path, target]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "skipped" in done.stdout:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "good" in done.stdout
