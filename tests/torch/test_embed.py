@@ -1,0 +1,72 @@
+"""examples/embed, built as a user builds it and run on a real pretrained network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", exc_type=ImportError)
+isthmus = pytest.importorskip("isthmus")
+
+pytestmark = pytest.mark.slow
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "embed"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The TorchScript file that the package silero-vad ships; its own requirements are not needed for it."""
+    found = importlib.util.find_spec("silero_vad")
+    folder = Path(found.origin).parent if found and found.origin else None
+    if folder is None:
+        target = tmp_path_factory.mktemp("silero")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), "silero-vad"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            pytest.skip(f"the package silero-vad cannot be installed: {done.stderr.strip().splitlines()[-1:]}")
+        folder = target / "silero_vad"
+    return folder / "data" / "silero_vad.jit"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed")
+    build = tmp_path_factory.mktemp("embed")
+    configure = ["cmake", "-S", EXAMPLE, "-B", build, f"-Disthmus_DIR={isthmus.get_cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}"]
+    done = subprocess.run(configure, capture_output=True, text=True, timeout=300)
+    if "Development.Embed" in done.stderr:
+        pytest.skip("this Python has no library to embed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(["cmake", "--build", build], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return build / "embed"
+
+
+def run(program: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run([program, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_the_network_hears_the_voice(program: Path, model: Path) -> None:
+    done = run(program, model)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    heard, after, released = done.stdout.splitlines()
+    words = heard.split()
+    assert words[:2] == ["voice", "from"]
+    assert 0.9 < float(words[2]) < 1.3
+    assert 2.7 < float(words[5]) < 3.3
+    assert after.startswith("after Python's end: 125 probabilities")
+    assert released == "the audio went with the last handle: yes"
+
+
+def test_a_missing_model_is_said(program: Path, tmp_path: Path) -> None:
+    done = run(program, tmp_path / "nothing.jit")
+    assert done.returncode == 1
+    assert "the model cannot be loaded" in done.stderr
