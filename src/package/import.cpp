@@ -8,6 +8,7 @@ using namespace package;
 /// `copy` as the array API standard has it: None, False or True.
 bool read_copy(PyObject* object, isthmus::ImportOptions& options, bool& forbidden) {
     forbidden = object == Py_False;
+    if (object == Py_False) options.copy = isthmus::Copy::never;
     if (object == Py_True) options.copy = isthmus::Copy::always;
     if (object == Py_None || PyBool_Check(object)) return true;
     (void)isthmus::detail::raise_argument("copy", object, "None, True or False", ErrorKind::type);
@@ -20,7 +21,7 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
         PyErr_Format(PyExc_TypeError, "from_dlpack() takes one positional argument (%zd given)", count);
         return nullptr;
     }
-    isthmus::ImportOptions options{.argument = "x"};
+    isthmus::ImportOptions options{.copy = isthmus::Copy::if_needed, .argument = "x"};
     bool copy_forbidden = false;
     Device wanted{0, 0};
     const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
@@ -69,8 +70,8 @@ PyMethodDef package::import_methods[] = {
      "x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array interface.\n"
      "device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it is;\n"
      "    another device than x's asks x for a copy there.\n"
-     "copy: None shares the memory, and copies only to reach `device`; False never copies; True always does, and the copy\n"
-     "    is writable.\n\n"
+     "copy: None shares the memory; a copy is made only to reach `device`, or by x itself where it cannot do otherwise\n"
+     "    (`is_copied` then says so). False never copies. True always does, and the copy is writable.\n\n"
      "The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also a\n"
      "TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); what x\n"
      "itself raised is its __cause__. An isthmus.Tensor comes back as it is.\n"

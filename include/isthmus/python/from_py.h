@@ -132,7 +132,7 @@ ISTHMUS_ALWAYS_INLINE bool import_any(Import& import) {
     const TypeEntry* entry = find_type(Py_TYPE(import.object), scratch);
     if (ISTHMUS_UNLIKELY(entry == nullptr)) return fail_lookup(import);
     import.may_be_written = entry->may_be_written;
-    if (ISTHMUS_UNLIKELY(import.options.copy != Copy::never || import.options.device.type != 0)) return import_copying(import, *entry);
+    if (ISTHMUS_UNLIKELY(import.options.copy == Copy::always || import.options.device.type != 0)) return import_copying(import, *entry);
     return import_by(import, *entry);
 }
 
