@@ -86,6 +86,16 @@ inline constexpr bool is_view = false;
 template <class T, int N, class... C>
 inline constexpr bool is_view<View<T, N, C...>> = true;
 
+/// An object in an allocation of its own. (<memory> would cost every file that includes this a tenth of its time.)
+template <class X>
+struct Boxed {
+    X* object;
+    explicit Boxed(X&& x) : object(new X(std::move(x))) {}
+    Boxed(Boxed&& other) noexcept : object(std::exchange(other.object, nullptr)) {}
+    Boxed& operator=(Boxed&&) = delete;
+    ~Boxed() { delete object; }
+};
+
 /// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
 /// more than that many dimensions pays for a second allocation.
 template <class Owner, AtEnd at_end>
@@ -292,7 +302,11 @@ public:
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::HasTensorTraits<X>
     static Tensor own(X&& x) {
-        return adopt(std::move(x), [](X& held) -> TensorSpec { return tensor_traits<X>::describe(held); });
+        if constexpr (std::is_nothrow_move_constructible_v<X>) {
+            return adopt(std::move(x), [](X& held) -> TensorSpec { return tensor_traits<X>::describe(held); });
+        } else {  // one allocation more, so that a move that throws leaves nothing half made
+            return adopt(detail::Boxed<X>(std::move(x)), [](auto& held) -> TensorSpec { return tensor_traits<X>::describe(*held.object); });
+        }
     }
 
     /// Takes ownership of a managed tensor, also when it is refused: its deleter has then run, once (DLPack 1.3, dlpack.h).

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#if !__has_include(<Eigen/Core>)
+TEST(Eigen, Adapter) { GTEST_SKIP() << "Eigen is not installed"; }
+#else
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <isthmus/eigen.h>
+#if __has_include(<unsupported/Eigen/CXX11/Tensor>)
+#include <isthmus/eigen_tensor.h>
+#endif
+
+using namespace isthmus;
+
+namespace {
+
+Tensor counting(const Shape& shape, std::size_t count) {
+    std::vector<float> elements(count);
+    std::iota(elements.begin(), elements.end(), 0.f);
+    return Tensor::own(std::move(elements), shape);
+}
+
+TEST(Eigen, MapsATensorInPlaceWhateverTheOrder) {
+    const Tensor t = counting({2, 3}, 6);
+    auto columns = to_eigen<Eigen::MatrixXf>(t).value();
+    EXPECT_EQ(columns.data(), t.data());
+    EXPECT_EQ(columns(1, 2), 5);
+    auto rows = to_eigen<Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(t).value();
+    EXPECT_EQ(rows, columns);
+    rows *= 2;
+    EXPECT_EQ(static_cast<float*>(t.data())[5], 10);
+    EXPECT_EQ((to_eigen<Eigen::ArrayXXf>(t).value().sum()), 30);
+}
+
+TEST(Eigen, FollowsTheStrides) {
+    const Tensor t = counting({4, 6}, 24);
+    auto* data = static_cast<float*>(t.data());
+    const Tensor part = t.as_strided(data + 1, {2, 2}, {12, 2}, float32);
+    EXPECT_EQ((to_eigen<const Eigen::MatrixXf>(part).value()), (Eigen::MatrixXf(2, 2) << 1, 3, 13, 15).finished());
+    const Tensor turned = t.as_strided(data, {6, 4}, {1, 6}, float32);
+    EXPECT_EQ((to_eigen<const Eigen::MatrixXf>(turned).value()(5, 3)), 23);
+    const Tensor backwards = t.as_strided(data + 23, {24}, {-1}, float32);
+    EXPECT_EQ((to_eigen<const Eigen::VectorXf>(backwards).value()(0)), 23);
+    EXPECT_EQ((to_eigen<const Eigen::RowVectorXf>(backwards).value()(23)), 0);
+}
+
+TEST(Eigen, SizesOfTheTypeAreAskedFor) {
+    const Tensor t = counting({3, 3}, 9), wrong = counting({3, 4}, 12);
+    EXPECT_EQ((to_eigen<const Eigen::Matrix3f>(t).value().trace()), 12);
+    EXPECT_STREQ((to_eigen<const Eigen::Matrix3f>(wrong).error().what()),
+                 "expected float32[3, 3] on cpu, got float32[3, 4] on cpu: dimension 1 has size 4, wanted 3");
+    EXPECT_STREQ((to_eigen<Eigen::MatrixXd>(t).error().what()),
+                 "expected writable float64[:, :] on cpu, got float32[3, 3] on cpu: dtype differs");
+    const Tensor frozen = t.as_read_only();
+    EXPECT_EQ((to_eigen<Eigen::MatrixXf>(frozen).error().code()), ErrorCode::read_only);
+    EXPECT_TRUE((to_eigen<const Eigen::MatrixXf>(frozen)));
+}
+
+TEST(Eigen, MapsAView) {
+    const Tensor t = counting({2, 3}, 6);
+    const auto strict = to_eigen(t.view<float, 2, c_contiguous>().value());
+    static_assert(decltype(strict)::InnerStrideAtCompileTime == 1);
+    EXPECT_EQ(strict(1, 0), 3);
+    EXPECT_EQ(to_eigen(t.view<const float, 2>().value())(1, 0), 3);
+    const Tensor flat = counting({6}, 6);
+    EXPECT_EQ(to_eigen(flat.view<const float, 1>().value()).sum(), 15);
+}
+
+TEST(Eigen, OwnsAMatrixThatIsMovedIn) {
+    Eigen::MatrixXd m = Eigen::MatrixXd::Random(4, 5);
+    const Eigen::MatrixXd copy = m;
+    const double* data = m.data();
+    const Tensor t = Tensor::own(std::move(m));
+    EXPECT_EQ(t.data(), data);
+    EXPECT_EQ(layout::to_string(t.shape()), "(4, 5)");
+    EXPECT_EQ(layout::to_string(t.strides()), "(1, 4)");
+    EXPECT_EQ((to_eigen<const Eigen::MatrixXd>(t).value()), copy);
+    const Tensor v = Tensor::own(Eigen::VectorXf(Eigen::VectorXf::LinSpaced(4, 0, 3)));
+    EXPECT_EQ(layout::to_string(v.shape()), "(4,)");
+    const Tensor fixed = Tensor::own(Eigen::Matrix4f(Eigen::Matrix4f::Identity()));  // its elements lie in the object itself
+    EXPECT_EQ((fixed.view<const float, 2>().value()(3, 3)), 1);
+    EXPECT_EQ(Tensor::own(Eigen::MatrixXf()).numel(), 0);
+}
+
+TEST(Eigen, MemoryWithAnOwnerOfItsOwn) {
+    auto kept = std::make_shared<Eigen::MatrixXf>(Eigen::MatrixXf::Random(4, 4));
+    auto block = kept->block(1, 1, 2, 2);
+    const Tensor t = from_eigen(block, kept);
+    EXPECT_EQ(kept.use_count(), 2);
+    EXPECT_EQ((t.view<float, 2>().value()(1, 0)), (*kept)(2, 1));
+    EXPECT_EQ(layout::to_string(t.strides()), "(1, 4)");
+    const Eigen::MatrixXf& constant = *kept;
+    EXPECT_TRUE(from_eigen(constant, kept).read_only());
+}
+
+#if __has_include(<unsupported/Eigen/CXX11/Tensor>)
+TEST(EigenTensor, MapsInPlaceInTheOrderThatFits) {
+    const Tensor t = counting({2, 3, 4}, 24);
+    auto map = to_eigen_tensor<float, 3>(t).value();
+    EXPECT_EQ(map.data(), t.data());
+    EXPECT_EQ(map(1, 2, 3), 23);
+    map(0, 0, 0) = 7;
+    EXPECT_EQ(static_cast<float*>(t.data())[0], 7);
+    const auto wrong = to_eigen_tensor<const float, 3, Eigen::ColMajor>(t);
+    ASSERT_FALSE(wrong);
+    EXPECT_EQ(wrong.error().code(), ErrorCode::bad_layout);
+}
+
+TEST(EigenTensor, OwnsATensorThatIsMovedIn) {
+    Eigen::Tensor<float, 3> columns(2, 3, 4);
+    columns.setZero();
+    columns(1, 2, 3) = 5;
+    const float* data = columns.data();
+    const Tensor t = Tensor::own(std::move(columns));
+    EXPECT_EQ(t.data(), data);
+    EXPECT_EQ(layout::to_string(t.strides()), "(1, 2, 6)");
+    EXPECT_EQ((t.view<const float, 3>().value()(1, 2, 3)), 5);
+    EXPECT_TRUE((to_eigen_tensor<float, 3, Eigen::ColMajor>(t)));
+    const Tensor rows = Tensor::own(Eigen::Tensor<double, 2, Eigen::RowMajor>(3, 5));
+    EXPECT_TRUE(rows.is_contiguous());
+    EXPECT_EQ(layout::to_string(rows.shape()), "(3, 5)");
+}
+#endif
+
+}  // namespace
+#endif
