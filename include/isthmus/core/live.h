@@ -1,0 +1,229 @@
+// Which tensors are alive on the border, and whose they are: for the search for whoever keeps memory alive.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <time.h>
+
+#include <string>
+#include <vector>
+
+#include <isthmus/core/tensor.h>
+
+#if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define ISTHMUS_HAS_BACKTRACE 1
+#endif
+#endif
+
+ISTHMUS_BEGIN
+
+/// A tensor that is alive: an import, memory of C++, or a view that lies differently in one of them.
+struct LiveTensor {
+    std::uint64_t serial;    ///< its number, in order of birth
+    void* data;          ///< address on `device`
+    std::int64_t nbytes; ///< of the elements when compact
+    std::vector<std::int64_t> shape;
+    DType dtype;
+    Device device;
+    bool read_only;
+    bool borrowed;           ///< nobody keeps the memory: a blob without an owner
+    std::uint32_t handles;   ///< handles and exports that share it
+    std::string producer;    ///< whose memory it is: "torch.Tensor", "C++"
+    std::string consumer;    ///< who was handed it last: "numpy", "isthmus.Tensor"; "C++" when nobody else was
+    double age;              ///< seconds
+    std::string place;       ///< with tracing, where Python was: "train.py:12 in step"
+    std::string cpp_place;   ///< with tracing, the calls in C++, innermost first: "kernels.so+0x1f30 < …" (addr2line -e kernels.so 0x1f30)
+};
+
+namespace detail {
+
+inline constexpr int live_frame_count = 8;
+
+struct LiveEntry {
+    LiveEntry* next;
+    Block* block;
+    std::uint64_t serial;
+    double since;
+    const char* consumer;
+    BlockWords words;
+    void* frames[live_frame_count];
+    int frame_count;
+};
+
+inline double monotonic_seconds() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+ISTHMUS_STATE pthread_mutex_t live_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/// The list: a hash table by the address of the block. It never calls out while it is locked, save to show its records.
+class LiveList {
+public:
+    ISTHMUS_COLD void add(Block* block) noexcept {
+        const bool tracing = tracing_.load();
+        auto* entry = static_cast<LiveEntry*>(std::calloc(1, sizeof(LiveEntry)));
+        if (entry == nullptr) return;  // a tensor that is not listed is better than one that cannot be made
+        entry->block = block;
+        entry->since = monotonic_seconds();
+#if defined(ISTHMUS_HAS_BACKTRACE)
+        if (tracing) entry->frame_count = backtrace(entry->frames, live_frame_count);  // the first is this very function
+#endif
+        if (auto* words = words_of_block.load()) entry->words = words(block, tracing);
+        const Lock lock;
+        entry->serial = ++serial_;
+        LiveEntry*& slot = buckets_[bucket(block)];
+        entry->next = slot;
+        slot = entry;
+    }
+    void remove(const Block* block) noexcept {
+        LiveEntry* entry = nullptr;
+        {
+            const Lock lock;
+            LiveEntry** at = find(block);
+            if (*at == nullptr) return;  // made while nobody listened, or before the list was cleared
+            entry = *at;
+            *at = entry->next;
+        }
+        free_entry(entry);
+    }
+    void set_consumer(const Block* block, const char* consumer) noexcept {
+        const Lock lock;
+        if (LiveEntry* entry = *find(block)) entry->consumer = consumer;
+    }
+    void visit(void* context, void (*show)(void*, const LiveRecord&)) const {
+        const double now = monotonic_seconds();
+        const Lock lock;
+        for (const LiveEntry* entry : buckets_)
+            for (; entry != nullptr; entry = entry->next)
+                show(context, LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer, entry->consumer, entry->words.place, entry->frames + 1,
+                                         entry->frame_count > 0 ? entry->frame_count - 1 : 0});
+    }
+    void clear() noexcept {
+        const Lock lock;
+        for (LiveEntry*& slot : buckets_)
+            while (LiveEntry* entry = slot) {
+                slot = entry->next;
+                free_entry(entry);
+            }
+    }
+    void trace(bool on) noexcept { tracing_.store(on); }
+
+private:
+    static constexpr std::size_t bucket_count = 4096;
+    struct Lock {
+        Lock() noexcept { pthread_mutex_lock(&live_mutex); }
+        ~Lock() { pthread_mutex_unlock(&live_mutex); }
+        Lock(const Lock&) = delete;
+        Lock& operator=(const Lock&) = delete;
+    };
+    static std::size_t bucket(const Block* block) noexcept { return (reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9E3779B1U / 8 % bucket_count; }
+    static void free_entry(LiveEntry* entry) noexcept {
+        std::free(entry->words.producer);
+        std::free(entry->words.place);
+        std::free(entry);
+    }
+    /// Where the block's entry hangs, or the end of its chain.
+    LiveEntry** find(const Block* block) noexcept {
+        LiveEntry** at = &buckets_[bucket(block)];
+        while (*at != nullptr && (*at)->block != block) at = &(*at)->next;
+        return at;
+    }
+
+    Atomic<bool> tracing_;
+    std::uint64_t serial_ = 0;
+    LiveEntry* buckets_[bucket_count] = {};
+};
+
+ISTHMUS_STATE LiveList live_list;
+ISTHMUS_STATE constexpr Observer live_observer{
+    [](Block* block) noexcept { live_list.add(block); },
+    [](Block* block) noexcept { live_list.remove(block); },
+    [](const Block* block, const char* consumer) noexcept { live_list.set_consumer(block, consumer); },
+    [](void* context, void (*show)(void*, const LiveRecord&)) { live_list.visit(context, show); },
+    [](bool on) noexcept { live_list.trace(on); },
+    []() noexcept { live_list.clear(); },
+};
+
+/// "libkernels.so+0x1f30 < libkernels.so(run)+0x42": the calls, innermost first.
+inline std::string describe_frames(const void* const* frames, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+        Dl_info info{};
+        if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
+        const char* slash = std::strrchr(info.dli_fname, '/');
+        const char* file = slash != nullptr ? slash + 1 : info.dli_fname;
+        if (std::strncmp(file, "libpython", 9) == 0 || std::strncmp(file, "python", 6) == 0) break;  // the interpreter's own calls say nothing
+        const bool named = info.dli_sname != nullptr;
+        const auto offset = reinterpret_cast<std::uintptr_t>(frames[i]) - reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase);
+        text += (text.empty() ? "" : " < ") + std::string(file);
+        if (named) text += "(" + std::string(info.dli_sname) + ")";
+        text += "+" + hex(offset);
+    }
+    return text;
+}
+
+inline LiveTensor live_tensor(const LiveRecord& record) {
+    const DLTensor& t = record.block->dl;
+    LiveTensor live{};
+    live.serial = record.serial;
+    live.data = t.data;
+    std::int64_t numel = 0;
+    if (layout::numel(t.shape, t.ndim, numel)) (void)layout::nbytes(numel, t.dtype, record.block->flags & flag::padded, live.nbytes);
+    live.shape.assign(t.shape, t.shape + t.ndim);
+    live.dtype = t.dtype;
+    live.device = t.device;
+    live.read_only = (record.block->flags & flag::read_only) != 0;
+    live.borrowed = (record.block->flags & unowned_flag) != 0;
+    live.handles = record.block->refs.load_relaxed();
+    live.producer = record.producer != nullptr ? record.producer : "C++";
+    live.consumer = record.consumer != nullptr ? record.consumer : "C++";
+    live.age = record.age;
+    if (record.place != nullptr) live.place = record.place;
+    return live;
+}
+
+}  // namespace detail
+
+/// Whether somebody keeps the list that live() gives.
+inline bool live_tracking() noexcept { return detail::observer.load() != nullptr; }
+
+/// Keeps a list of the tensors that come to life from now on, in this shared object and in all extensions that share its
+/// Python types; `tracing` notes also where each was made. `false` ends that and empties the list, and costs nothing again.
+inline void live_tracking(bool on, bool tracing = false) noexcept {
+    const detail::Observer* now = detail::observer.load();
+    if (on) {
+        if (now == nullptr) detail::set_observer(now = &detail::live_observer);
+        now->trace(tracing);
+    } else if (now != nullptr) {
+        detail::set_observer(nullptr);
+        now->forget();
+    }
+}
+
+/// The tensors that are alive and came to life since live_tracking(true); empty when nobody keeps the list.
+inline std::vector<LiveTensor> live() {
+    struct Out {
+        std::vector<LiveTensor> tensors;
+        std::vector<void*> frames;
+        std::vector<int> counts;
+    } out;
+    const detail::Observer* now = detail::observer.load();
+    if (now == nullptr) return {};
+    now->visit(&out, [](void* context, const detail::LiveRecord& record) {
+        auto& [tensors, frames, counts] = *static_cast<Out*>(context);
+        tensors.push_back(detail::live_tensor(record));
+        frames.insert(frames.end(), record.frames, record.frames + record.frame_count);
+        counts.push_back(record.frame_count);
+    });
+    // Names are looked up afterwards: that takes the dynamic linker's lock, under which other threads may make tensors.
+    const void* const* at = out.frames.data();
+    for (std::size_t i = 0; i < out.tensors.size(); at += out.counts[i++]) out.tensors[i].cpp_place = detail::describe_frames(at, out.counts[i]);
+    return std::move(out.tensors);
+}
+
+ISTHMUS_END

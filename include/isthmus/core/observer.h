@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/atomic.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+struct Block;
+
+/// A tensor on somebody's list, as the list shows it; everything is valid for the length of the call that shows it.
+struct LiveRecord {
+    const Block* block;
+    std::uint64_t serial;  ///< its number, in order of birth
+    double age;            ///< seconds since it came to life
+    const char* producer;  ///< whose memory it is: "torch.Tensor"; NULL for C++
+    const char* consumer;  ///< who was handed it last: "numpy"; NULL for nobody but C++
+    const char* place;     ///< with tracing: where Python was; else NULL
+    void* const* frames;   ///< with tracing: return addresses, innermost first
+    int frame_count;
+};
+
+/// Who is told of blocks that come to life and die (isthmus/core/live.h). Part of the ABI shared by extensions with the same
+/// ISTHMUS_ABI: one of them listens for all.
+struct Observer {
+    void (*created)(Block*) noexcept;
+    void (*destroyed)(Block*) noexcept;  ///< before its owner is released
+    void (*consumed)(const Block*, const char* consumer) noexcept;
+    /// Shows every record while the list is locked: `show` makes no tensor, drops none, and takes no other lock.
+    void (*visit)(void* context, void (*show)(void* context, const LiveRecord&));
+    void (*trace)(bool on) noexcept;
+    void (*forget)() noexcept;
+};
+ISTHMUS_STATE Atomic<const Observer*> observer;
+
+/// The observers of all shared objects that meet in one interpreter: listening is switched on and off in all of them at once.
+struct ObserverLink {
+    Atomic<const Observer*>* observer;
+    ObserverLink* next;
+};
+struct ObserverHub {
+    Atomic<ObserverLink*> first;
+    Atomic<const Observer*> current;
+};
+ISTHMUS_STATE Atomic<ObserverHub*> observer_hub;
+ISTHMUS_STATE ObserverLink observer_link{&observer, nullptr};
+
+/// Says whose memory a block is and where the program was, in words to be freed with std::free. Set by the bridge.
+struct BlockWords {
+    char* producer;
+    char* place;
+};
+ISTHMUS_STATE Atomic<BlockWords (*)(const Block*, bool tracing) noexcept> words_of_block;
+
+/// Lets `now` listen here and in every shared object that this one knows; nobody when NULL.
+inline void set_observer(const Observer* now) noexcept {
+    ObserverHub* hub = observer_hub.load();
+    if (hub != nullptr) {
+        hub->current.store(now);
+        for (ObserverLink* link = hub->first.load(); link != nullptr; link = link->next) link->observer->store(now);
+    }
+    observer.store(now);
+}
+
+/// Joins the others, under the GIL: who listens there listens here from now on, and the other way round.
+inline void join_observers(ObserverHub& hub) noexcept {
+    observer_link.next = hub.first.load();
+    hub.first.store(&observer_link);
+    observer_hub.store(&hub);
+    if (const Observer* theirs = hub.current.load())
+        observer.store(theirs);
+    else if (const Observer* ours = observer.load())
+        set_observer(ours);
+}
+
+}  // namespace detail
+
+ISTHMUS_END
