@@ -31,14 +31,18 @@ inline bool import_isthmus(Import& import) {
 
 /// The buffer protocol where it can say it, for a producer that also has `__dlpack__`.
 inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
-    if (ISTHMUS_UNLIKELY(entry.string_dtype_aborts) && !has_numeric_dtype(import)) return false;
     const bool elsewhere = import.options.has_stream() || import.options.device.type != 0 || import.options.copy == Copy::always;
     if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(import.object))) {
         Py_buffer& view = import.out.buffer();
-        if (ISTHMUS_LIKELY(PyObject_GetBuffer(import.object, &view, PyBUF_FULL_RO) == 0)) return import_held_buffer(import);
+        if (ISTHMUS_LIKELY(PyObject_GetBuffer(import.object, &view, PyBUF_FULL_RO) == 0)) {
+            import.out.hold_buffer();
+            if (entry.string_dtype_aborts && !is_floating_format(view.format) && !has_numeric_dtype(import)) return false;
+            return import_held_buffer(import);
+        }
         if (!PyErr_ExceptionMatches(PyExc_Exception)) return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of this " + type_name(import.object));
         PyErr_Clear();
     }
+    if (ISTHMUS_UNLIKELY(entry.string_dtype_aborts) && !has_numeric_dtype(import)) return false;
     return import_dlpack_method(import);
 }
 

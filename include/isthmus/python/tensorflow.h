@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when it is asked for a capsule of strings, so it
-/// must be asked for the dtype first.
+/// must be asked for the dtype first; its buffers are harmless.
 inline bool has_numeric_dtype(Import& import) {
     Ref dtype(PyObject_GetAttrString(import.object, "dtype"));
     Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
@@ -20,6 +20,11 @@ inline bool has_numeric_dtype(Import& import) {
     if (found.size() > 1 && found.front() == 'q')
         return import.fail(ErrorCode::not_values, "dtype " + found + ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first");
     return true;
+}
+
+/// Whether a buffer's format leaves no doubt about the dtype: a quantised tensor, too, shows integers, and one of strings objects.
+inline bool is_floating_format(const char* format) noexcept {
+    return format != nullptr && (*format == 'f' || *format == 'd' || *format == 'e' || *format == 'Z');
 }
 
 }  // namespace detail
