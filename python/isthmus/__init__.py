@@ -9,6 +9,7 @@
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
 
+from . import testing
 from ._isthmus import (
     Device,
     DeviceType,
@@ -23,6 +24,7 @@ from ._isthmus import (
     empty,
     from_dlpack,
 )
+from ._live import LiveTensor, live
 from .blob import Blob, from_blob, to_blob
 from .paths import get_cmake_dir, get_include, get_includes
 
@@ -32,6 +34,7 @@ __all__ = [
     "Device",
     "DeviceType",
     "Error",
+    "LiveTensor",
     "Tensor",
     "TensorBufferError",
     "TensorTypeError",
@@ -44,5 +47,7 @@ __all__ = [
     "get_cmake_dir",
     "get_include",
     "get_includes",
+    "live",
+    "testing",
     "to_blob",
 ]

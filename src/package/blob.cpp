@@ -93,7 +93,9 @@ PyObject* from_fields(PyObject*, PyObject* arguments) {
         detail::Block* block = detail::allocate_block(f.ndim);
         if (block == nullptr) throw std::bad_alloc();
         detail::describe(block, t, flags);
-        if (f.owner != Py_None) {
+        if (f.owner == Py_None) {
+            block->flags |= detail::unowned_flag;
+        } else {
             block->origin = detail::Origin::python_owner;
             block->owner = Py_NewRef(f.owner);
             block->release = [](void* owner) { detail::drop_object(static_cast<PyObject*>(owner)); };

@@ -20,6 +20,7 @@ struct SharedRuntime {
     PyTypeObject* device_type; ///< isthmus.DeviceType
     PyObject* error;          ///< isthmus.Error
     PyObject* error_kinds[3]; ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
+    ObserverHub observers;    ///< so that live_tracking() in one extension sees the tensors of all
 };
 
 /// What this extension keeps for one life of the interpreter.
@@ -86,8 +87,17 @@ inline bool make_errors(SharedRuntime& shared) {
     return true;
 }
 
-/// Makes the Python types (isthmus/python/object/types.h).
+/// Makes the Python types (isthmus/python/object/tensor_type.h).
 bool make_types(SharedRuntime& shared);
+/// isthmus/python/observe.h
+BlockWords words_of_python(const Block* block, bool tracing) noexcept;
+
+inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
+    if (shared == nullptr) return nullptr;
+    words_of_block.store(words_of_python);
+    if (shared->size >= offsetof(SharedRuntime, observers) + sizeof(ObserverHub)) join_observers(shared->observers);
+    return local_runtime.shared = shared;
+}
 
 /// The shared part, made at the first need. NULL with a Python exception set.
 ISTHMUS_COLD inline SharedRuntime* find_shared_runtime() {
@@ -98,13 +108,13 @@ ISTHMUS_COLD inline SharedRuntime* find_shared_runtime() {
         return nullptr;
     }
     PyObject* known = PyDict_GetItemString(dict, runtime_key);
-    if (known != nullptr) return local_runtime.shared = static_cast<SharedRuntime*>(PyCapsule_GetPointer(known, runtime_key));
+    if (known != nullptr) return join_runtime(static_cast<SharedRuntime*>(PyCapsule_GetPointer(known, runtime_key)));
     auto* shared = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
     if (shared == nullptr) return PyErr_NoMemory(), nullptr;
     shared->size = sizeof(SharedRuntime);
     Ref capsule(PyCapsule_New(shared, runtime_key, nullptr));
     if (!capsule || !make_errors(*shared) || !make_types(*shared) || PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0) return nullptr;
-    return local_runtime.shared = shared;
+    return join_runtime(shared);
 }
 inline SharedRuntime* shared_runtime() {
     return ISTHMUS_LIKELY(local_runtime.shared != nullptr) ? local_runtime.shared : find_shared_runtime();

@@ -3,7 +3,9 @@
 
 #include <isthmus/python/frameworks.h>
 #include <isthmus/python/from_py.h>
+#include <isthmus/python/importers.h>
 #include <isthmus/python/numpy_api.h>
+#include <isthmus/python/observe.h>
 #include <isthmus/python/torch_exit.h>
 
 ISTHMUS_BEGIN
@@ -36,17 +38,6 @@ inline PyObject* same_object(const Block* block, Framework framework) {
     return source;
 }
 
-/// module.a.b as a new reference; NULL with a Python exception set.
-inline PyObject* import_function(const char* module, const char* dotted) {
-    Ref at(PyImport_ImportModule(module));
-    for (std::string_view rest = dotted; at && !rest.empty();) {
-        const std::string part(rest.substr(0, rest.find('.')));
-        rest.remove_prefix(part.size() == rest.size() ? part.size() : part.size() + 1);
-        at = Ref(PyObject_GetAttrString(at.get(), part.c_str()));
-    }
-    return at.release();
-}
-
 /// Every framework without a C way in: its own public importer, with what it is known to accept.
 ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
     const DLTensor& t = block->dl;
@@ -60,12 +51,22 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
         return Error(ErrorCode::needs_copy, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
                                                 " are not contiguous, as " + name + " needs; copy it first");
-    Ref function(import_function(facts.module, facts.importer));
-    if (!function) return error_from_exception(ErrorCode::unavailable, nullptr, "importing " + name);
+    const Importers::Entry* importer = importers.find(facts);
+    if (importer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, "importing " + name);
+    if (importer->api != nullptr && torch_takes_strides(t)) return block_to_exchange(block, importer->api, facts.name);
     Ref handed;
     if (facts.hand == Hand::legacy_capsule && legacy_loses_padding(block))
         return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + "; nearest is uint8, the bytes");
-    if (facts.hand == Hand::legacy_capsule) {
+    const bool is_bool = DType(t.dtype) == boolean;
+    if (facts.framework == Framework::onnxruntime && is_bool) {
+        // It knows booleans as bytes, and is told by an argument that they are.
+        Block* bytes = writable_alias(block);
+        if (bytes != nullptr) {
+            bytes->dl.dtype = uint8;
+            handed = Ref(legacy_capsule(bytes));
+            drop(bytes);
+        }
+    } else if (facts.hand == Hand::legacy_capsule) {
         handed = Ref(legacy_capsule(block));
     } else if (facts.hand == Hand::capsule) {
         handed = Ref(versioned_capsule(block));
@@ -77,9 +78,18 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
     }
     if (!handed) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the object for " + name);
     Ref result(facts.framework == Framework::onnxruntime
-                   ? PyObject_CallFunctionObjArgs(function.get(), handed.get(), DType(t.dtype) == boolean ? Py_True : Py_False, nullptr)
-                   : PyObject_CallFunctionObjArgs(function.get(), handed.get(), nullptr));
+                   ? PyObject_CallFunctionObjArgs(importer->function, handed.get(), is_bool ? Py_True : Py_False, nullptr)
+                   : PyObject_CallFunctionObjArgs(importer->function, handed.get(), nullptr));
     if (!result) return error_from_exception(ErrorCode::consumer_failed, nullptr, std::string(facts.module) + "." + facts.importer + "()");
+    if (facts.always_copies) {
+        // MLX makes float32 of float64 without a word.
+        Ref itemsize(PyObject_GetAttrString(result.get(), "itemsize"));
+        const std::int64_t size = itemsize ? PyLong_AsLongLong(itemsize.get()) : DType(t.dtype).itemsize();
+        PyErr_Clear();
+        if (size != DType(t.dtype).itemsize())
+            return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + ", which made elements of " + std::to_string(size) +
+                                                   " bytes of it; convert it first");
+    }
     if (facts.pointer != nullptr && !options.allow_copy && t.data != nullptr) {
         Ref pointer(PyObject_CallMethod(result.get(), facts.pointer, nullptr));
         void* address = pointer ? PyLong_AsVoidPtr(pointer.get()) : t.data;
@@ -91,7 +101,7 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
     return result.release();
 }
 
-inline Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
+inline Result<PyObject*> export_unseen(Block* block, Framework framework, const ExportOptions& options) {
     if (PyObject* same = same_object(block, framework)) return same;
     switch (framework) {
         case Framework::tensor:
@@ -122,6 +132,19 @@ inline Result<PyObject*> export_block(Block* block, Framework framework, const E
                                                " would let it be written; copy it first, or say allow_read_only_loss");
     if (framework == Framework::torch) return block_to_torch(block);
     return block_to_framework(block, *facts, options);
+}
+
+/// An export while somebody keeps a list. The very object that a tensor came from is no consumer of it.
+ISTHMUS_COLD inline Result<PyObject*> export_seen(Block* block, Framework framework, const ExportOptions& options) {
+    if (PyObject* same = same_object(block, framework)) return same;
+    Result<PyObject*> exported = export_unseen(block, framework, options);
+    if (exported) note_consumer(block, framework == Framework::tensor || framework == Framework::none ? "isthmus.Tensor" : framework_name(framework));
+    return exported;
+}
+
+inline Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) return export_seen(block, framework, options);
+    return export_unseen(block, framework, options);
 }
 
 }  // namespace detail

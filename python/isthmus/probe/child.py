@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +71,12 @@ def try_back(framework: Framework, array: Any) -> dict[str, Any]:
 
 
 def main(name: str) -> None:
+    _main(name)
+    # What frameworks do while the interpreter ends is not what is asked here.
+    os._exit(0)
+
+
+def _main(name: str) -> None:
     framework = FRAMEWORKS[name]
     # The framework may print to stdout from C++ at any time, also half a line.
     out = os.fdopen(os.dup(1), "w")
@@ -98,9 +103,3 @@ def main(name: str) -> None:
     tell("out")
     found["out"] = step(lambda: try_out(framework))
     return tell("end")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
-    # What frameworks do while the interpreter ends is not what is asked here.
-    os._exit(0)

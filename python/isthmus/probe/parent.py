@@ -28,16 +28,25 @@ _QUIET = {
 }
 
 
+#: The child's program. It finds this very package, wherever it was imported from, but before nothing else.
+CHILD = """
+import sys
+sys.path.append(sys.argv[2])
+from isthmus.probe.child import main
+main(sys.argv[1])
+"""
+
+
 def probe(
     names: Iterable[str] = tuple(FRAMEWORKS),
     *,
     timeout: float = 120,
     tell: Callable[[str], None] = lambda name: None,
-    child: tuple[str, ...] = ("-m", "isthmus.probe.child"),
+    child: str = CHILD,
 ) -> dict[str, Any]:
     """Try the exchange with each framework in a process of its own; a failing one is part of the report, never an exception.
 
-    timeout: seconds for each. tell: called with each name as its turn comes. child: the arguments of the child's interpreter.
+    timeout: seconds for each. tell: called with each name as its turn comes. child: the program of the child process.
 
     The report's "frameworks" is a list of dicts: name, version, status ("ok", "absent", "unusable", "failed", "crashed" or
     "timeout"), reason, and where they were reached "in" (way, shared, writable, ns), "out" (shared, writable, ns, reason) and
@@ -63,23 +72,19 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _probe_one(name: str, timeout: float, child: tuple[str, ...]) -> dict[str, Any]:
+def _probe_one(name: str, timeout: float, child: str) -> dict[str, Any]:
     framework = FRAMEWORKS[name]
     if not _is_installed(framework.module):
         return {"version": None, "status": "absent", "reason": "not installed"}
-    # The child finds this very package, wherever it was imported from.
-    home = str(Path(__file__).parents[2])
-    path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**_QUIET, **os.environ, "PYTHONPATH": path}
     try:
         done = subprocess.run(
-            [sys.executable, *child, name],
+            [sys.executable, "-c", child, name, str(Path(__file__).parents[2])],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=timeout,
-            env=environment,
+            env={**_QUIET, **os.environ},
         )
         output, code = done.stdout, done.returncode
         last_words = done.stderr.strip().rsplit("\n", 1)[-1]

@@ -70,6 +70,7 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     view->format = wants(PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
     view->shape = wants(PyBUF_ND) && t.ndim > 0 ? reinterpret_cast<Py_ssize_t*>(t.shape) : nullptr;
     view->suboffsets = nullptr;
+    note_consumer(block, "buffer");
     Py_INCREF(self);
     view->obj = self;
     return 0;

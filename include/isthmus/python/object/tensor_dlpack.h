@@ -109,6 +109,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
         return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
                      DType(block->dl.dtype).name() + " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or newer");
     if (may_copy == 1) return export_copy(block, wanted, versioned);
+    note_consumer(block, "__dlpack__");
     if (versioned) return versioned_capsule(block);
     if (block->flags & flag::read_only)
         return raise(ErrorCode::read_only, ErrorKind::buffer,

@@ -45,6 +45,7 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
     Block* block = exchange_block(object);
     if (block == nullptr) return -1;
     *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
+    note_consumer(block, "C exchange API");
     if (*out == nullptr) PyErr_NoMemory();
     return *out != nullptr ? 0 : -1;
 }

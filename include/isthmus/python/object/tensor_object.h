@@ -26,6 +26,7 @@ inline PyObject* new_tensor_object(Block* block) {
     object->block = block;
     object->weak_references = nullptr;
     block->python = object;
+    note_consumer(block, "isthmus.Tensor");
     // Only an owner in Python can close a cycle; the collector need not walk past the others.
     if (block->origin != Origin::none && block->origin != Origin::torch_handle && block->origin != Origin::at_tensor) PyObject_GC_Track(object);
     return reinterpret_cast<PyObject*>(object);

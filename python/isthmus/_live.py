@@ -1,0 +1,92 @@
+"""Which tensors are alive on the border, and whose they are."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+
+from ._isthmus import Device, DType, _live_disable, _live_enable, _live_enabled, _live_list
+
+
+@dataclass(frozen=True)
+class LiveTensor:
+    """A tensor that is alive: an import, memory of C++, or a view that lies differently in one of them."""
+
+    #: Its number, in order of birth.
+    serial: int
+    #: Address on `device`.
+    ptr: int
+    #: Bytes of the elements when compact.
+    nbytes: int
+    shape: tuple[int, ...]
+    dtype: DType
+    device: Device
+    read_only: bool
+    #: Nobody keeps the memory: it came from `from_blob` without an owner.
+    borrowed: bool
+    #: Handles and exports that share it.
+    handles: int
+    #: Whose memory it is: the type of the array that was imported ("torch.Tensor"), or "C++".
+    producer: str
+    #: Who was handed it last ("numpy", "isthmus.Tensor"); "C++" when nobody else was.
+    consumer: str
+    #: Seconds since it came to life.
+    age: float
+    #: With tracing, where Python was then: "train.py:12 in step"; else empty.
+    place: str
+    #: With tracing, the calls in C++, innermost first, for ``addr2line -e FILE OFFSET``; else empty.
+    cpp_place: str
+
+    def __str__(self) -> str:
+        sizes = ", ".join(map(str, self.shape))
+        text = (
+            f"{self.producer} -> {self.consumer}: {self.dtype}[{sizes}] on {self.device} at {self.ptr:#x}, {self.nbytes} bytes"
+        )
+        text += ", read-only" if self.read_only else ""
+        text += ", borrowed: nobody keeps the memory" if self.borrowed else ""
+        text += f", {self.handles} handle{'s' if self.handles != 1 else ''}, {self.age:.3g} s old"
+        return text + "".join(f"\n    {place}" for place in (self.place, self.cpp_place) if place)
+
+
+class Live:
+    """The list of tensors that are alive on the border: ``isthmus.live()``.
+
+    The list is kept only while it is switched on, for all extensions of the process together; off, it costs nothing. The
+    environment variable ISTHMUS_LIVE switches it on from the start: 1, or ``trace`` for tracing as well.
+    """
+
+    def __call__(self) -> list[LiveTensor]:
+        """The tensors that are alive and came to life since `enable`, oldest first.
+
+        Warns (RuntimeWarning) and returns an empty list when the list is not kept.
+        """
+        if not _live_enabled():
+            warnings.warn("isthmus.live() is off; call isthmus.live.enable() first", RuntimeWarning, stacklevel=2)
+        return sorted((LiveTensor(*fields) for fields in _live_list()), key=lambda tensor: tensor.serial)
+
+    def enable(self, *, tracing: bool = False) -> None:
+        """Keep the list from now on.
+
+        tracing: note where each tensor was made, in Python and in C++, which costs microseconds.
+        """
+        _live_enable(tracing)
+
+    def disable(self) -> None:
+        """Stop keeping the list, and empty it."""
+        _live_disable()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the list is kept."""
+        return _live_enabled()
+
+    def __repr__(self) -> str:
+        return f"<isthmus.live: {'on' if self.enabled else 'off'}>"
+
+
+live = Live()
+
+_wish = os.environ.get("ISTHMUS_LIVE", "")
+if _wish not in ("", "0"):
+    live.enable(tracing=_wish == "trace")
