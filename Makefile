@@ -17,7 +17,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks sanitize lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize lint format bench wheel clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -58,6 +58,15 @@ test-frameworks: ## The tests with every framework there is (many gigabytes)
 	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON -DISTHMUS_CHECK_HEADERS=OFF)
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/frameworks
 
+test-old-torch: VENV := .venv-old-torch
+test-old-torch: BUILD := build/old-torch
+test-old-torch: ## The torch tests on PyTorch 2.9, without its newer C interfaces (gigabytes); skipped where it cannot be had
+	@if $(BOOTSTRAP) build old-torch; then \
+		$(with_path) $(call configure,dev,$(BUILD),-DISTHMUS_TORCH=ON) \
+		&& cmake --build $(BUILD) -j $(JOBS) --target isthmus_torch_stable_ext isthmus_torch_test_ext \
+		&& $(py) -m pytest -o pythonpath=$(BUILD)/ext $(PYTEST_ARGS) tests/torch; \
+	else echo "skipped: requirements/old-torch.txt cannot be installed here"; fi
+
 sanitize: VENV := $(LITE)
 sanitize: ## The tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(BOOTSTRAP) build test-lite
@@ -75,9 +84,14 @@ format: ## Format the sources in place
 	@$(BOOTSTRAP) lint
 	@$(py) tools/lint.py --venv $(VENV) --fix
 
-bench: ## The benchmarks, ours beside the peers
+bench: ## The benchmarks, ours beside the peers, into docs/benchmark (BENCH_ARGS="--quick")
+	@$(BOOTSTRAP) build bench --package
+	@$(with_path) $(py) benchmarks/bench.py $(BENCH_ARGS)
+
+cost-study: ## Zero-copy beside copies and serialisation, 1 kB to 1 GB (docs/cost_study.md)
 	@$(BOOTSTRAP) build test --package
-	@$(py) -m isthmus bench $(BENCH_ARGS)
+	@$(with_path) $(py) -c "import matplotlib" 2>/dev/null || $(py) -m pip install --disable-pip-version-check --quiet matplotlib
+	@$(py) benchmarks/cost_study.py --picture docs/cost_study.png $(COST_ARGS)
 
 wheel: ## A wheel in dist/
 	@$(BOOTSTRAP) build

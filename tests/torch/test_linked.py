@@ -170,11 +170,12 @@ DTYPES = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_dtype(name: str) -> None:
-    x = torch.zeros(2, 2, dtype=torch.uint8).view(torch.uint8)
     x = torch.empty(2, 3, dtype=getattr(torch, name))
     data, shape, strides, dtype, device, read_only = ext.describe(x)
     assert (data, shape, strides, device, read_only) == (x.data_ptr(), (2, 3), (3, 1), "cpu", False)
     assert dtype == name
+    if name.startswith("float8") and not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        return  # older than 2.10: exports no float8, so there is no way in but this one
     back = ext.to_at(stable_alias(x))[1]
     assert back.dtype == x.dtype
     assert back.data_ptr() == x.data_ptr()
