@@ -37,6 +37,8 @@ struct FrameworkFacts {
     bool needs_contiguous;    ///< refuses, or copies, other strides
     bool always_copies;
     const char* pointer;      ///< method of the result that gives its address, to see a silent copy; NULL: it never copies
+    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    const char* exchange_type = nullptr;
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
@@ -48,7 +50,7 @@ inline constexpr FrameworkFacts framework_facts[] = {
     {Framework::jax, "jax", "jax", "jaxlib", "jax.dlpack", "from_dlpack", Hand::object, ReadOnly::immutable, 64, true, false, "unsafe_buffer_pointer"},
     {Framework::cupy, "cupy", "cupy", "cupy_backends", "cupy", "from_dlpack", Hand::object, ReadOnly::lost, 0, false, false, nullptr},
     {Framework::tensorflow, "tensorflow", "tensorflow", "", "tensorflow.experimental.dlpack", "from_dlpack", Hand::legacy_capsule, ReadOnly::immutable, 0, true, false, nullptr},
-    {Framework::paddle, "paddle", "paddle", "", "paddle.utils.dlpack", "from_dlpack", Hand::capsule, ReadOnly::lost, 0, false, false, "data_ptr"},
+    {Framework::paddle, "paddle", "paddle", "", "paddle.utils.dlpack", "from_dlpack", Hand::capsule, ReadOnly::lost, 0, false, false, "data_ptr", "paddle", "Tensor"},
     {Framework::mlx, "mlx", "mlx", "", "mlx.core", "array", Hand::object, ReadOnly::immutable, 0, false, true, nullptr},
     {Framework::pyarrow, "pyarrow", "pyarrow", "", "pyarrow", "Tensor.from_dlpack", Hand::object, ReadOnly::kept, 0, false, false, nullptr},
     {Framework::warp, "warp", "warp", "", "warp", "from_dlpack", Hand::legacy_capsule, ReadOnly::lost, 0, false, false, nullptr},
