@@ -297,10 +297,11 @@ class TestType:
 
 def test_threads_share_one_tensor():
     before = gone()
-    t = made()
+    held = [made()]
     failures = []
 
     def work():
+        t = held[0]
         try:
             for _ in range(300):
                 assert np.asarray(t)[1, 2] == 5
@@ -316,5 +317,5 @@ def test_threads_share_one_tensor():
     for thread in threads:
         thread.join()
     assert not failures
-    del t, threads
+    held.clear()
     assert gone() == before + 1

@@ -134,20 +134,20 @@ struct detail_import {
             return true;
         }
         const bool has_buffer = b.origin_ == detail::Origin::buffer;
-        const bool has_source = b.origin_ == detail::Origin::none && source != nullptr;
-        const std::size_t extra = has_buffer ? sizeof(Py_buffer) : has_source ? sizeof(detail::Sourced) : 0;
+        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one asked.
+        const bool has_source = source != nullptr && (b.origin_ == detail::Origin::none || (has_buffer && b.buffer_.obj != source));
+        const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(detail::Sourced) : 0);
         detail::Block* block = detail::allocate_block(b.dl_.ndim, extra);
         if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
         detail::describe(block, b.dl_, b.flags_);
         block->origin = b.origin_;
         block->owner = b.owner_;
         block->release = b.release_;
-        void* behind = block->dims() + 2 * b.dl_.ndim;
-        if (has_buffer) {
-            block->owner = std::memcpy(behind, &b.buffer_, sizeof(Py_buffer));
-        } else if (has_source) {
+        char* behind = reinterpret_cast<char*>(block->dims() + 2 * b.dl_.ndim);
+        if (has_buffer) block->owner = std::memcpy(behind, &b.buffer_, sizeof(Py_buffer));
+        if (has_source) {
             Py_INCREF(source);
-            block->owner = ::new (behind) detail::Sourced{b.owner_, b.release_, source};
+            block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) detail::Sourced{block->owner, b.release_, source};
             block->release = detail::Sourced::end;
             block->origin = detail::Origin::sourced;
         }

@@ -1,0 +1,48 @@
+"""The way out to NumPy as the lite tests see it; the rest stands in tests/frameworks/in_numpy.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import isthmus_test_ext as ext
+
+
+def test_like_an_example():
+    t = ext.pages([3])
+    assert type(ext.hand_like(t, np.zeros(1))) is np.ndarray
+    for nothing in (object(), 3, None, "x"):
+        assert ext.hand_like(t, nothing) is t
+
+
+@pytest.mark.parametrize("framework", ["nump", "", "Numpy", "tensor "])
+def test_no_such_framework(framework):
+    with pytest.raises(ValueError, match="torch") as info:
+        ext.pages([3]).to(framework)
+    assert "framework" in str(info.value)
+
+
+def test_options_are_keywords():
+    t = ext.pages([3])
+    with pytest.raises(TypeError):
+        t.to("numpy", True)
+    with pytest.raises(TypeError):
+        t.to("numpy", copy=True)
+    with pytest.raises(TypeError):
+        t.to(3)
+
+
+def test_absent_framework(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "paddle", None)
+    monkeypatch.setitem(sys.modules, "paddle.utils", None)
+    monkeypatch.setitem(sys.modules, "paddle.utils.dlpack", None)
+    with pytest.raises(ext.Error) as info:
+        ext.pages([3]).to("paddle")
+    assert info.value.code == "unavailable"
+    assert isinstance(info.value.__cause__, ImportError)
+
+
+def test_a_subclass_does_not_change_what_comes_out():
+    assert type(ext.hand(ext.pages([3]), "numpy")) is np.ndarray
