@@ -58,7 +58,14 @@ def timed(row: table.Row, peers: Peers, rounds: int) -> list[Result]:
     floor = next((m for m in measured if m.library == row.floor and m.turns), None)
     results = []
     for m in measured:
-        result: Result = {"row": row.name, "group": row.group, "library": m.library, "version": peers.version(m.library), "ns": None, "ratio_to_floor": None}
+        result: Result = {
+            "row": row.name,
+            "group": row.group,
+            "library": m.library,
+            "version": peers.version(m.library),
+            "ns": None,
+            "ratio_to_floor": None,
+        }
         if m.turns:
             low, high = m.interval()
             result |= {"ns": round(m.ns, 1), "median_ns": round(m.median, 1), "median_95": [round(low, 1), round(high, 1)]}
@@ -68,7 +75,17 @@ def timed(row: table.Row, peers: Peers, rounds: int) -> list[Result]:
             result["why_not"] = m.why_not
         results.append(result | ({"note": m.note} if m.note else {}))
     for library, why in missing.items():
-        results.append({"row": row.name, "group": row.group, "library": library, "version": peers.version(library), "ns": None, "ratio_to_floor": None, "why_not": why})  # fmt: skip
+        results.append(
+            {
+                "row": row.name,
+                "group": row.group,
+                "library": library,
+                "version": peers.version(library),
+                "ns": None,
+                "ratio_to_floor": None,
+                "why_not": why,
+            }
+        )
     return results
 
 
@@ -80,18 +97,34 @@ def isolated_rows(framework: str, peers: Peers) -> list[table.Row]:
 
         x = tf.zeros((1000,), tf.float32)
         scope = {"x": x, "tf_from_dlpack": tf.experimental.dlpack.from_dlpack}
-        out = table.Row("C++ → tensorflow", "out", {
-            table.FLOOR: "tf_from_dlpack(F.to_legacy_capsule(x))", table.OURS: "I.to_tensorflow(x)", "nanobind": "N.to_tensorflow(x)"},
-            scope, {table.FLOOR: "TensorFlow's own from_dlpack of a capsule made in C"})  # fmt: skip
+        out = table.Row(
+            "C++ → tensorflow",
+            "out",
+            {
+                table.FLOOR: "tf_from_dlpack(F.to_legacy_capsule(x))",
+                table.OURS: "I.to_tensorflow(x)",
+                "nanobind": "N.to_tensorflow(x)",
+            },
+            scope,
+            {table.FLOOR: "TensorFlow's own from_dlpack of a capsule made in C"},
+        )
         return [*table.buffer_rows("tensorflow", x), out]
     import paddle
 
     x = paddle.zeros([1000], dtype="float32")
     peers.get(table.FLOOR).load_exchange(type(x))
     scope = {"x": x, "paddle_from_dlpack": paddle.utils.dlpack.from_dlpack}
-    out = table.Row("C++ → paddle", "out", {
-        table.FLOOR: "F.to_exchange(x)", table.OURS: "I.to_paddle(x)", "paddle.utils.dlpack.from_dlpack": "paddle_from_dlpack(F.to_capsule(x))"},
-        scope, {table.FLOOR: "C over the exchange API"})  # fmt: skip
+    out = table.Row(
+        "C++ → paddle",
+        "out",
+        {
+            table.FLOOR: "F.to_exchange(x)",
+            table.OURS: "I.to_paddle(x)",
+            "paddle.utils.dlpack.from_dlpack": "paddle_from_dlpack(F.to_capsule(x))",
+        },
+        scope,
+        {table.FLOOR: "C over the exchange API"},
+    )
     return [*table.exchange_rows("paddle", x), out]
 
 
@@ -101,10 +134,25 @@ def run_isolated(framework: str, rounds: int, say: Callable[[str], None]) -> lis
     row = f"{framework} → C++, borrowed"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "results.json"
-        done = subprocess.run([sys.executable, __file__, "--framework", framework, "--rounds", str(rounds), "--raw", str(out)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, __file__, "--framework", framework, "--rounds", str(rounds), "--raw", str(out)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if not out.exists():
             last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-            return [{"row": row, "group": "in", "library": framework, "version": "", "ns": None, "ratio_to_floor": None, "why_not": last[:200]}]
+            return [
+                {
+                    "row": row,
+                    "group": "in",
+                    "library": framework,
+                    "version": "",
+                    "ns": None,
+                    "ratio_to_floor": None,
+                    "why_not": last[:200],
+                }
+            ]
         results: list[Result] = json.loads(out.read_text())
         return results
 
@@ -149,9 +197,17 @@ def environment() -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        model = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")), model)
+        model = next(
+            (line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")), model
+        )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}", "load": load}
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "load": load,
+    }
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -160,7 +216,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=31, help="turns of each contender (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer turns, and no compile times or callgrind")
     parser.add_argument("--no-docs", action="store_true", help="print only")
-    parser.add_argument("--out", type=Path, default=build.ROOT / "docs" / "benchmark", help="where the page goes (default: docs/benchmark)")
+    parser.add_argument(
+        "--out", type=Path, default=build.ROOT / "docs" / "benchmark", help="where the page goes (default: docs/benchmark)"
+    )
     parser.add_argument("--framework", choices=ISOLATED, help=argparse.SUPPRESS)
     parser.add_argument("--raw", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
@@ -177,7 +235,9 @@ def main(argv: list[str] | None = None) -> int:
         built["torch/extension.h"].why_not = "needs torch in the process"
         peers = Peers(built)
         peers.set_size(BUFFER_ELEMENTS)
-        options.raw.write_text(json.dumps([r for row in isolated_rows(options.framework, peers) for r in timed(row, peers, rounds)]))
+        options.raw.write_text(
+            json.dumps([r for row in isolated_rows(options.framework, peers) for r in timed(row, peers, rounds)])
+        )
         return 0
 
     built = build.build_all(say)
@@ -198,6 +258,7 @@ def main(argv: list[str] | None = None) -> int:
     import report
 
     report.show(results)
+    report.show_targets(results)
     if not options.only and not options.no_docs:
         report.write(results, environment(), options.out)
     return 0

@@ -110,14 +110,24 @@ def pybind11_recipe() -> Recipe:
 def torch_recipe() -> Recipe:
     home = package_folder("torch")
     include, lib = home / "include", home / "lib"
-    flags = ["-std=c++20", f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", "-DTORCH_EXTENSION_NAME=bench_torch_extension"]
+    flags = [
+        "-std=c++20",
+        f"-I{include}",
+        f"-I{include / 'torch/csrc/api/include'}",
+        "-DTORCH_EXTENSION_NAME=bench_torch_extension",
+    ]
     link = [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
     return Recipe([PEERS / "torch_extension/module.cpp"], flags, link)
 
 
 def tvm_ffi_recipe() -> Recipe:
     home = package_folder("tvm_ffi")
-    return Recipe([PEERS / "tvm_ffi/module.cpp"], ["-std=c++20", f"-I{home / 'include'}"], [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-ltvm_ffi"], suffix=".so")
+    return Recipe(
+        [PEERS / "tvm_ffi/module.cpp"],
+        ["-std=c++20", f"-I{home / 'include'}"],
+        [f"-L{home / 'lib'}", f"-Wl,-rpath,{home / 'lib'}", "-ltvm_ffi"],
+        suffix=".so",
+    )
 
 
 @dataclass
@@ -142,7 +152,9 @@ PEER_LIST = [
 
 
 def run(command: list[str], log: Path, **extra: str) -> None:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **extra}, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **extra}, check=False
+    )
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(" ".join(command) + "\n" + done.stdout)
     if done.returncode:
@@ -199,6 +211,7 @@ def build_cargo(peer: Peer) -> Path:
 
 
 def build(peer: Peer) -> Built:
+    MODULES.mkdir(parents=True, exist_ok=True)
     try:
         path = build_cargo(peer) if peer.recipe is None else build_native(peer, peer.recipe())
     except (Unavailable, OSError) as why:
@@ -207,7 +220,6 @@ def build(peer: Peer) -> Built:
 
 
 def build_all(say: Callable[[str], None]) -> dict[str, Built]:
-    MODULES.mkdir(parents=True, exist_ok=True)
     built = {}
     for number, peer in enumerate(PEER_LIST, 1):
         say(f"building {number}/{len(PEER_LIST)}: {peer.name}")

@@ -29,13 +29,30 @@ def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
         raise build.Unavailable("no valgrind")
     with tempfile.TemporaryDirectory() as folder:
         switch = subprocess.run(
-            [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import bench_floor; print(bench_floor.can_switch())", str(build.MODULES)],
-            capture_output=True, text=True, check=False)  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                "import sys; sys.path.insert(0, sys.argv[1]); import bench_floor; print(bench_floor.can_switch())",
+                str(build.MODULES),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         command = [
-            "valgrind", "--tool=callgrind", "--collect-atstart=no", f"--toggle-collect={REGION}", f"--dump-after={REGION}",
-            f"--instr-atstart={'no' if switch.stdout.strip() == 'True' else 'yes'}", f"--callgrind-out-file={folder}/out",
-            sys.executable, str(PROBES / "run_cases.py"), "instructions", str(build.MODULES), *(["torch"] if with_torch else []),
-        ]  # fmt: skip
+            "valgrind",
+            "--tool=callgrind",
+            "--collect-atstart=no",
+            f"--toggle-collect={REGION}",
+            f"--dump-after={REGION}",
+            f"--instr-atstart={'no' if switch.stdout.strip() == 'True' else 'yes'}",
+            f"--callgrind-out-file={folder}/out",
+            sys.executable,
+            str(PROBES / "run_cases.py"),
+            "instructions",
+            str(build.MODULES),
+            *(["torch"] if with_torch else []),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
         if done.returncode:
             raise build.Unavailable((done.stderr.strip().splitlines() or ["valgrind failed"])[-1])
@@ -54,9 +71,18 @@ def allocations(with_torch: bool) -> list[tuple[str, str, float]]:
     """(row, library, allocations per call), Python objects included."""
     library = build.OUT / "count_allocations.so"
     source = PROBES / "count_allocations.c"
-    build.run([build.compiler(source), "-O2", "-fPIC", "-shared", str(source), "-o", str(library)], build.OUT / "count_allocations.log")
+    build.run(
+        [build.compiler(source), "-O2", "-fPIC", "-shared", str(source), "-o", str(library)],
+        build.OUT / "count_allocations.log",
+    )
     environment = {**os.environ, "LD_PRELOAD": str(library), "PYTHONMALLOC": "malloc"}
-    command = [sys.executable, str(PROBES / "run_cases.py"), "allocations", str(build.MODULES), *(["torch"] if with_torch else [])]
+    command = [
+        sys.executable,
+        str(PROBES / "run_cases.py"),
+        "allocations",
+        str(build.MODULES),
+        *(["torch"] if with_torch else []),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise build.Unavailable((done.stderr.strip().splitlines() or ["failed"])[-1])
@@ -66,14 +92,24 @@ def allocations(with_torch: bool) -> list[tuple[str, str, float]]:
 def as_results(group: str, unit: str, counted: list[tuple[str, str, float]], versions: Callable[[str], str]) -> list[Result]:
     floors = {row: count for row, library, count in counted if library == "floor"}
     return [
-        {"row": f"{unit}: {row}", "group": group, "library": library, "version": versions(library), "ns": None, "value": count, "unit": unit,
-         "ratio_to_floor": round(count / floors[row], 3) if floors.get(row) else None}
+        {
+            "row": f"{unit}: {row}",
+            "group": group,
+            "library": library,
+            "version": versions(library),
+            "ns": None,
+            "value": count,
+            "unit": unit,
+            "ratio_to_floor": round(count / floors[row], 3) if floors.get(row) else None,
+        }
         for row, library, count in counted
-    ]  # fmt: skip
+    ]
 
 
 def missing(group: str, unit: str, why: str) -> list[Result]:
-    return [{"row": unit, "group": group, "library": "isthmus", "version": "", "ns": None, "ratio_to_floor": None, "why_not": why}]
+    return [
+        {"row": unit, "group": group, "library": "isthmus", "version": "", "ns": None, "ratio_to_floor": None, "why_not": why}
+    ]
 
 
 def all_results(versions: Callable[[str], str], say: Callable[[str], None], with_callgrind: bool) -> list[Result]:

@@ -14,7 +14,9 @@ import threads
 from peers import Peers
 
 
-def all_results(peers: Peers, rounds: int, quick: bool, timed: Callable[..., list[Any]], say: Callable[[str], None]) -> list[dict[str, Any]]:
+def all_results(
+    peers: Peers, rounds: int, quick: bool, timed: Callable[..., list[Any]], say: Callable[[str], None]
+) -> list[dict[str, Any]]:
     results = threads.all_results(peers, rounds, say)
     results += published.all_results(peers, rounds, timed, say)
     results += memory.all_results(peers, say)

@@ -24,17 +24,25 @@ static PyMethodDef methods[] = {{{{"f", f, METH_O, nullptr}}, {{nullptr, nullptr
 static PyModuleDef definition{{PyModuleDef_HEAD_INIT, "footprint", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr}};
 PyMODINIT_FUNC PyInit_footprint() {{ return PyModule_Create(&definition); }}
 """
-ISTHMUS_BODY = "auto t = isthmus::borrow_py(x); if (!t) { isthmus::set_python_error(t.error()); return nullptr; } return PyLong_FromLongLong(t->numel());"
+ISTHMUS_BODY = (
+    "auto t = isthmus::borrow_py(x); if (!t) { isthmus::set_python_error(t.error()); return nullptr; } "
+    "return PyLong_FromLongLong(t->numel());"
+)
 SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
     "bare Python.h": (BARE.format(include="", body="return PyLong_FromVoidPtr(x);"), None),
     "isthmus": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.isthmus_recipe),
-    "isthmus compiled": ("#define ISTHMUS_COMPILED 1" + BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.isthmus_recipe),
+    "isthmus compiled": (
+        BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY),
+        build.isthmus_recipe,
+    ),
     "nanobind": (
-        '#include <nanobind/nanobind.h>\n#include <nanobind/ndarray.h>\nNB_MODULE(footprint, m) { m.def("f", [](nanobind::ndarray<> x) { return x.size(); }); }\n',
+        "#include <nanobind/nanobind.h>\n#include <nanobind/ndarray.h>\n"
+        'NB_MODULE(footprint, m) { m.def("f", [](nanobind::ndarray<> x) { return x.size(); }); }\n',
         build.nanobind_recipe,
     ),
     "pybind11": (
-        '#include <pybind11/numpy.h>\n#include <pybind11/pybind11.h>\nPYBIND11_MODULE(footprint, m) { m.def("f", [](pybind11::array x) { return x.size(); }); }\n',
+        "#include <pybind11/numpy.h>\n#include <pybind11/pybind11.h>\n"
+        'PYBIND11_MODULE(footprint, m) { m.def("f", [](pybind11::array x) { return x.size(); }); }\n',
         build.pybind11_recipe,
     ),
     "tvm-ffi": (
@@ -43,10 +51,12 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
         build.tvm_ffi_recipe,
     ),
     "torch/extension.h": (
-        '#include <torch/extension.h>\nPYBIND11_MODULE(footprint, m) { m.def("f", [](const at::Tensor& x) { return x.numel(); }); }\n',
+        "#include <torch/extension.h>\n"
+        'PYBIND11_MODULE(footprint, m) { m.def("f", [](const at::Tensor& x) { return x.numel(); }); }\n',
         build.torch_recipe,
     ),
 }
+NANOBIND_SIZE = ["-Os", "-ffunction-sections", "-fdata-sections"]  # as its own CMake functions build a module
 NOTES = {
     "isthmus compiled": "isthmus::python_compiled; the bridge's code is built once per project, beside it",
     "nanobind": "its library is built once per project, beside it",
@@ -69,20 +79,29 @@ def measure(name: str, times: int) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "footprint.cpp"), Path(folder, "footprint.o")
         source.write_text(text)
-        flags = [*build.OPTIMISE, *recipe.flags, build.python_include(), *(["-DISTHMUS_COMPILED"] if "compiled" in name else [])]
-        source.write_text(text.replace("#define ISTHMUS_COMPILED 1", ""))
+        flags = [
+            *build.OPTIMISE,
+            *recipe.flags,
+            build.python_include(),
+            *(["-DISTHMUS_COMPILED"] if "compiled" in name else []),
+        ]
         command = [build.compiler(source), *flags, "-c"]
         taken = []
         for _ in range(times):
             start = time.perf_counter()
             build.run([*command, str(source), "-o", str(target)], Path(folder, "log"))
             taken.append(time.perf_counter() - start)
+        if name == "nanobind":
+            build.run([*command, *NANOBIND_SIZE, str(source), "-o", str(target)], Path(folder, "log"))
+            command += NANOBIND_SIZE
         objects = [str(target)]
         for extra in once_per_project(name):
             objects.append(str(Path(folder, extra.stem + ".o")))
             build.run([*command, str(extra), "-o", objects[-1]], Path(folder, "log"))
         module = Path(folder, "footprint.so")
-        build.run([command[0], "-shared", "-s", *objects, "-o", str(module), *recipe.link], Path(folder, "log"))
+        build.run(
+            [command[0], "-shared", "-s", "-Wl,--gc-sections", *objects, "-o", str(module), *recipe.link], Path(folder, "log")
+        )
         return min(taken), module.stat().st_size
 
 

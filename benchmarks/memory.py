@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that an exchange adds: resident memory read before and after, a large tensor held, and a hundred thousand small ones passed."""
+"""Memory that an exchange adds: resident memory before and after, of one large tensor held and of many small ones passed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,18 @@ def all_results(peers: Peers, say: Any) -> list[Result]:
     results: list[Result] = []
 
     def row(name: str, library: str, mib: float) -> None:
-        results.append({"row": name, "group": "memory", "library": library, "version": peers.version(library), "ns": None, "value": round(max(mib, 0.0), 1),
-                        "unit": "MiB added", "ratio_to_floor": None})  # fmt: skip
+        results.append(
+            {
+                "row": name,
+                "group": "memory",
+                "library": library,
+                "version": peers.version(library),
+                "ns": None,
+                "value": round(max(mib, 0.0), 1),
+                "unit": "MiB added",
+                "ratio_to_floor": None,
+            }
+        )
 
     held = "memory: 190.7 MiB taken in and held"
     for name, x in (("numpy", np.ones(ELEMENTS, np.float32)), ("torch", torch.ones(ELEMENTS))):

@@ -42,19 +42,30 @@ def with_published(results: list[Result], published: dict[str, int]) -> list[Res
     return results
 
 
-def copies(name: str, functions: dict[str, Callable[[], object]], peers: Peers, published: dict[str, int], ours: float | None) -> list[Result]:
+def copies(
+    name: str, functions: dict[str, Callable[[], object]], peers: Peers, published: dict[str, int], ours: float | None
+) -> list[Result]:
     """What a copy costs instead, and how many of our exchanges that is."""
     results = []
     for library, function in functions.items():
         ns = min(harness.repeat_seconds(function)) * 1e9
-        result: Result = {"row": name, "group": "published", "library": library, "version": peers.version(library), "ns": round(ns, 1), "ratio_to_floor": None}
+        result: Result = {
+            "row": name,
+            "group": "published",
+            "library": library,
+            "version": peers.version(library),
+            "ns": round(ns, 1),
+            "ratio_to_floor": None,
+        }
         if ours:
             result["note"] = f"a copy: {ns / ours:,.0f} of our exchanges"
         results.append(result)
     return with_published(results, published)
 
 
-def all_results(peers: Peers, rounds: int, timed: Callable[[Row, Peers, int], list[Result]], say: Callable[[str], None]) -> list[Result]:
+def all_results(
+    peers: Peers, rounds: int, timed: Callable[[Row, Peers, int], list[Result]], say: Callable[[str], None]
+) -> list[Result]:
     import numpy as np
     import torch
 
@@ -68,7 +79,13 @@ def all_results(peers: Peers, rounds: int, timed: Callable[[Row, Peers, int], li
         name = f"published: export of {size} float32"
         say(name)
         peers.set_size(ELEMENTS[size])
-        row = Row(name, "published", {OURS: "I.to_capsule(x)", "pyo3-dlpack": "D.to_capsule(x)", "dlpark": "K.to_capsule(x)"}, {"x": None}, floor=OURS)
+        row = Row(
+            name,
+            "published",
+            {OURS: "I.to_capsule(x)", "pyo3-dlpack": "D.to_capsule(x)", "dlpark": "K.to_capsule(x)"},
+            {"x": None},
+            floor=OURS,
+        )
         measured = with_published(timed(row, peers, rounds), published)
         results += measured
         if rust is not None:
@@ -87,7 +104,13 @@ def all_results(peers: Peers, rounds: int, timed: Callable[[Row, Peers, int], li
         x = np.zeros(ELEMENTS[size], np.float32)
         x += 1
         t = torch.from_numpy(x)
-        row = Row(name, "published", {OURS: "I.own(x)", "isthmus from torch": "I.own(t)", "pyo3-dlpack": "D.own(x)"}, {"x": x, "t": t}, floor=OURS)
+        row = Row(
+            name,
+            "published",
+            {OURS: "I.own(x)", "isthmus from torch": "I.own(t)", "pyo3-dlpack": "D.own(x)"},
+            {"x": x, "t": t},
+            floor=OURS,
+        )
         measured = with_published(timed(row, peers, rounds), published)
         results += measured
         results += copies(name, {"numpy.copy": x.copy, "torch.clone": t.clone}, peers, published, least(measured))

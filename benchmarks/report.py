@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF001  the times sign and the dash are meant
 """What a run says: tables in the terminal, and the files of docs/benchmark."""
 
 from __future__ import annotations
@@ -7,6 +8,9 @@ import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import page
+import targets
 
 Result = dict[str, Any]
 
@@ -23,7 +27,32 @@ def figure(result: Result) -> str:
 def show(results: list[Result]) -> None:
     for row, group in groupby(results, key=lambda r: r["row"]):
         print(f"\n{row}")
-        for r in sorted(group, key=lambda r: (r.get("ns") is None and r.get("value") is None, r.get("ns") or r.get("value") or 0)):
+        for r in sorted(
+            group, key=lambda r: (r.get("ns") is None and r.get("value") is None, r.get("ns") or r.get("value") or 0)
+        ):
             ratio = f"{r['ratio_to_floor']:8.2f} ×" if r.get("ratio_to_floor") else " " * 10
             name = f"{r['library']} {r['version']}".strip()
             print(f"  {name:<44} {figure(r):>16} {ratio}  {r.get('note', '')}".rstrip())
+
+
+def show_targets(results: list[Result]) -> None:
+    """What was promised, the missed first."""
+    checked = sorted(targets.check(results), key=lambda target: target.holds)
+    if checked:
+        print(f"\ntargets: {sum(target.holds for target in checked)} of {len(checked)} hold")
+    for target in checked:
+        print(f"  {'holds ' if target.holds else 'MISSED'}  {target.what}: {target.wanted}; {target.got}")
+
+
+def write(results: list[Result], environment: dict[str, Any], out: Path) -> None:
+    """results.json, index.html and the pictures."""
+    out.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(r, ensure_ascii=False) for r in results)
+    (out / "results.json").write_text(f"[\n{lines}\n]\n")
+    (out / "index.html").write_text(page.page(results, environment))
+    try:
+        import pictures
+    except ImportError as why:
+        print(f"no pictures: {why}")
+        return
+    pictures.draw(results, out)

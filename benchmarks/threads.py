@@ -40,8 +40,12 @@ def all_results(peers: Peers, rounds: int, say: Callable[[str], None]) -> list[R
 
     x = torch.zeros(1000)
     floor = peers.get("floor")
-    functions = {"floor": floor.own_shims, "isthmus": peers.get("isthmus").own, "nanobind": peers.get("nanobind") and peers.get("nanobind").own,
-                 "dlpark": peers.get("dlpark") and peers.get("dlpark").own}  # fmt: skip
+    functions = {
+        "floor": floor.own_shims,
+        "isthmus": peers.get("isthmus").own,
+        "nanobind": peers.get("nanobind") and peers.get("nanobind").own,
+        "dlpark": peers.get("dlpark") and peers.get("dlpark").own,
+    }
     results: list[Result] = []
     for threads in THREADS:
         say(f"{threads} threads")
@@ -52,6 +56,15 @@ def all_results(peers: Peers, rounds: int, say: Callable[[str], None]) -> list[R
             for name, taken in turns.items():
                 taken.append(wall(functions[name], x, threads))
         least = {name: max(min(taken) - empty, 0.1) for name, taken in turns.items()}
-        results += [{"row": f"torch → C++, owned, {threads} threads", "group": "threads", "library": name, "version": peers.version(name), "ns": round(ns, 1),
-                     "ratio_to_floor": round(ns / least["floor"], 3)} for name, ns in least.items()]  # fmt: skip
+        results += [
+            {
+                "row": f"torch → C++, owned, {threads} threads",
+                "group": "threads",
+                "library": name,
+                "version": peers.version(name),
+                "ns": round(ns, 1),
+                "ratio_to_floor": round(ns / least["floor"], 3),
+            }
+            for name, ns in least.items()
+        ]
     return results

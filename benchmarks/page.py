@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF001  the times sign and the dash are meant
+"""The benchmark as one self-contained page: bars, the lost rows first."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import targets
+
+Result = dict[str, Any]
+
+STYLE = """
+:root { color-scheme: light dark; --ours: #1f7a5c; --peer: #8a94a6; --floor: #d7a13b; --grid: #8884; --bad: #c0392b; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem; padding: 0 1rem; }
+h1 { margin-bottom: 0; } h2 { margin-top: 2.4rem; } h3 { margin: 1.6rem 0 .3rem; font-size: 1rem; }
+.lead { opacity: .8; margin-top: .2rem; }
+.bar { display: grid; grid-template-columns: 15rem 1fr 12rem; gap: .6rem; align-items: center; font-size: .88rem; }
+.bar > :first-child { text-align: right; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.bar i { display: block; height: .85rem; min-width: 2px; border-radius: 2px; background: var(--peer); }
+.ours i { background: var(--ours); } .ours { font-weight: 600; } .floor i { background: var(--floor); }
+.bar > :last-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.bar small { opacity: .7; font-weight: 400; }
+.absent { opacity: .55; }
+.tag { font-size: .75rem; border-radius: 1rem; padding: .1rem .6rem; margin-left: .5rem; border: 1px solid; font-weight: 400; }
+.first { color: var(--ours); } .behind { color: var(--bad); } .parity { color: var(--floor); }
+.why { margin: .1rem 0 .4rem; font-size: .88rem; border-left: 3px solid var(--bad); padding-left: .6rem; }
+table { border-collapse: collapse; font-size: .88rem; width: 100%; }
+td, th { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--grid); }
+td.missed { color: var(--bad); font-weight: 600; }
+@media (max-width: 40rem) { .bar { grid-template-columns: 8rem 1fr 8rem; } }
+"""
+GROUPS = {
+    "in": "Into C++",
+    "out": "Out of C++",
+    "there and back": "There and back",
+    "kernel call": "A call with three tensors",
+    "Python": "From Python alone",
+    "published": "What pyo3-dlpack publishes, measured again",
+    "sizes": "From 4 kB to 1 GB",
+    "dims": "By number of dimensions",
+    "threads": "Several threads",
+    "memory": "Memory added",
+    "allocations": "Allocations per exchange, Python objects included",
+    "instructions": "Instructions per exchange",
+    "footprint": "Compile time and module size",
+}
+
+
+def amount(result: Result) -> float | None:
+    return result["ns"] if result.get("ns") is not None else result.get("value")
+
+
+def text_of(result: Result) -> str:
+    if result.get("ns") is None:
+        return f"{result['value']:,.4g} {result['unit']}"
+    ns = result["ns"]
+    return f"{ns:,.1f} ns" if ns < 100 else f"{ns:,.0f} ns" if ns < 1e5 else f"{ns / 1e6:,.2f} ms"
+
+
+def bar(result: Result, longest: float) -> str:
+    library, version = result["library"], result.get("version") or ""
+    figure = amount(result)
+    name = f"<span title='{escape(library)} {escape(version)}'>{escape(library)} <small>{escape(version)}</small></span>"
+    if figure is None:
+        return f"<div class='bar absent'>{name}<small>{escape(result.get('why_not', ''))}</small><span>–</span></div>"
+    kind = "ours" if library.startswith("isthmus") else "floor" if library == "floor" else ""
+    ratio = f" <small>{result['ratio_to_floor']:.2f} ×</small>" if result.get("ratio_to_floor") else ""
+    published = f" <small>(published {result['published_ns']:,} ns)</small>" if "published_ns" in result else ""
+    title = escape(result.get("note", ""))
+    width = 100 * figure / longest if longest else 0
+    filled = f"<i style='width:{width:.2f}%'></i>"
+    return f"<div class='bar {kind}' title='{title}'>{name}{filled}<span>{text_of(result)}{ratio}{published}</span></div>"
+
+
+def row_html(row: str, results: list[Result]) -> str:
+    members = sorted((r for r in results if r["row"] == row), key=lambda r: (amount(r) is None, amount(r) or 0))
+    longest = max((amount(r) or 0 for r in members), default=0)
+    standing = targets.standing(results, row)
+    tag = f"<span class='tag {standing}'>{standing}</span>" if standing else ""
+    why = f"<p class='why'>{escape(targets.REASONS[row])}</p>" if standing == "behind" and row in targets.REASONS else ""
+    return f"<h3>{escape(row)}{tag}</h3>{why}" + "".join(bar(r, longest) for r in members)
+
+
+def page(results: list[Result], environment: dict[str, Any]) -> str:
+    rows = list(dict.fromkeys(r["row"] for r in results))
+    group_of = {r["row"]: r["group"] for r in results}
+    standings = {row: targets.standing(results, row) for row in rows}
+    lost = [row for row in rows if standings[row] == "behind"]
+    count = {kind: sum(s == kind for s in standings.values()) for kind in ("first", "parity", "behind")}
+    checked = sorted(targets.check(results), key=lambda t: t.holds)
+    load = f", load {environment['load']:.1f}" if environment.get("load") is not None else ""
+    machine = (
+        f"{environment['cpu']}, {environment['cores']} cores{load}; Python {environment['python']}, {environment['system']}"
+    )
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
+        f"<title>Isthmus: the benchmark</title><style>{STYLE}</style><h1>Isthmus beside its peers</h1>",
+        f"<p class='lead'>{escape(machine)}. One run, all contenders in turn; least of the turns, an empty call subtracted.",
+        " Shorter is better. <b style='color:var(--floor)'>floor</b>: hand-written C for that one exchange; the × is a ratio ",
+        "to it. How it is measured: <a href='method.md'>method.md</a>.</p>",
+        f"<p>Of the rows with a competitor, Isthmus is <b class='first'>first in {count['first']}</b>, ",
+        f"<b class='parity'>at parity in {count['parity']}</b> (within 5 %) and ",
+        f"<b class='behind'>behind in {count['behind']}</b>.</p>",
+    ]
+    if lost:
+        parts.append("<h2>Where another is ahead</h2>" + "".join(row_html(row, results) for row in lost))
+    if checked:
+        parts.append("<h2>What Isthmus promises</h2><table><tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>")
+        for t in checked:
+            verdict = "<td>holds</td>" if t.holds else "<td class='missed'>missed</td>"
+            parts.append(f"<tr>{verdict}<td>{escape(t.what)}</td><td>{escape(t.wanted)}</td><td>{escape(t.got)}</td></tr>")
+        parts.append("</table>")
+    for group, title in GROUPS.items():
+        members = [row for row in rows if group_of[row] == group and row not in lost]
+        if members:
+            parts.append(f"<h2>{title}</h2>" + "".join(row_html(row, results) for row in members))
+    return "\n".join(parts) + "</html>\n"
