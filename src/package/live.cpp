@@ -26,12 +26,15 @@ PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(isthmus::liv
 PyObject* describe(const isthmus::LiveTensor& live) {
     detail::SharedRuntime* shared = detail::shared_runtime();
     Ref shape(detail::tuple_of(live.shape.data(), static_cast<int>(live.shape.size())));
-    Ref dtype(detail::new_value_object(shared->dtype, live.dtype)), device(detail::new_value_object(shared->device, live.device));
+    Ref dtype(detail::new_value_object(shared->dtype, live.dtype)),
+        device(detail::new_value_object(shared->device, live.device));
     Ref ptr(PyLong_FromVoidPtr(live.data));
     if (!shape || !dtype || !device || !ptr) return nullptr;
-    return Py_BuildValue("(KOLOOOOOIssdss)", static_cast<unsigned long long>(live.serial), ptr.get(), static_cast<long long>(live.nbytes), shape.get(), dtype.get(), device.get(),
-                         live.read_only ? Py_True : Py_False, live.borrowed ? Py_True : Py_False, static_cast<unsigned int>(live.handles), live.producer.c_str(),
-                         live.consumer.c_str(), live.age, live.place.c_str(), live.cpp_place.c_str());
+    return Py_BuildValue("(KOLOOOOOIssdss)", static_cast<unsigned long long>(live.serial), ptr.get(),
+                         static_cast<long long>(live.nbytes), shape.get(), dtype.get(), device.get(),
+                         live.read_only ? Py_True : Py_False, live.borrowed ? Py_True : Py_False,
+                         static_cast<unsigned int>(live.handles), live.producer.c_str(), live.consumer.c_str(), live.age,
+                         live.place.c_str(), live.cpp_place.c_str());
 }
 
 /// One tuple per tensor, the fields in the order of isthmus.LiveTensor.

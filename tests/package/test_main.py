@@ -1,0 +1,67 @@
+"""The command line, and the folders that it names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isthmus
+from isthmus.__main__ import main
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "isthmus", *arguments], capture_output=True, text=True)
+
+
+def test_includes():
+    done = run("--includes")
+    assert done.returncode == 0
+    folders = done.stdout.split()
+    assert all(folder.startswith("-I") for folder in folders)
+    for header in ("isthmus/python.h", "dlpack/dlpack.h", "Python.h"):
+        assert any((Path(folder[2:]) / header).is_file() for folder in folders), header
+
+
+def test_get_include():
+    assert (Path(isthmus.get_include()) / "isthmus" / "isthmus.h").is_file()
+
+
+def test_cmakedir(capsys):
+    try:
+        folder = isthmus.get_cmake_dir()
+    except FileNotFoundError as error:
+        # Not installed: said in words, with an exit code.
+        assert main(["--cmakedir"]) == 1
+        assert str(error) in capsys.readouterr().err
+    else:
+        assert (Path(folder) / "isthmusConfig.cmake").is_file()
+        assert main(["--cmakedir"]) == 0
+        assert capsys.readouterr().out.strip() == folder
+
+
+def test_version():
+    assert run("--version").stdout.strip() == isthmus.__version__
+
+
+def test_help_without_arguments(capsys):
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert "probe" in shown
+    assert "--includes" in shown
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["--includes", "--cmakedir"], ["probe", "nonsense"]])
+def test_wrong_arguments(arguments, capsys):
+    with pytest.raises(SystemExit) as info:
+        main(arguments)
+    assert info.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early():
+    command = f"{sys.executable} -m isthmus probe numpy --json --quiet | true"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
