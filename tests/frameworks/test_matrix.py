@@ -52,8 +52,7 @@ def run(framework: str) -> tuple[dict[str, tuple[str, str]], str]:
                 outcome[said[kind]] = (kind, said.get("reason") or said.get("text") or "")
     if not ended or done.returncode != 0:
         where = "its own end" if ended else under_way
-        text = f"the process ended with {done.returncode} in {where}
-{done.stdout[-2000:]}{done.stderr[-6000:]}"
+        text = f"the process ended with {done.returncode} in {where}\n{done.stdout[-2000:]}{done.stderr[-6000:]}"
         for name in checks_of(framework):
             if not ended:
                 outcome.setdefault(name, ("failed", text))
