@@ -189,8 +189,8 @@ inline constexpr struct TorchTypes {
     }
     /// -1 where torch has none.
     constexpr int number(DType wanted) const {
-        for (int i = 0; i < slots; ++i)
-            if (DType(dtypes[i]) == wanted && dtypes[i].bits != 0) return i;
+        for (int i = 0; i <= 45; ++i)
+            if (dtypes[i].code == wanted.code && dtypes[i].bits == wanted.bit_count && dtypes[i].lanes == wanted.lane_count && wanted.bit_count != 0) return i;
         return -1;
     }
 } torch_types{};
@@ -324,28 +324,30 @@ ISTHMUS_COLD inline Error explain_to_torch(const Block* block) {
     return Error(ErrorCode::bad_device, "device is " + Device(t.device).name() + "; libtorch takes cpu and " + Device(torch_gpu(), 0).type_name());
 }
 
-inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& options) {
+inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& allowed) {
     if (const at::Tensor* original = original_at_tensor(block)) return at::Tensor(*original);
-    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && !options.allow_read_only_loss)
+    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && !allowed.allow_read_only_loss)
         return Error(ErrorCode::read_only, "the memory is read-only, and torch would let it be written; copy it first, or say allow_read_only_loss");
     const DLTensor& t = block->dl;
     const int number = torch_types.number(t.dtype);
     const bool host = Device(t.device).is_host();
-    const bool gpu = t.device.device_type == torch_gpu() || t.device.device_type == kDLCUDAManaged;
     std::int64_t signs = 0;
     for (int i = 0; i < t.ndim; ++i) signs |= t.strides[i];
-    if (ISTHMUS_UNLIKELY(number < 0 || signs < 0 || !(host || gpu) || ((block->flags & flag::padded) && DType(t.dtype).is_subbyte())))
-        return explain_to_torch(block);
-    const at::Device device = host ? at::Device(at::kCPU) : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(t.device.device_id));
+    if (ISTHMUS_UNLIKELY(number < 0 || signs < 0 || ((block->flags & flag::padded) && DType(t.dtype).is_subbyte()))) return explain_to_torch(block);
     const auto dims = static_cast<std::size_t>(t.ndim);
+    auto maker = at::for_blob(t.data, {t.shape, dims});
+    at::TensorOptions options(static_cast<at::ScalarType>(number));
+    // torch takes its time over strides and devices, so it is told of them only where it would not assume the same.
+    if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) maker.strides(at::IntArrayRef{t.strides, dims});
+    if (ISTHMUS_UNLIKELY(!host)) {
+        if (t.device.device_type != torch_gpu() && t.device.device_type != kDLCUDAManaged) return explain_to_torch(block);
+        const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(t.device.device_id));
+        options = options.device(device);
+        maker.target_device(device);
+    }
     retain(block);
     // From here on the maker calls the deleter, also when it throws.
-    return at::for_blob(t.data, {t.shape, dims})
-        .strides(at::IntArrayRef{t.strides, dims})
-        .context(block, [](void* held) { drop(static_cast<Block*>(held)); })
-        .options(at::TensorOptions(static_cast<at::ScalarType>(number)).device(device))
-        .target_device(device)
-        .make_tensor();
+    return maker.context(block, [](void* held) { drop(static_cast<Block*>(held)); }).options(options).make_tensor();
 }
 
 }  // namespace detail
