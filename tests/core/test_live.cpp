@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include <isthmus/core/live.h>
+#include <isthmus/isthmus.h>
+
+namespace {
+
+using isthmus::Tensor;
+
+class Live : public ::testing::Test {
+protected:
+    void SetUp() override { ASSERT_FALSE(isthmus::live_tracking()); }
+    void TearDown() override { isthmus::live_tracking(false); }
+};
+
+TEST_F(Live, OffItIsEmpty) {
+    const Tensor t = Tensor::empty({2}, isthmus::float32);
+    EXPECT_TRUE(isthmus::live().empty());
+}
+
+TEST_F(Live, ListsATensorUntilItsLastHandleIsGone) {
+    isthmus::live_tracking(true);
+    EXPECT_TRUE(isthmus::live_tracking());
+    {
+        const Tensor t = Tensor::empty({2, 3}, isthmus::float32);
+        const Tensor shared = t;
+        const auto live = isthmus::live();
+        ASSERT_EQ(live.size(), 1U);
+        EXPECT_EQ(live[0].data, t.data());
+        EXPECT_EQ(live[0].nbytes, 24);
+        EXPECT_EQ(live[0].shape, (std::vector<std::int64_t>{2, 3}));
+        EXPECT_EQ(live[0].dtype, isthmus::float32);
+        EXPECT_EQ(live[0].device, isthmus::Device::cpu());
+        EXPECT_EQ(live[0].handles, 2U);
+        EXPECT_EQ(live[0].producer, "C++");
+        EXPECT_EQ(live[0].consumer, "C++");
+        EXPECT_FALSE(live[0].read_only);
+        EXPECT_FALSE(live[0].borrowed);
+        EXPECT_GE(live[0].age, 0);
+        EXPECT_TRUE(live[0].cpp_place.empty());
+    }
+    EXPECT_TRUE(isthmus::live().empty());
+}
+
+TEST_F(Live, AnExportIsAHandle) {
+    isthmus::live_tracking(true);
+    Tensor t = Tensor::own(std::vector<float>(4));
+    DLManagedTensorVersioned* managed = t.to_dlpack();
+    t = Tensor();
+    ASSERT_EQ(isthmus::live().size(), 1U);
+    managed->deleter(managed);
+    EXPECT_TRUE(isthmus::live().empty());
+}
+
+TEST_F(Live, ABlobWithoutOwnerIsMarked) {
+    isthmus::live_tracking(true);
+    float elements[4] = {};
+    isthmus::Blob blob;
+    blob.ptr = elements;
+    blob.shape = {4};
+    blob.dtype = isthmus::float32;
+    const Tensor borrowed = isthmus::from_blob(blob).value();
+    ASSERT_EQ(isthmus::live().size(), 1U);
+    EXPECT_TRUE(isthmus::live()[0].borrowed);
+    isthmus::live_tracking(false);
+    isthmus::live_tracking(true);
+    const Tensor owned = isthmus::from_blob(blob, [] {}).value();
+    ASSERT_EQ(isthmus::live().size(), 1U);
+    EXPECT_FALSE(isthmus::live()[0].borrowed);
+}
+
+TEST_F(Live, TracingTellsTheCalls) {
+    isthmus::live_tracking(true, true);
+    const Tensor t = Tensor::empty({2}, isthmus::float32);
+    const auto live = isthmus::live();
+    ASSERT_EQ(live.size(), 1U);
+    EXPECT_NE(live[0].cpp_place.find("isthmus_core_tests"), std::string::npos) << live[0].cpp_place;
+}
+
+TEST_F(Live, ForgetsWhenSwitchedOff) {
+    isthmus::live_tracking(true);
+    Tensor t = Tensor::empty({2}, isthmus::float32);
+    isthmus::live_tracking(false);
+    isthmus::live_tracking(true);
+    EXPECT_TRUE(isthmus::live().empty());
+    t = Tensor::empty({3}, isthmus::float32);
+    EXPECT_EQ(isthmus::live().size(), 1U);
+}
+
+TEST_F(Live, EveryThreadIsListed) {
+    isthmus::live_tracking(true);
+    const auto work = [] {
+        for (int i = 0; i < 1000; ++i) {
+            const Tensor t = Tensor::empty({2}, isthmus::float32);
+            if (i % 100 == 0) {
+                EXPECT_FALSE(isthmus::live().empty());
+            }
+        }
+    };
+    std::thread one(work), two(work);
+    one.join();
+    two.join();
+    EXPECT_TRUE(isthmus::live().empty());
+}
+
+TEST_F(Live, TheOwnerIsReleasedAfterTheEntryIsGone) {
+    isthmus::live_tracking(true);
+    std::size_t listed = 99;
+    float element = 0;
+    {
+        const Tensor t =
+            Tensor::wrap(&element, {1}, {}, isthmus::float32, isthmus::Device::cpu(), [&] { listed = isthmus::live().size(); });
+    }
+    EXPECT_EQ(listed, 0U);
+}
+
+}  // namespace
