@@ -1,0 +1,110 @@
+"""The same consumer by setuptools and by meson; and extensions of different projects in one process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isthmus
+
+BUILDS = Path(__file__).resolve().parent / "builds"
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+
+USE = """
+import numpy as np, consumer
+x = np.zeros(3, np.float32)
+assert consumer.poke(x) is x
+assert x[0] == 42
+"""
+
+USE_PAIR = """
+import gc, sys, one, other
+for maker, taker in ((one, other), (other, one), (one, one)):
+    t = maker.make()
+    assert taker.address(t) == maker.address(t) == t.data_ptr, "the memory is the same"
+same = {same}
+assert (type(one.make()) is type(other.make())) == same
+for module in (one, other):
+    try:
+        module.fail()
+    except BufferError as error:
+        assert error.code == "needs_copy"
+t = one.make()
+del one, sys.modules["one"]
+gc.collect()
+assert other.address(t) == t.data_ptr
+"""
+
+
+def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def module(folder: Path) -> Path:
+    found = [path.parent for path in folder.rglob("consumer*.so")]
+    assert found, f"no module below {folder}"
+    return found[0]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("setuptools"), reason="setuptools is not installed")
+def test_setuptools(tmp_path: Path) -> None:
+    options = ("--build-temp", tmp_path / "temp", "--build-lib", tmp_path / "lib")
+    run(sys.executable, BUILDS / "setup.py", "-q", "build_ext", *options, cwd=BUILDS)
+    run(sys.executable, "-c", USE, cwd=module(tmp_path / "lib"))
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("mesonbuild") or not shutil.which("ninja"), reason="meson or ninja is not installed"
+)
+def test_meson(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    # Meson refuses a run-time Python from its own search path; the consumer names the one that has isthmus.
+    run(sys.executable, "-m", "mesonbuild.mesonmain", "setup", build, BUILDS, f"-Dpython={sys.executable}")
+    run(sys.executable, "-m", "mesonbuild.mesonmain", "compile", "-C", build)
+    run(sys.executable, "-c", USE, cwd=module(build))
+
+
+def headers_of_another_version(folder: Path) -> Path:
+    """A copy of the installed headers that claims the next ABI: what a later release would be."""
+    include = folder / "include"
+    shutil.copytree(isthmus.get_include(), include)
+    config = include / "isthmus" / "core" / "config.h"
+    text = config.read_text()
+    tag = int(re.search(r"#define ISTHMUS_ABI (\d+)", text)[1])  # type: ignore[index]
+    for path in include.rglob("*.h"):
+        old = path.read_text()
+        new = old.replace(f"abi{tag}", f"abi{tag + 1}").replace(f"ISTHMUS_ABI {tag}\n", f"ISTHMUS_ABI {tag + 1}\n")
+        new = new.replace(f"ISTHMUS_ABI == {tag}", f"ISTHMUS_ABI == {tag + 1}")
+        if new != old:
+            path.write_text(new)
+    return include
+
+
+def extension(folder: Path, name: str, include: str | Path, *flags: str) -> None:
+    python = run(sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('include'))").strip()
+    run(CXX, "-std=c++20", "-shared", "-fPIC", *flags, f"-I{include}", f"-I{python}", f"-DMODULE={name}",
+        BUILDS / "pair.cpp", "-o", folder / f"{name}.so")  # fmt: skip
+
+
+@pytest.mark.parametrize("visibility", ["hidden", "default"])
+def test_two_projects_of_one_version_share_their_objects(tmp_path: Path, visibility: str) -> None:
+    for name in ("one", "other"):
+        extension(tmp_path, name, isthmus.get_include(), f"-fvisibility={visibility}")
+    run(sys.executable, "-c", USE_PAIR.format(same=True), cwd=tmp_path)
+
+
+def test_two_projects_of_different_versions_meet_through_dlpack(tmp_path: Path) -> None:
+    extension(tmp_path, "one", isthmus.get_include())
+    extension(tmp_path, "other", headers_of_another_version(tmp_path))
+    run(sys.executable, "-c", USE_PAIR.format(same=False), cwd=tmp_path)
