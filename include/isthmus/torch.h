@@ -295,19 +295,21 @@ inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) {
 
 namespace detail {
 
+/// The at::Tensor of an object that a block holds; NULL where it is none, or torch was never met here and the GIL is not held.
+inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
+    if (!linked_torch.ready() && (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !linked_torch.start(false))) return nullptr;
+    if (!linked_torch.is_tensor(Py_TYPE(source))) return nullptr;
+    const at::Tensor& tensor = linked_torch.tensor_of(source);
+    return tensor.defined() ? &tensor : nullptr;
+}
+
 /// The at::Tensor that this block was made from; NULL when it was made from something else, or that cannot be told now.
 inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     switch (block->origin) {
         case Origin::torch_handle: return static_cast<const at::Tensor*>(block->owner);
         case Origin::at_tensor: return &static_cast<const AtTensorHolder*>(static_cast<const AtTensorOwner*>(block->owner))->tensor;
-        case Origin::sourced: {  // imported from a torch.Tensor by DLPack
-            PyObject* source = static_cast<Sourced*>(block->owner)->source;
-            if (Py_IsInitialized() == 0 || !have_gil()) return nullptr;
-            if (!linked_torch.ready() && (THPVariableClass == nullptr || !linked_torch.start(false))) return nullptr;
-            if (!linked_torch.is_tensor(Py_TYPE(source))) return nullptr;
-            const at::Tensor& tensor = linked_torch.tensor_of(source);
-            return tensor.defined() ? &tensor : nullptr;
-        }
+        case Origin::python_object: return at_tensor_of_source(static_cast<PyObject*>(block->owner));
+        case Origin::sourced: return at_tensor_of_source(static_cast<Sourced*>(block->owner)->source);
         default: return nullptr;
     }
 }

@@ -69,7 +69,7 @@ ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
         case Protocol::numpy: break;
         case Protocol::torch_stable: {
             bool handled = true;
-            const bool ok = import_torch(import, torch_shims, handled);
+            const bool ok = import_torch(import, torch_shims, entry.known_torch, handled);
             return ISTHMUS_LIKELY(handled) ? ok : import_torch_elsewhere(import, entry);
         }
         case Protocol::torch_exchange:

@@ -92,7 +92,10 @@ inline Protocol torch_protocol(TypeEntry& entry) {
         const bool hide = hidden != nullptr && std::strcmp(hidden, "0") != 0 && *hidden != '\0';
         torch_state = !hide && torch_shims.load() ? TorchState::stable : TorchState::missing;
     }
-    if (torch_state == TorchState::stable) return Protocol::torch_stable;
+    if (torch_state == TorchState::stable) {
+        entry.known_torch = torch_shims.tensor_class != nullptr && PyType_IsSubtype(entry.type, torch_shims.tensor_class);
+        return Protocol::torch_stable;
+    }
     entry.api = find_exchange_api(entry.type);
     return entry.api != nullptr ? Protocol::torch_exchange : Protocol::torch_method;
 }
@@ -122,7 +125,7 @@ inline Protocol choose_protocol(TypeEntry& entry) {
 
 ISTHMUS_COLD inline const TypeEntry* look_at_type(PyTypeObject* type, TypeEntry& scratch) {
     if (!start_runtime()) return nullptr;
-    scratch = TypeEntry{type, 0, Protocol::none, framework_of(type), true, nullptr, nullptr, false};
+    scratch = TypeEntry{type, 0, Protocol::none, framework_of(type), true, nullptr, nullptr, false, false};
     scratch.protocol = choose_protocol(scratch);
     if (PyErr_Occurred() != nullptr) return nullptr;
     scratch.version = version_of(type);  // asking for attributes has given it one, unless CPython ran out of them

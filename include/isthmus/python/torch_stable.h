@@ -43,6 +43,16 @@ struct TorchShims {
     bool (*is_leaf)(Handle);           ///< at::TensorBase::is_leaf() const
     void (*bump_version)(Handle);      ///< torch::autograd::impl::bump_version(const at::Tensor&)
 
+    /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
+    /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
+    PyTypeObject* tensor_class;  ///< torch.Tensor as libtorch knows it; NULL where it does not say
+    std::ptrdiff_t inside;       ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
+    void find_inside(PyObject* object, Handle handle) noexcept {
+        void* found = nullptr;
+        std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
+        inside = found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1;
+    }
+
     std::int32_t layout_strided;
     std::int32_t device_cpu, device_cuda, device_meta;
     std::int32_t cuda_is;  ///< kDLCUDA, or kDLROCM in a ROCm build, which calls its devices "cuda"
@@ -82,6 +92,10 @@ inline bool TorchShims::load() noexcept {
         find_symbol(lib, "torch_get_const_data_ptr", get_const_data_ptr) && find_symbol(lib, "torch_get_mutable_data_ptr", get_mutable_data_ptr) &&
         find_symbol(lib, "aoti_torch_grad_mode_is_enabled", grad_mode_is_enabled);
     if (!complete) return false;
+    void* python = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
+    PyTypeObject** known_class = nullptr;
+    tensor_class = python != nullptr && find_symbol(python, "THPVariableClass", known_class) ? *known_class : nullptr;
+    inside = 0;
     find_symbol(lib, "_ZN2at6native6is_negERKNS_6TensorE", is_neg);
     find_symbol(lib, "_ZN2at6native7is_conjERKNS_6TensorE", is_conj);
     find_symbol(c10, "_ZNK3c1010TensorImpl13requires_gradEv", requires_grad);
@@ -282,15 +296,23 @@ inline PyObject* torch_object_of(const Block* block) {
     return owner->object(owner);
 }
 
-/// A torch.Tensor by its handle: owns the TensorImpl that Python has, so the way back is the same object.
+/// A torch.Tensor by its handle: owns the object, or the TensorImpl that Python has, so the way back is the same object.
 /// `torch` is what TorchShims::load() found. Returns false with `import.error` filled, or true.
+/// `known_class`: the object's type is derived from torch.Tensor as libtorch knows it.
 /// `handled` becomes false where this protocol does not apply (another device than CPU or CUDA) and the next should be tried.
-ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, const TorchShims& torch, bool& handled) {
+ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool known_class, bool& handled) {
     void* handle = nullptr;
     handled = true;
-    if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0))
-        return import.fail(ErrorCode::not_a_tensor, "torch does not take this " + type_name(import.object) + " for a tensor: " + torch.what());
-    import.out.hold(handle, import.owning ? drop_torch_handle : drop_torch_handle_now, Origin::torch_handle);
+    if (ISTHMUS_LIKELY(known_class && torch.inside > 0)) {
+        handle = reinterpret_cast<char*>(import.object) + torch.inside;
+        // A second handle would make libtorch take the GIL and count the object up; we have the one and can do the other.
+        if (import.owning) import.out.hold_object(import.object);
+    } else {
+        if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0))
+            return import.fail(ErrorCode::not_a_tensor, "torch does not take this " + type_name(import.object) + " for a tensor: " + torch.what());
+        import.out.hold(handle, import.owning ? drop_torch_handle : drop_torch_handle_now, Origin::torch_handle);
+        if (known_class && torch.inside == 0) torch.find_inside(import.object, handle);
+    }
 
     std::int32_t layout = 0, dtype = 0, device_type = 0, device_index = 0;
     std::int64_t ndim = 0;

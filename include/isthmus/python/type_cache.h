@@ -39,6 +39,7 @@ struct TypeEntry {
     const DLPackExchangeAPI* api;
     const char* refusal;  ///< why instances are not taken, or NULL
     bool string_dtype_aborts;
+    bool known_torch;  ///< derived from torch.Tensor as libtorch itself knows it
 };
 
 /// Producers about whom something must be known that their protocol does not say.
