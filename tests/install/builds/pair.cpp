@@ -28,7 +28,8 @@ PyObject* fail(PyObject*, PyObject*) {
     return nullptr;
 }
 
-PyMethodDef methods[] = {{"make", make, METH_NOARGS, nullptr}, {"address", address, METH_O, nullptr}, {"fail", fail, METH_NOARGS, nullptr}, {}};
+PyMethodDef methods[] = {
+    {"make", make, METH_NOARGS, nullptr}, {"address", address, METH_O, nullptr}, {"fail", fail, METH_NOARGS, nullptr}, {}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods};
 
 }  // namespace
