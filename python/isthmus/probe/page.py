@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import Any
 
-from .table import back_of, cost_of, memory_of, notes_of
+from .table import back_of, cost_of, memory_of, notes_of, way_of
 
 _STYLE = """
 :root { color-scheme: light dark; --in: #2a78b8; --out: #d9822b; --grid: #8886; }
@@ -70,7 +70,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     out = ["<table>", "<tr>" + "".join(f"<th{' class=number' if t == 'ns' else ''}>{t}</th>" for t in titles) + "</tr>"]
     for row in rows:
         came, left = row.get("in"), row.get("out")
-        cells = [escape(row["name"]), escape(row["version"] or "-"), escape((came or {}).get("way", "-"))]
+        cells = [escape(row["name"]), escape(row["version"] or "-"), escape(way_of(row))]
         tags = ["", "", ""]
         for part in (came, left):
             memory = memory_of(part)

@@ -46,7 +46,7 @@ def probe(
 ) -> dict[str, Any]:
     """Try the exchange with each framework in a process of its own; a failing one is part of the report, never an exception.
 
-    timeout: seconds for each. tell: called with each name as its turn comes. child: the program of the child process.
+    timeout: seconds for each. tell: called with the name of each that is installed. child: the program of the child process.
 
     The report's "frameworks" is a list of dicts: name, version, status ("ok", "absent", "unusable", "failed", "crashed" or
     "timeout"), reason, and where they were reached "in" (way, shared, writable, ns), "out" (shared, writable, ns, reason) and
@@ -54,8 +54,12 @@ def probe(
     """
     rows = []
     for name in names:
-        tell(name)
-        rows.append({"name": name, **_probe_one(name, timeout, child)})
+        if _is_installed(FRAMEWORKS[name].module):
+            tell(name)
+            found = _probe_one(name, timeout, child)
+        else:
+            found = {"version": None, "status": "absent", "reason": "not installed"}
+        rows.append({"name": name, **found})
     return {
         "isthmus": isthmus.__version__,
         "python": platform.python_version(),
@@ -73,9 +77,6 @@ def _is_installed(module: str) -> bool:
 
 
 def _probe_one(name: str, timeout: float, child: str) -> dict[str, Any]:
-    framework = FRAMEWORKS[name]
-    if not _is_installed(framework.module):
-        return {"version": None, "status": "absent", "reason": "not installed"}
     try:
         done = subprocess.run(
             [sys.executable, "-c", child, name, str(Path(__file__).parents[2])],
@@ -94,7 +95,7 @@ def _probe_one(name: str, timeout: float, child: str) -> dict[str, Any]:
         code, last_words = None, ""
     found = _last_report(output)
     step = found.pop("step", "start")
-    found.setdefault("version", version_of(framework))
+    found.setdefault("version", version_of(FRAMEWORKS[name]))
     if code is None:
         return {**found, "status": "timeout", "reason": f"no answer within {timeout:g} s ({_during(step)})"}
     if step != "end":

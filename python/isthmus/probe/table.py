@@ -24,6 +24,13 @@ def cost_of(part: dict[str, Any] | None) -> str:
     return f"{part['ns']:,.0f}" if part and "ns" in part else "-"
 
 
+def way_of(row: dict[str, Any]) -> str:
+    """The way in that was taken; where there was none to take, what is the matter with the framework."""
+    if "way" in (row.get("in") or {}):
+        return str(row["in"]["way"])
+    return {"absent": "not installed", "unusable": "not usable here"}.get(row["status"], str(row["status"]))
+
+
 def back_of(part: dict[str, Any] | None) -> str:
     return {True: "same", False: "other"}.get((part or {}).get("same"), "-")  # type: ignore[arg-type]
 
@@ -33,7 +40,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["name"],
         row["version"] or "-",
-        (came or {}).get("way", "-"),
+        way_of(row),
         memory_of(came),
         cost_of(came),
         memory_of(left),
@@ -45,9 +52,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def notes_of(row: dict[str, Any]) -> list[str]:
     """What the cells have no room for."""
     notes = []
-    if row["status"] != "ok":
-        said = row["reason"] if row["status"] in ("absent", "unusable") else f"{row['status']}: {row['reason']}"
-        notes.append(said)
+    if row["status"] not in ("ok", "absent"):
+        notes.append(row["reason"] if row["status"] == "unusable" else f"{row['status']}: {row['reason']}")
     reason = (row.get("out") or {}).get("reason")
     if reason:
         notes.append(reason)
@@ -55,7 +61,7 @@ def notes_of(row: dict[str, Any]) -> list[str]:
 
 
 def text_table(report: dict[str, Any]) -> str:
-    rows = [_TITLES, *(_cells(row) for row in report["frameworks"] if row.get("in") or row["status"] == "ok")]
+    rows = [_TITLES, *(_cells(row) for row in report["frameworks"])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_TITLES))]
     right = {4, 6}
 
