@@ -75,6 +75,10 @@ def check_consumer_computes():
     assert float(jnp.sum(back(made()))) == 15
 
 
+def check_consumer_no_counterpart():
+    assert "nearest" in refuses("consumer_failed", back, ext.pages([4], "float6_e2m3fn", padded=True))
+
+
 def check_consumer_padded_elements():
     """A legacy capsule, which JAX before 0.11 asks for, would call them packed."""
     t = ext.pages([4], "int4", padded=True, data=bytes([1, 2, 3, 4]))

@@ -80,7 +80,11 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
     Ref result(facts.framework == Framework::onnxruntime
                    ? PyObject_CallFunctionObjArgs(importer->function, handed.get(), is_bool ? Py_True : Py_False, nullptr)
                    : PyObject_CallFunctionObjArgs(importer->function, handed.get(), nullptr));
-    if (!result) return error_from_exception(ErrorCode::consumer_failed, nullptr, std::string(facts.module) + "." + facts.importer + "()");
+    if (!result) {
+        std::string what = std::string(facts.module) + "." + facts.importer + "()";
+        if (numpy_type_number(t.dtype) < 0) what += " of " + DType(t.dtype).name() + " (nearest: uint" + std::to_string(8 * DType(t.dtype).itemsize()) + ", the bytes)";
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
+    }
     if (facts.always_copies) {
         // MLX makes float32 of float64 without a word.
         Ref itemsize(PyObject_GetAttrString(result.get(), "itemsize"));
