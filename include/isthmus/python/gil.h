@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
 #include <unistd.h>
 
 
@@ -88,6 +89,12 @@ inline void drop_object(PyObject* object) noexcept {
     drop_object_elsewhere(object);
 }
 
+/// Before the first thread can pass. A forked child is without the threads that were inside, so nobody would ever come out.
+inline void open_door() {
+    static const int registered = pthread_atfork(nullptr, nullptr, [] { door.inside.store(0); });
+    (void)registered;
+    door.closed.store(false);
+}
 /// The hook that the interpreter calls before it ends.
 inline void close_door() {
     door.closed.store(true);

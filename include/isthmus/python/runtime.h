@@ -34,12 +34,19 @@ ISTHMUS_STATE LocalRuntime local_runtime{};
 inline constexpr const char* runtime_key = "isthmus.runtime.abi1";
 static_assert(ISTHMUS_ABI == 1, "the key of the shared runtime carries the ABI");
 
-/// The interpreter is about to end: its objects in our caches are dead afterwards, and a later interpreter starts anew.
-inline PyObject* end_of_interpreter(PyObject*, PyObject*) {
-    close_door();
+inline void forget_interpreter() noexcept {
     local_runtime = LocalRuntime{};
     names_state = Names{};
     forget_types();
+}
+/// Whether CPython calls forget_interpreter() when the interpreter is gone.
+ISTHMUS_STATE bool forgotten_at_exit = false;
+
+/// The interpreter is about to end. The main one still runs code after this (other hooks, daemon threads, the destructors of
+/// modules), some of it perhaps in the midst of an import: what is cached stays until all that is over.
+inline PyObject* end_of_interpreter(PyObject*, PyObject*) {
+    close_door();
+    if (!forgotten_at_exit || PyInterpreterState_Get() != PyInterpreterState_Main()) forget_interpreter();
     Py_RETURN_NONE;
 }
 
@@ -53,13 +60,14 @@ ISTHMUS_COLD inline bool start_runtime() {
         return false;
     }
     if (!names_state.ready && !names_state.make()) return false;
-    door.closed.store(false);
+    open_door();
     static PyMethodDef hook{"isthmus_end_of_interpreter", end_of_interpreter, METH_NOARGS, nullptr};
     Ref function(PyCFunction_New(&hook, nullptr));
     Ref atexit(PyImport_ImportModule("atexit"));
     if (!function || !atexit) return false;
     Ref registered(PyObject_CallMethod(atexit.get(), "register", "O", function.get()));
     if (!registered) return false;
+    forgotten_at_exit = here == PyInterpreterState_Main() && Py_AtExit(forget_interpreter) == 0;
     local_runtime.interpreter = here;
     local_runtime.hooked = true;
     return true;
