@@ -30,6 +30,7 @@ def test_tensors_from_before_do_not_count():
         with assert_no_live_tensors():
             after = isthmus.empty((3,))
             del after
+        assert isthmus.live.enabled
         del before
 
 
