@@ -44,8 +44,8 @@ template <class V, std::size_t... i>
 struct MdExtents<V, std::index_sequence<i...>> {
     static constexpr std::size_t size(std::size_t d) {
         const SizeSpec* sizes = V::requirement.sizes;
-        return sizes == nullptr || sizes[d].size == dyn ? static_cast<std::size_t>(-1)
-                                                        : static_cast<std::size_t>(sizes[d].size);
+        return V::requirement.size_count < 0 || sizes[d].size == dyn ? static_cast<std::size_t>(-1)
+                                                                     : static_cast<std::size_t>(sizes[d].size);
     }
     using type = md::extents<std::int64_t, size(i)...>;
 };

@@ -41,7 +41,7 @@ public:
     template <class T, int N, class... C>
     Result<void> agree(const char* argument, const View<T, N, C...>& view) {
         constexpr const detail::Requirement& r = View<T, N, C...>::requirement;
-        if constexpr (r.sizes != nullptr)
+        if constexpr (r.size_count >= 0)
             for (int i = 0; i < view.ndim(); ++i) {
                 if (r.sizes[i].name.empty()) continue;
                 const auto* other = names_.contradiction(r.sizes[i].name, view.extent(i), argument, i);

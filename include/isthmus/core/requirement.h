@@ -32,8 +32,8 @@ struct Requirement {
     Order order = Order::any;
     int least_rank = 0;
     int most_rank = max_ndim;
-    const SizeSpec* sizes = nullptr;  ///< one per dimension, or NULL
-    int size_count = -1;
+    const SizeSpec* sizes = nullptr;  ///< one per dimension, where size_count says so
+    int size_count = -1;  ///< -1: no sizes are asked for. (GCC with -fsanitize=undefined compares no address at compile time.)
     int device_type = host_memory;
     std::size_t alignment = 1;
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
@@ -87,7 +87,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
     if (r.least_rank == r.most_rank) {
         for (int i = 0; i < r.least_rank; ++i) {
             if (i != 0) words.add(", ");
-            if (r.sizes == nullptr || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
+            if (r.size_count < 0 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
                 words.add(":");
             else if (r.sizes[i].name.empty())
                 words.add(r.sizes[i].size);
@@ -234,7 +234,7 @@ ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Require
     if (r.device_type > any_memory && t.device.device_type != r.device_type)
         return error(ErrorCode::bad_device, "device differs");
     if (r.writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
-    if (r.sizes != nullptr)
+    if (r.size_count >= 0)
         if (const std::string why = explain_sizes(t, r, names, argument); !why.empty())
             return error(ErrorCode::bad_layout, why);
     if (dtype.is_subbyte() && !(flags & flag::padded))

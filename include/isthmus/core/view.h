@@ -64,7 +64,7 @@ inline constexpr bool is_one_of = (std::is_same_v<D, C> || ...);
 template <class V>
 Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, const char* argument = nullptr) {
     constexpr const Requirement& r = V::requirement;
-    if constexpr (r.sizes == nullptr) {
+    if constexpr (r.size_count < 0) {
         if (ISTHMUS_LIKELY(meets(t, flags, r))) return V(t);
     } else {
         SizeNames own;

@@ -75,7 +75,7 @@ struct ViewSlot {
         const DLTensor& t = borrowed.descriptor();
         constexpr const Requirement& r = V::requirement;
         if (!meets(t, borrowed.flags(), r)) return false;
-        if constexpr (r.sizes != nullptr) {
+        if constexpr (r.size_count >= 0) {
             SizeNames names;
             if (!has_sizes(t, r.sizes, names, nullptr)) return false;
         }
