@@ -35,6 +35,7 @@ WAYS = {
     "pickle": "pickle protocol 5, dumps and loads",
     "element by element": "tolist() and a new tensor: every element a Python object",
 }
+COLOURS = dict(zip(WAYS, ("#c0392b", "#2c7fb8", "#f0a30a", "#4d9221", "#777777", "#8e44ad"), strict=True))
 # Pages that any call touches.
 NOISE = 70_000
 # Minutes, and tens of gigabytes, beyond this.
@@ -162,7 +163,10 @@ def run_all(largest: int) -> dict[str, dict[str, dict[str, float]]]:
             if way == "element by element" and size > LARGEST_BY_ELEMENT:
                 continue
             cell = results[way][str(size)] = in_child(way, size)
-            print(f"{show_size(size):>7}  {way:<20}{show_time(cell['seconds']):>10}{show_size(cell['memory']):>10}", flush=True)
+            print(
+                f"{show_size(size):>7}  {way:<20}{show_time(cell['seconds']):>10}{show_size(cell['memory']):>10}",
+                flush=True,
+            )
     return results
 
 
@@ -186,13 +190,18 @@ def markdown(results: dict[str, dict[str, dict[str, float]]]) -> str:
     def table(field: str, show: Callable[[float], str]) -> list[str]:
         lines = ["| | " + " | ".join(show_size(int(size)) for size in sizes) + " |", "|---|" + "---:|" * len(sizes)]
         for way, cells in results.items():
-            shown = (show(cells[size][field]) if size in cells else "–" for size in sizes)
+            shown = (show(cells[size][field]) if size in cells else "-" for size in sizes)
             lines.append(f"| {way} | " + " | ".join(shown) + " |")
         return lines
 
     lines = ["Time of one crossing:", "", *table("seconds", show_time)]
     lines += ["", "Memory added, at its highest:", "", *table("memory", lambda m: show_size(m) if m > NOISE else "0")]
-    lines += ["", "Throughput (for zero-copy a figure of speech):", "", *table("throughput", lambda t: show_size(t) + "/s")]
+    lines += [
+        "",
+        "Throughput (for zero-copy a figure of speech):",
+        "",
+        *table("throughput", lambda t: show_size(t) + "/s"),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -205,16 +214,22 @@ def draw(results: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
     figure, (times, memory) = plt.subplots(1, 2, figsize=(11, 4.4), constrained_layout=True)
     for way, cells in results.items():
         sizes = [int(size) for size in cells]
-        style = {"linewidth": 3, "color": "#c0392b", "zorder": 3} if way == "zero-copy" else {"linewidth": 1.5}
-        times.loglog(sizes, [cells[str(size)]["seconds"] for size in sizes], marker="o", markersize=4, label=way, **style)
-        shown = [max(cells[str(size)]["memory"], 1e4) for size in sizes]
+        style: dict[str, Any] = {"linewidth": 3, "zorder": 3} if way == "zero-copy" else {"linewidth": 1.5}
+        style["color"] = COLOURS[way]
+        times.loglog(
+            sizes, [cells[str(size)]["seconds"] for size in sizes], marker="o", markersize=4, label=way, **style
+        )
+        shown = [max(cells[str(size)]["memory"], NOISE) for size in sizes]
         memory.loglog(sizes, shown, marker="o", markersize=4, label=way, **style)
     times.set_title("Time of one crossing")
-    times.set_ylabel("seconds")
-    memory.set_title("Memory added at the highest (10 kB: none that can be seen)")
-    memory.set_ylabel("bytes")
+    memory.set_title("Memory added, at its highest")
+    memory.text(1e3, NOISE * 0.62, "none that can be seen", fontsize=8)
+    memory.set_ylim(bottom=NOISE * 0.5)
+    times.yaxis.set_major_formatter(lambda value, _: show_time(value))
+    memory.yaxis.set_major_formatter(lambda value, _: show_size(value))
     for axes in (times, memory):
-        axes.set_xlabel("bytes of the tensor")
+        axes.xaxis.set_major_formatter(lambda value, _: show_size(value))
+        axes.set_xlabel("size of the tensor")
         axes.grid(True, which="major", alpha=0.3)
     times.legend(fontsize=8)
     figure.savefig(path, dpi=110)
@@ -227,8 +242,9 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    import isthmus  # noqa: F401  (once, for all the forks)
     import torch
+
+    import isthmus  # noqa: F401  (once, for all the forks)
 
     start = time.monotonic()
     results = run_all(int(options.largest))
@@ -239,8 +255,11 @@ def main() -> None:
         options.markdown.write_text(text)
     if options.picture:
         draw(results, options.picture)
-    print(f"\n{text}\n{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__.split('+')[0]}, one thread; "
-          f"{time.monotonic() - start:.0f} s")
+    print(
+        f"\n{text}\n{platform.machine()}, Python {platform.python_version()}, "
+        f"torch {torch.__version__.split('+')[0]}, one thread; "
+        f"{time.monotonic() - start:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -20,40 +20,59 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import build
-import harness
+import build  # noqa: E402
+import harness  # noqa: E402
 
 # (row, [(who, statement)], [(ours, other, at most this ratio)])
 ROWS = [
     ("import, borrowed", [("by hand", "F.borrow_shims(x)"), ("isthmus", "I.borrow(x)")], [("isthmus", "by hand", 1.2)]),
     ("import, owned", [("by hand", "F.own_shims(x)"), ("isthmus", "I.own(x)")], [("isthmus", "by hand", 1.2)]),
-    ("there and back", [("by hand", "F.round_trip_shims(x)"), ("isthmus", "I.round_trip(x)")], [("isthmus", "by hand", 1.15)]),
+    (
+        "there and back",
+        [("by hand", "F.round_trip_shims(x)"), ("isthmus", "I.round_trip(x)")],
+        [("isthmus", "by hand", 1.15)],
+    ),
     (
         "C++ to torch",
-        [("by hand", "F.to_torch_shims(x)"), ("isthmus", "I.to_torch(x)"), ("torch's caster", "T.to_torch(x)"), ("libtorch", "B.out(x)"),
-         ("isthmus/torch.h", "L.out(x)")],
+        [("by hand", "F.to_torch_shims(x)"), ("isthmus", "I.to_torch(x)"), ("torch's caster", "T.to_torch(x)"),
+         ("libtorch", "B.out(x)"), ("isthmus/torch.h", "L.out(x)")],
         [("isthmus", "torch's caster", 1.0), ("isthmus/torch.h", "torch's caster", 1.0)],
     ),
-    ("libtorch: borrowed", [("Unpack", "B.borrow(x)"), ("isthmus/torch.h", "L.borrow(x)")], [("isthmus/torch.h", "Unpack", 1.2)]),
+    (
+        "libtorch: borrowed",
+        [("Unpack", "B.borrow(x)"), ("isthmus/torch.h", "L.borrow(x)")],
+        [("isthmus/torch.h", "Unpack", 1.2)],
+    ),
     (
         "libtorch: owned",
-        [("Unpack, copied", "B.own(x)"), ("isthmus/torch.h", "L.own(x)"), ("torch's caster", "T.own(x)"), ("as isthmus::Tensor", "L.checked(x)")],
+        [("Unpack, copied", "B.own(x)"), ("isthmus/torch.h", "L.own(x)"), ("torch's caster", "T.own(x)"),
+         ("as isthmus::Tensor", "L.checked(x)")],
         [("isthmus/torch.h", "Unpack, copied", 1.15), ("isthmus/torch.h", "torch's caster", 1.0)],
     ),
     (
         "libtorch: there and back",
-        [("Unpack and Wrap", "B.there_and_back(x)"), ("isthmus/torch.h", "L.there_and_back(x)"), ("torch's caster", "T.round_trip(x)")],
+        [("Unpack and Wrap", "B.there_and_back(x)"), ("isthmus/torch.h", "L.there_and_back(x)"),
+         ("torch's caster", "T.round_trip(x)")],
         [("isthmus/torch.h", "Unpack and Wrap", 1.15), ("isthmus/torch.h", "torch's caster", 1.0)],
     ),
 ]  # fmt: skip
-HEADERS = ["Python.h", "isthmus/python.h", "ATen/ops/from_blob.h", "isthmus/torch.h", "torch/csrc/autograd/python_variable.h", "torch/extension.h"]
+HEADERS = [
+    "Python.h",
+    "isthmus/python.h",
+    "ATen/ops/from_blob.h",
+    "isthmus/torch.h",
+    "torch/csrc/autograd/python_variable.h",
+    "torch/extension.h",
+]
 
 
 def linked_recipe(source: str) -> build.Recipe:
     torch = build.torch_recipe()
     flags = [flag for flag in torch.flags if not flag.startswith("-DTORCH_EXTENSION_NAME")]
     extra = [f"-I{build.ROOT / 'include'}", f"-I{build.dlpack_include()}"]
-    return build.Recipe([HERE / source], [*flags, *extra], torch.link + ["-ldl"], depends=sorted((build.ROOT / "include").rglob("*.h")))
+    return build.Recipe(
+        [HERE / source], [*flags, *extra], [*torch.link, "-ldl"], depends=sorted((build.ROOT / "include").rglob("*.h"))
+    )
 
 
 def build_modules() -> dict[str, object]:
@@ -62,7 +81,9 @@ def build_modules() -> dict[str, object]:
     wanted = {peer.module: peer for peer in build.PEER_LIST if peer.name in ("floor", "isthmus", "torch/extension.h")}
     for source in ("bare", "linked"):
         name = f"bench_bridge_{source}"
-        wanted[name] = build.Peer(name, name, lambda source=source: linked_recipe(f"{source}.cpp"), lambda: build.package_version("torch"))
+        wanted[name] = build.Peer(
+            name, name, lambda source=source: linked_recipe(f"{source}.cpp"), lambda: build.package_version("torch")
+        )
     for peer in wanted.values():
         built = build.build(peer)
         if built.why_not:
@@ -78,7 +99,17 @@ def compile_times() -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "file.cpp"
             file.write_text(f"#include <Python.h>\n#include <{header}>\n")
-            command = ["c++", "-O2", "-fPIC", *recipe.flags, build.python_include(), "-c", str(file), "-o", str(file) + ".o"]
+            command = [
+                "c++",
+                "-O2",
+                "-fPIC",
+                *recipe.flags,
+                build.python_include(),
+                "-c",
+                str(file),
+                "-o",
+                str(file) + ".o",
+            ]
             before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
             subprocess.run(command, check=True)
             print(f"  {header:<40}{resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before:6.2f}")

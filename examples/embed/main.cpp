@@ -25,7 +25,8 @@ void report(const isthmus::View<const float, 1>& voice) {
         const bool speaks = i < voice.extent(0) && voice(i) > 0.5f;
         if (speaks && begin < 0) begin = i;
         if (!speaks && begin >= 0) {
-            std::printf("voice from %.2f s to %.2f s\n", static_cast<double>(begin) * seconds, static_cast<double>(i) * seconds);
+            std::printf("voice from %.2f s to %.2f s\n", static_cast<double>(begin) * seconds,
+                        static_cast<double>(i) * seconds);
             begin = -1;
         }
     }
@@ -36,7 +37,8 @@ int run(const std::string& model) {
     auto recording = std::make_shared<Recording>(&gone);
     float* samples = recording->samples.data();
     const auto count = static_cast<std::int64_t>(recording->samples.size());
-    isthmus::Tensor audio = isthmus::Tensor::wrap(samples, {count}, {}, isthmus::float32, isthmus::Device::cpu(), std::move(recording));
+    isthmus::Tensor audio =
+        isthmus::Tensor::wrap(samples, {count}, {}, isthmus::float32, isthmus::Device::cpu(), std::move(recording));
 
     Interpreter python;
     at::Tensor heard;
@@ -49,7 +51,8 @@ int run(const std::string& model) {
 
     // Both sides still hold both tensors. The interpreter may end all the same, and C++ goes on reading.
     if (!python.end()) return 1;
-    std::printf("after Python's end: %lld probabilities, the first %.2f; first sample %.1f\n", static_cast<long long>(probabilities.numel()),
+    std::printf("after Python's end: %lld probabilities, the first %.2f; first sample %.1f\n",
+                static_cast<long long>(probabilities.numel()),
                 static_cast<double>(probabilities.view<const float, 1>().value()(0)), static_cast<double>(samples[0]));
     heard = at::Tensor();
     probabilities = isthmus::Tensor();

@@ -38,7 +38,9 @@ struct LinkedTorch {
     std::ptrdiff_t offset;            ///< of the at::Tensor inside a torch.Tensor's PyObject
 
     bool ready() const noexcept { return interpreter != nullptr && interpreter == local_runtime.interpreter; }
-    bool is_tensor(PyTypeObject* type) const noexcept { return type == tensor || type == parameter || PyType_IsSubtype(type, tensor); }
+    bool is_tensor(PyTypeObject* type) const noexcept {
+        return type == tensor || type == parameter || PyType_IsSubtype(type, tensor);
+    }
     const at::Tensor& tensor_of(PyObject* object) const noexcept {
         return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
     }
@@ -66,7 +68,8 @@ ISTHMUS_COLD inline Result<void> LinkedTorch::check_version() {
     if (utf8 == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, "importing torch");
     const std::string found = utf8;
     if (found.compare(0, wanted.size() + 1, wanted + ".") == 0) return {};
-    return Error(ErrorCode::unavailable, "torch is " + found + ", and this extension was compiled for " + wanted + "; compile it against the installed one");
+    return Error(ErrorCode::unavailable, "torch is " + found + ", and this extension was compiled for " + wanted +
+                                             "; compile it against the installed one");
 }
 
 /// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor of our
@@ -94,7 +97,8 @@ ISTHMUS_COLD inline Result<void> LinkedTorch::start(bool import) {
     try {
         if (auto version = check_version(); !version) return version;
         if (THPVariableClass == nullptr)
-            return Error(ErrorCode::unavailable, "the torch that Python imports is not the libtorch that this extension is linked to");
+            return Error(ErrorCode::unavailable,
+                         "the torch that Python imports is not the libtorch that this extension is linked to");
         tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
         parameter = ParameterClass != nullptr ? reinterpret_cast<PyTypeObject*>(ParameterClass) : tensor;
         if (auto found = find_offset(); !found) return found;
@@ -116,43 +120,52 @@ ISTHMUS_COLD inline Result<const at::Tensor*> look_at_torch(PyObject* object, co
     if (!linked_torch.ready()) {
         if (auto started = linked_torch.start(false); !started) {
             // Without torch in the process nothing is a torch.Tensor; the object is what is wrong.
-            if (THPVariableClass == nullptr) return make_error(ErrorCode::not_a_tensor, argument, std::string(explain_not_torch(object, nullptr).what()) + " (torch is not imported)");
+            if (THPVariableClass == nullptr)
+                return make_error(ErrorCode::not_a_tensor, argument,
+                                  std::string(explain_not_torch(object, nullptr).what()) + " (torch is not imported)");
             return std::move(started).error();
         }
     }
     // By the type itself: isinstance() would believe a mock that claims to be a tensor, and its memory is something else.
     if (!linked_torch.is_tensor(Py_TYPE(object))) return explain_not_torch(object, argument);
     const at::Tensor& tensor = linked_torch.tensor_of(object);
-    if (!tensor.defined()) return make_error(ErrorCode::null_data, argument, "this " + type_name(object) + " was cleared by the garbage collector");
+    if (!tensor.defined())
+        return make_error(ErrorCode::null_data, argument,
+                          "this " + type_name(object) + " was cleared by the garbage collector");
     return &tensor;
 }
 
 }  // namespace detail
 
-/// The at::Tensor inside a torch.Tensor (exact or a subclass): valid as long as the caller keeps the object. The GIL must be held.
+/// The at::Tensor inside a torch.Tensor (exact or a subclass): valid as long as the caller keeps the object. The GIL must be
+/// held.
 inline Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument = nullptr) noexcept {
     const detail::LinkedTorch& torch = detail::linked_torch;
-    if (ISTHMUS_LIKELY(object != nullptr && torch.ready() && (Py_TYPE(object) == torch.tensor || Py_TYPE(object) == torch.parameter))) {
+    if (ISTHMUS_LIKELY(object != nullptr && torch.ready() &&
+                       (Py_TYPE(object) == torch.tensor || Py_TYPE(object) == torch.parameter))) {
         const at::Tensor& tensor = torch.tensor_of(object);
         if (ISTHMUS_LIKELY(tensor.defined())) return &tensor;
     }
     return detail::surviving_exit([&] { return detail::look_at_torch(object, argument); });
 }
 
-/// The at::Tensor of a torch.Tensor: the same TensorImpl, so autograd, hooks and subclass are untouched. `argument` is its name,
-/// for the error. The GIL must be held.
-inline Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullptr, Undefined undefined = Undefined::error) noexcept {
+/// The at::Tensor of a torch.Tensor: the same TensorImpl, so autograd, hooks and subclass are untouched. `argument` is its
+/// name, for the error. The GIL must be held.
+inline Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullptr,
+                                        Undefined undefined = Undefined::error) noexcept {
     if (ISTHMUS_UNLIKELY(object == Py_None) && undefined == Undefined::none) return at::Tensor();
     auto found = borrow_py_torch(object, argument);
     if (ISTHMUS_UNLIKELY(!found)) return std::move(found).error();
     return at::Tensor(**found);
 }
 
-/// The torch.Tensor of an at::Tensor: the object it has in Python already, else a new one; a new reference. The GIL must be held.
+/// The torch.Tensor of an at::Tensor: the object it has in Python already, else a new one; a new reference. The GIL must be
+/// held.
 inline Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = Undefined::error) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         if (ISTHMUS_UNLIKELY(!tensor.defined())) {
-            if (undefined == Undefined::error) return Error(ErrorCode::null_data, "the at::Tensor is undefined; wanted one with values, or Undefined::none");
+            if (undefined == Undefined::error)
+                return Error(ErrorCode::null_data, "the at::Tensor is undefined; wanted one with values, or Undefined::none");
             Py_INCREF(Py_None);
             return Py_None;
         }
@@ -161,7 +174,8 @@ inline Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = U
         try {
             if (PyObject* object = THPVariable_Wrap(tensor); ISTHMUS_LIKELY(object != nullptr)) return object;
         } catch (const std::exception& thrown) {
-            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch made no object of the tensor", thrown.what());
+            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch made no object of the tensor",
+                                       thrown.what());
         }
         return detail::error_from_exception(ErrorCode::consumer_failed, nullptr, "making a torch.Tensor");
     });
@@ -175,7 +189,8 @@ inline constexpr struct TorchTypes {
     DLDataType dtypes[slots] = {};
 
     constexpr TorchTypes() {
-        const DType types[] = {uint8, int8, int16, int32, int64, float16, float32, float64, complex32, complex64, complex128, boolean};
+        const DType types[] = {uint8,   int8,    int16,     int32,     int64,      float16,
+                               float32, float64, complex32, complex64, complex128, boolean};
         for (int i = 0; i < 12; ++i) dtypes[i] = types[i];
         const DType small[] = {float8_e5m2, float8_e4m3fn, float8_e5m2fnuz, float8_e4m3fnuz, uint16, uint32, uint64};
         for (int i = 0; i < 7; ++i) dtypes[23 + i] = small[i];
@@ -190,7 +205,9 @@ inline constexpr struct TorchTypes {
     /// -1 where torch has none.
     constexpr int number(DType wanted) const {
         for (int i = 0; i <= 45; ++i)
-            if (dtypes[i].code == wanted.code && dtypes[i].bits == wanted.bit_count && dtypes[i].lanes == wanted.lane_count && wanted.bit_count != 0) return i;
+            if (dtypes[i].code == wanted.code && dtypes[i].bits == wanted.bit_count && dtypes[i].lanes == wanted.lane_count &&
+                wanted.bit_count != 0)
+                return i;
         return -1;
     }
 } torch_types{};
@@ -222,8 +239,10 @@ ISTHMUS_COLD inline Error explain_at_tensor(const at::Tensor& tensor, const char
     if (tensor.is_nested()) return refuse(torch_words::nested);
     if (tensor.is_meta()) return refuse(torch_words::meta);
     if (tensor.is_mkldnn()) return refuse(torch_words::mkldnn);
-    if (tensor.layout() != at::kStrided) return refuse("layout is not torch.strided (sparse); wanted a dense tensor: call .to_dense() first");
-    if (tensor.is_quantized()) return refuse("a quantised tensor's bytes are not its values; call .dequantize() or .int_repr() first");
+    if (tensor.layout() != at::kStrided)
+        return refuse("layout is not torch.strided (sparse); wanted a dense tensor: call .to_dense() first");
+    if (tensor.is_quantized())
+        return refuse("a quantised tensor's bytes are not its values; call .dequantize() or .int_repr() first");
     if (tensor.is_conj()) return refuse(torch_words::conjugate);
     return refuse(torch_words::negative);
 }
@@ -241,16 +260,20 @@ inline Result<void> check_at_grad(const at::Tensor& tensor, const ImportOptions&
 
 inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions& options) {
     const char* argument = options.argument;
-    if (!tensor.defined()) return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; wanted one with values");
+    if (!tensor.defined())
+        return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; wanted one with values");
     if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
-        return make_error(ErrorCode::bad_argument, argument, "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
+        return make_error(ErrorCode::bad_argument, argument,
+                          "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
     constexpr c10::DispatchKeySet lazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-    if (tensor.key_set().has_any(lazy) || tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() || tensor.is_meta())
+    if (tensor.key_set().has_any(lazy) || tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() ||
+        tensor.is_meta())
         return explain_at_tensor(tensor, argument);
     const DType dtype = torch_types.dtype(tensor.scalar_type());
     if (dtype.bits() == 0)
-        return make_error(ErrorCode::bad_dtype, argument, std::string("dtype ") + c10::toString(tensor.scalar_type()) +
-                                                              " has no counterpart in DLPack; call .view(at::kByte) for the bytes");
+        return make_error(ErrorCode::bad_dtype, argument,
+                          std::string("dtype ") + c10::toString(tensor.scalar_type()) +
+                              " has no counterpart in DLPack; call .view(at::kByte) for the bytes");
     DLTensor t{};
     if (tensor.is_cpu())
         t.device = DLDevice{kDLCPU, 0};
@@ -287,17 +310,22 @@ inline Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& opt
     try {
         return detail::block_from_torch(std::move(tensor), options);
     } catch (const std::exception& thrown) {
-        return detail::torch_error(ErrorCode::not_values, options.argument, "torch refused to show the memory of this tensor", thrown.what());
+        return detail::torch_error(ErrorCode::not_values, options.argument, "torch refused to show the memory of this tensor",
+                                   thrown.what());
     }
 }
 /// The same, which throws the Error.
-inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) { return try_from_torch(std::move(tensor), options).value(); }
+inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) {
+    return try_from_torch(std::move(tensor), options).value();
+}
 
 namespace detail {
 
 /// The at::Tensor of an object that a block holds; NULL where it is none, or torch was never met here and the GIL is not held.
 inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
-    if (!linked_torch.ready() && (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !linked_torch.start(false))) return nullptr;
+    if (!linked_torch.ready() &&
+        (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !linked_torch.start(false)))
+        return nullptr;
     if (!linked_torch.is_tensor(Py_TYPE(source))) return nullptr;
     const at::Tensor& tensor = linked_torch.tensor_of(source);
     return tensor.defined() ? &tensor : nullptr;
@@ -306,11 +334,16 @@ inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
 /// The at::Tensor that this block was made from; NULL when it was made from something else, or that cannot be told now.
 inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     switch (block->origin) {
-        case Origin::torch_handle: return static_cast<const at::Tensor*>(block->owner);
-        case Origin::at_tensor: return &static_cast<const AtTensorHolder*>(static_cast<const AtTensorOwner*>(block->owner))->tensor;
-        case Origin::python_object: return at_tensor_of_source(static_cast<PyObject*>(block->owner));
-        case Origin::sourced: return at_tensor_of_source(static_cast<Sourced*>(block->owner)->source);
-        default: return nullptr;
+        case Origin::torch_handle:
+            return static_cast<const at::Tensor*>(block->owner);
+        case Origin::at_tensor:
+            return &static_cast<const AtTensorHolder*>(static_cast<const AtTensorOwner*>(block->owner))->tensor;
+        case Origin::python_object:
+            return at_tensor_of_source(static_cast<PyObject*>(block->owner));
+        case Origin::sourced:
+            return at_tensor_of_source(static_cast<Sourced*>(block->owner)->source);
+        default:
+            return nullptr;
     }
 }
 
@@ -319,23 +352,28 @@ ISTHMUS_COLD inline Error explain_to_torch(const Block* block) {
     const DType dtype = t.dtype;
     for (int i = 0; i < t.ndim; ++i)
         if (t.strides[i] < 0)
-            return Error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) +
-                                                    " are negative, which torch has not; copy it first (numpy: np.ascontiguousarray)");
+            return Error(ErrorCode::bad_layout,
+                         "strides " + layout::to_string(t.strides, t.ndim) +
+                             " are negative, which torch has not; copy it first (numpy: np.ascontiguousarray)");
     if (torch_types.number(dtype) < 0 || (dtype.is_subbyte() && (block->flags & flag::padded)))
-        return Error(ErrorCode::bad_dtype, "dtype " + dtype.name() + " has no counterpart in torch; nearest is uint" + std::to_string(8 * dtype.itemsize()));
-    return Error(ErrorCode::bad_device, "device is " + Device(t.device).name() + "; libtorch takes cpu and " + Device(torch_gpu(), 0).type_name());
+        return Error(ErrorCode::bad_dtype, "dtype " + dtype.name() + " has no counterpart in torch; nearest is uint" +
+                                               std::to_string(8 * dtype.itemsize()));
+    return Error(ErrorCode::bad_device,
+                 "device is " + Device(t.device).name() + "; libtorch takes cpu and " + Device(torch_gpu(), 0).type_name());
 }
 
 inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& allowed) {
     if (const at::Tensor* original = original_at_tensor(block)) return at::Tensor(*original);
     if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && !allowed.allow_read_only_loss)
-        return Error(ErrorCode::read_only, "the memory is read-only, and torch would let it be written; copy it first, or say allow_read_only_loss");
+        return Error(ErrorCode::read_only,
+                     "the memory is read-only, and torch would let it be written; copy it first, or say allow_read_only_loss");
     const DLTensor& t = block->dl;
     const int number = torch_types.number(t.dtype);
     const bool host = Device(t.device).is_host();
     std::int64_t signs = 0;
     for (int i = 0; i < t.ndim; ++i) signs |= t.strides[i];
-    if (ISTHMUS_UNLIKELY(number < 0 || signs < 0 || ((block->flags & flag::padded) && DType(t.dtype).is_subbyte()))) return explain_to_torch(block);
+    if (ISTHMUS_UNLIKELY(number < 0 || signs < 0 || ((block->flags & flag::padded) && DType(t.dtype).is_subbyte())))
+        return explain_to_torch(block);
     const auto dims = static_cast<std::size_t>(t.ndim);
     auto maker = at::for_blob(t.data, {t.shape, dims});
     at::TensorOptions options(static_cast<at::ScalarType>(number));
@@ -357,7 +395,8 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
 /// An at::Tensor over the same memory, which keeps the owner alive: the very TensorImpl where the tensor came from torch and is
 /// unchanged. No Python is needed. Read-only memory is refused unless `options` allows its loss.
 inline Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options = {}) noexcept {
-    if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+    if (ISTHMUS_UNLIKELY(!tensor))
+        return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
     return detail::surviving_exit([&]() -> Result<at::Tensor> {
         try {
             return detail::block_to_at_tensor(tensor.block(), options);

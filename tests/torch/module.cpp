@@ -63,8 +63,11 @@ PyObject* thrown(PyObject*, PyObject* object) {
 
 isthmus::Result<Tensor> import(PyObject* args, PyObject* kwargs) {
     support::Options options;
-    if (!options.parse(args, kwargs)) return isthmus::detail::error_from_exception(isthmus::ErrorCode::bad_argument, nullptr, "arguments");
-    return isthmus::from_py_torch(options.object).and_then([&](const at::Tensor& t) { return isthmus::try_from_torch(t, options.import); });
+    if (!options.parse(args, kwargs))
+        return isthmus::detail::error_from_exception(isthmus::ErrorCode::bad_argument, nullptr, "arguments");
+    return isthmus::from_py_torch(options.object).and_then([&](const at::Tensor& t) {
+        return isthmus::try_from_torch(t, options.import);
+    });
 }
 
 /// at::Tensor → isthmus::Tensor: (data, shape, strides, dtype, device, read_only)
@@ -118,7 +121,8 @@ PyObject* buffer(PyObject*, PyObject* size) {
 PyObject* refused_buffer(PyObject*, PyObject* how) {
     const Tensor plain = support::make_buffer(8);
     const std::string_view wanted = PyUnicode_AsUTF8(how);
-    const Tensor odd = wanted == "reversed"    ? plain.as_strided(static_cast<float*>(plain.data()) + 7, {8}, {-1}, isthmus::float32)
+    const Tensor odd = wanted == "reversed"
+                           ? plain.as_strided(static_cast<float*>(plain.data()) + 7, {8}, {-1}, isthmus::float32)
                        : wanted == "int4"      ? plain.as_strided(plain.data(), {64}, {}, isthmus::DType(kDLInt, 4, 1))
                        : wanted == "read_only" ? plain.as_read_only()
                                                : Tensor();
@@ -133,7 +137,8 @@ PyObject* add_in_place(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "Of", &object, &value)) return nullptr;
     isthmus::ImportOptions options;
     options.require_writable = true;
-    const auto tensor = isthmus::from_py_torch(object).and_then([&](const at::Tensor& t) { return isthmus::try_from_torch(t, options); });
+    const auto tensor =
+        isthmus::from_py_torch(object).and_then([&](const at::Tensor& t) { return isthmus::try_from_torch(t, options); });
     if (!tensor) return support::raise(tensor.error());
     const auto view = tensor->view<float, 1>();
     if (!view) return support::raise(view.error());

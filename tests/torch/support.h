@@ -31,8 +31,8 @@ struct Options {
     bool parse(PyObject* args, PyObject* kwargs) {
         static const char* names[] = {"", "require_writable", "allow_grad", "argument", nullptr};
         int require_writable = 0, allow_grad = 0;
-        if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$ppz", const_cast<char**>(names), &object, &require_writable, &allow_grad,
-                                         &import.argument))
+        if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$ppz", const_cast<char**>(names), &object, &require_writable,
+                                         &allow_grad, &import.argument))
             return false;
         import.require_writable = require_writable != 0;
         import.allow_grad = allow_grad != 0;

@@ -38,7 +38,15 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")
     build = tmp_path_factory.mktemp("embed")
-    configure = ["cmake", "-S", EXAMPLE, "-B", build, f"-Disthmus_DIR={isthmus.get_cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}"]
+    configure = [
+        "cmake",
+        "-S",
+        EXAMPLE,
+        "-B",
+        build,
+        f"-Disthmus_DIR={isthmus.get_cmake_dir()}",
+        f"-DPython_EXECUTABLE={sys.executable}",
+    ]
     done = subprocess.run(configure, capture_output=True, text=True, timeout=300)
     if "Development.Embed" in done.stderr:
         pytest.skip("this Python has no library to embed")

@@ -264,7 +264,7 @@ def test_autograd_complains_of_a_write() -> None:
 @pytest.mark.parametrize("x", [None, 3, [1.0], np.zeros(3), torch.Tensor, torch.float32, mock.Mock(spec=torch.Tensor)])
 def test_what_is_no_tensor_is_named(x: object) -> None:
     for call in (ext.own, ext.borrow):
-        with pytest.raises(TypeError, match="expected torch.Tensor, got") as caught:
+        with pytest.raises(TypeError, match=r"expected torch\.Tensor, got") as caught:
             call(x)
         assert caught.value.code == "not_a_tensor"
         assert str(caught.value).startswith("argument 'x': ")

@@ -14,9 +14,9 @@ PyObject* describe(const Tensor& t) {
         PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(t.shape()[static_cast<std::size_t>(i)]));
         PyTuple_SET_ITEM(strides.get(), i, PyLong_FromLongLong(t.strides()[static_cast<std::size_t>(i)]));
     }
-    return Py_BuildValue("{s:N,s:O,s:O,s:s,s:s,s:O,s:I}", "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(), "strides", strides.get(),
-                         "dtype", t.dtype().name().c_str(), "device", t.device().name().c_str(), "read_only", t.read_only() ? Py_True : Py_False,
-                         "use_count", t.use_count());
+    return Py_BuildValue("{s:N,s:O,s:O,s:s,s:s,s:O,s:I}", "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(), "strides",
+                         strides.get(), "dtype", t.dtype().name().c_str(), "device", t.device().name().c_str(), "read_only",
+                         t.read_only() ? Py_True : Py_False, "use_count", t.use_count());
 }
 
 PyObject* own(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -103,7 +103,8 @@ PyObject* derive(PyObject*, PyObject* args) {
     const std::string_view wanted = how;
     const std::int64_t n = from->numel();
     if (wanted == "read_only") return Kept::add(from->as_read_only());
-    if (wanted == "int4") return Kept::add(from->as_strided(from->data(), {2 * from->nbytes()}, {}, isthmus::DType(kDLInt, 4, 1)));
+    if (wanted == "int4")
+        return Kept::add(from->as_strided(from->data(), {2 * from->nbytes()}, {}, isthmus::DType(kDLInt, 4, 1)));
     return Kept::add(from->as_strided(static_cast<float*>(from->data()) + (n - 1), {n}, {-1}, from->dtype()));
 }
 
@@ -113,10 +114,14 @@ PyObject* protocol(PyObject*, PyObject* object) {
     const auto* entry = isthmus::detail::find_type(Py_TYPE(object), scratch);
     if (entry == nullptr) return nullptr;
     switch (entry->protocol) {
-        case isthmus::detail::Protocol::torch_stable: return PyUnicode_FromString("stable");
-        case isthmus::detail::Protocol::torch_exchange: return PyUnicode_FromString("exchange");
-        case isthmus::detail::Protocol::torch_method: return PyUnicode_FromString("method");
-        default: return PyUnicode_FromString("other");
+        case isthmus::detail::Protocol::torch_stable:
+            return PyUnicode_FromString("stable");
+        case isthmus::detail::Protocol::torch_exchange:
+            return PyUnicode_FromString("exchange");
+        case isthmus::detail::Protocol::torch_method:
+            return PyUnicode_FromString("method");
+        default:
+            return PyUnicode_FromString("other");
     }
 }
 
