@@ -257,7 +257,8 @@ bool sound_by_the_book(const Descriptor& d) {
         if (reach < INT64_MIN || reach > INT64_MAX || low < INT64_MIN || high > INT64_MAX) return false;
     }
     low *= dtype.itemsize();
-    high = high * dtype.itemsize() + dtype.itemsize() - 1;
+    // Packed elements are in a row and share bytes: they reach no farther than their bytes do.
+    high = packed ? (numel * dtype.element_bits() + 7) / 8 - 1 : high * dtype.itemsize() + dtype.itemsize() - 1;
     if (low < INT64_MIN || high > INT64_MAX) return false;
     if (packed && !isthmus::layout::is_contiguous(d.shape.data(), d.strides.data(), d.dl.ndim)) return false;
     const Wide address = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(d.dl.data)) + static_cast<Wide>(d.dl.byte_offset);

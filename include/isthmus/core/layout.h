@@ -107,7 +107,7 @@ inline std::string to_string(const std::int64_t* values, int ndim) {
         if (i != 0) text += ", ";
         text += std::to_string(values[i]);
     }
-    if (ndim == 1) text += ",";
+    if (ndim == 1) text += ',';
     return text + ")";
 }
 inline std::string to_string(std::span<const std::int64_t> values) { return to_string(values.data(), static_cast<int>(values.size())); }

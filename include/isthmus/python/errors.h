@@ -62,7 +62,7 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
 
 /// "numpy.ndarray", "list": a type as users write it.
 inline std::string type_name(PyTypeObject* type) {
-    const std::string name = type->tp_name;
+    std::string name = type->tp_name;
     if (name.find('.') != std::string::npos || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
     Ref module(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
     const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;

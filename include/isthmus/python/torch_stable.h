@@ -64,7 +64,7 @@ struct TorchShims {
     }
     /// torch's code of a dtype; -1 when it has none.
     std::int32_t code_of(DType dtype) const noexcept {
-        const int code = codes[code_slot(dtype)];
+        const std::int8_t code = codes[code_slot(dtype)];
         return code >= 0 && DType(dtypes[code]) == dtype ? code : -1;
     }
 
@@ -261,11 +261,8 @@ ISTHMUS_STATE TorchShims torch_shims{};
 /// after an interpreter's life libtorch does not touch Python.
 template <class F>
 void drop_torch(F&& give_up) {
-    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) {
-        give_up();
-    } else if (DoorPass pass; pass) {
-        give_up();
-    }
+    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) return give_up();
+    if (DoorPass pass; pass) give_up();
 }
 inline void drop_torch_handle(void* handle) {
     drop_torch([handle] { torch_shims.delete_handle(handle); });
