@@ -47,12 +47,47 @@ inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
     return true;
 }
 
+/// The buffer that an interface may give in place of an address; held by the import once it is open.
+struct InterfaceBuffer {
+    char* start = nullptr;
+    Py_ssize_t size = 0, offset = 0;
+    bool read_only = false;
+
+    bool open(Import& import, PyObject* exporter) {
+        Py_buffer& view = import.out.buffer();
+        if (PyObject_GetBuffer(exporter, &view, PyBUF_SIMPLE) != 0) return false;
+        import.out.hold_buffer();
+        start = static_cast<char*>(view.buf);
+        size = view.len;
+        read_only = view.readonly != 0;
+        return true;
+    }
+    bool skip(PyObject* bytes) {
+        offset = PyLong_AsSsize_t(bytes);
+        return PyErr_Occurred() == nullptr && offset >= 0 && offset <= size;
+    }
+    /// Whether all elements of a sound tensor, which starts at the offset, lie in the buffer.
+    bool holds(const DLTensor& t) const noexcept {
+        std::int64_t numel = 0, first = 0, last = 0;
+        if (!layout::numel(t.shape, t.ndim, numel)) return false;
+        if (numel == 0) return true;
+        const std::int64_t itemsize = DType(t.dtype).itemsize();
+        if (t.strides == nullptr)
+            last = numel * itemsize - 1;
+        else if (!layout::extent(t.shape, t.strides, t.ndim, itemsize, first, last))
+            return false;
+        return first >= -offset && last < size - offset;
+    }
+};
+
 /// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its stream).
 /// Neither has a way to release the memory: the object itself is what keeps it.
 inline bool import_array_interface(Import& import, bool cuda) {
     const Names& names = interned();
     const std::string what = type_name(import.object) + (cuda ? ".__cuda_array_interface__" : ".__array_interface__");
     const auto bad = [&](ErrorCode code, const std::string& text) {
+        if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+            return import.fail_with_exception(ErrorCode::producer_failed, what);
         PyErr_Clear();
         return import.fail(code, what + " has " + text);
     };
@@ -60,9 +95,10 @@ inline bool import_array_interface(Import& import, bool cuda) {
     Ref dict(PyObject_GetAttr(import.object, cuda ? names.cuda_array_interface : names.array_interface));
     if (!dict) return import.fail_with_exception(ErrorCode::producer_failed, what);
     if (!PyDict_Check(dict.get())) return import.fail(ErrorCode::producer_failed, what + " is a " + type_name(dict.get()) + "; wanted a dict");
+    // References of our own: a number among the values may be an object whose __index__ empties the dict.
     const auto item = [&](const char* key) {
         PyObject* value = PyDict_GetItemString(dict.get(), key);
-        return value == Py_None ? nullptr : value;
+        return value == Py_None ? Ref() : Ref::borrow(value);
     };
 
     DLTensor& t = import.out.dl();
@@ -71,13 +107,13 @@ inline bool import_array_interface(Import& import, bool cuda) {
     t.shape = import.out.shape();
     t.strides = nullptr;
     int ndim = 0;
-    PyObject* shape = item("shape");
-    if (shape == nullptr || !read_sizes(shape, import.out.shape(), ndim)) return bad(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
+    Ref shape = item("shape");
+    if (!shape || !read_sizes(shape.get(), import.out.shape(), ndim)) return bad(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
     t.ndim = ndim;
 
-    PyObject* typestr = item("typestr");
+    Ref typestr = item("typestr");
     Py_ssize_t length = 0;
-    const char* text = typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8AndSize(typestr, &length) : nullptr;
+    const char* text = typestr && PyUnicode_Check(typestr.get()) ? PyUnicode_AsUTF8AndSize(typestr.get(), &length) : nullptr;
     if (text == nullptr) return bad(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
     DType dtype;
     bool foreign_order = false;
@@ -85,28 +121,46 @@ inline bool import_array_interface(Import& import, bool cuda) {
         return foreign_order ? bad(ErrorCode::not_values, std::string("typestr '") + text + "', which is not in this machine's byte order")
                              : bad(ErrorCode::bad_dtype, std::string("typestr '") + text + "', which has no counterpart in DLPack");
     t.dtype = dtype;
-    if (item("mask") != nullptr) return bad(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
+    if (item("mask")) return bad(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
 
-    PyObject* data = item("data");
-    if (data == nullptr || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2)
-        return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
-    t.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
-    const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1));
-    if (PyErr_Occurred() != nullptr || read_only < 0) return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
+    bool read_only = false;
+    InterfaceBuffer buffer;
+    Ref data = item("data");
+    if (data && PyTuple_Check(data.get())) {
+        if (PyTuple_GET_SIZE(data.get()) != 2) return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
+        t.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data.get(), 0));
+        const int flag = PyErr_Occurred() == nullptr ? PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1)) : -1;
+        if (flag < 0) return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
+        read_only = flag != 0;
+    } else {
+        PyObject* exporter = data ? data.get() : import.object;
+        if (cuda || !PyObject_CheckBuffer(exporter))
+            return bad(ErrorCode::null_data, cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
+                                                  : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
+        if (!buffer.open(import, exporter)) return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of " + what);
+        if (Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
+            return bad(ErrorCode::bad_layout, "no valid 'offset'; wanted a number of bytes within the " + std::to_string(buffer.size) + " of the buffer");
+        t.data = buffer.start + buffer.offset;
+        read_only = buffer.read_only;
+    }
 
-    if (PyObject* strides = item("strides")) {
+    if (Ref strides = item("strides")) {
         std::int64_t bytes[max_ndim];
         int count = 0;
-        if (!read_sizes(strides, bytes, count) || count != ndim)
+        if (!read_sizes(strides.get(), bytes, count) || count != ndim)
             return bad(ErrorCode::bad_layout, "no valid 'strides'; wanted None or a tuple of " + std::to_string(ndim) + " integers, in bytes");
         t.strides = import.out.strides();
         if (!element_strides(reinterpret_cast<const Py_ssize_t*>(bytes), ndim, dtype.itemsize(), t.strides) &&
             !element_strides_that_matter(import, reinterpret_cast<const Py_ssize_t*>(bytes)))
             return false;
     }
-    if (cuda && !place_cuda_data(import, t, item("stream"))) return false;
+    if (cuda && !place_cuda_data(import, t, item("stream").get())) return false;
     const Flags flags = read_only ? flag::read_only : 0;
     if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
+    if (buffer.start != nullptr) {
+        if (!buffer.holds(t)) return bad(ErrorCode::overflow, "elements beyond the " + std::to_string(buffer.size) + " bytes of its buffer");
+        return import.accept_sound(flags);
+    }
     // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the
     // object that it was asked of.
     if (import.owning || Py_REFCNT(dict.get()) == 1 || Py_REFCNT(import.object) == 1) {

@@ -65,7 +65,8 @@ inline bool names_a_smaller_dtype(Import& import) {
 }
 
 /// torch without the stable shims: 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
-inline bool import_torch_older(Import& import, const TypeEntry& entry) {
+/// The entry is a copy: the questions run Python code, which may look at other types and take its place in the cache.
+inline bool import_torch_older(Import& import, const TypeEntry entry) {
     bool grad = false, may_be_written = true;
     import.keep_alive();
     if (!check_torch_by_python(import, grad, may_be_written)) return false;

@@ -81,6 +81,22 @@ TABLE: dict[str, tuple[dict, str]] = {
     "data_flag_fails": ({"data": (ADDRESS, Fails())}, "null_data"),
     "data_read_only": ({"data": (ADDRESS, True)}, ""),
     "data_at_the_end": ({"data": (2**64 - 4, False)}, "overflow"),
+    "buffer": ({"data": bytes(16)}, ""),
+    "buffer_writable": ({"data": bytearray(16)}, ""),
+    "buffer_too_small": ({"data": bytearray(15)}, "overflow"),
+    "buffer_offset": ({"data": bytearray(32), "offset": 16}, ""),
+    "buffer_offset_too_far": ({"data": bytearray(32), "offset": 20}, "overflow"),
+    "buffer_offset_beyond": ({"data": bytearray(16), "offset": 17}, "bad_layout"),
+    "buffer_offset_negative": ({"data": bytearray(32), "offset": -16}, "bad_layout"),
+    "buffer_offset_huge": ({"data": bytearray(32), "offset": 2**64}, "bad_layout"),
+    "buffer_offset_text": ({"data": bytearray(32), "offset": "16"}, "bad_layout"),
+    "buffer_offset_unaligned": ({"data": bytearray(32), "offset": 2}, "needs_copy"),
+    "buffer_strides_beyond": ({"data": bytearray(32), "strides": (16,)}, "overflow"),
+    "buffer_strides_before": ({"data": bytearray(32), "strides": (-4,), "offset": 8}, "overflow"),
+    "buffer_strides_back": ({"data": bytearray(32), "strides": (-4,), "offset": 12}, ""),
+    "buffer_not_contiguous": ({"data": memoryview(bytearray(64))[::2]}, "producer_failed"),
+    "buffer_empty": ({"data": b"", "shape": (0,)}, ""),
+    "buffer_huge_shape": ({"data": bytearray(16), "shape": (BIG // 8,)}, "overflow"),
     "strides_none": ({"strides": None}, ""),
     "strides_list": ({"strides": [4]}, "bad_layout"),
     "strides_too_few": ({"strides": ()}, "bad_layout"),
@@ -112,8 +128,12 @@ def add(name: str, fields: dict, code: str) -> None:
                 x = make()
                 if not code:
                     found = call(x)
-                    expect(found["data"] == merged["data"][0], "the address")
-                    expect(found["read_only"] == bool(merged["data"][1]), "the read-only bit")
+                    data = merged["data"]
+                    if isinstance(data, tuple):
+                        expect(found["data"] == data[0], "the address")
+                        expect(found["read_only"] == bool(data[1]), "the read-only bit")
+                    else:
+                        expect(found["read_only"] == isinstance(data, bytes), "the read-only bit")
                     continue
                 try:
                     found = call(x, argument="q")
@@ -225,3 +245,74 @@ def cuda_interface_fields() -> None:
         refused("null_data", call, kind(data=(0, False)))
         refused("bad_dtype", call, kind(typestr="|O8"))
         expect(call(kind(data=(0x7F0000000000, True)))["read_only"], "read-only")
+
+
+@case
+def array_interface_dict_emptied_by_its_numbers() -> None:
+    for key in ("shape", "strides", "data"):
+        for value in (4, 0):
+            fields = dict(GOOD, strides=(4,))
+
+            class Evil:
+                def __index__(self, fields=fields, value=value):
+                    fields.clear()
+                    collect()
+                    return value
+
+                def __bool__(self, fields=fields):
+                    fields.clear()
+                    return False
+
+            fields[key] = {"shape": (Evil(), Evil(), 4), "strides": (Evil(),), "data": (ADDRESS, Evil())}[key]
+            kind = type("Interface", (), {"__array_interface__": fields})
+            for call in BOTH:
+                try:
+                    call(kind())
+                except ext.Error as error:
+                    expect(error.code in ("bad_layout", "null_data", "overflow", "bad_dtype"), error)
+
+
+@case
+def array_interface_numbers_that_interrupt() -> None:
+    class Interrupts:
+        def __index__(self):
+            raise KeyboardInterrupt
+
+        __bool__ = __index__
+
+    for field in ({"shape": (Interrupts(),)}, {"strides": (Interrupts(),)}, {"data": (ADDRESS, Interrupts())}):
+        kind = type("Interface", (), {"__array_interface__": {**GOOD, **field}})
+        for call in BOTH:
+            try:
+                call(kind())
+            except KeyboardInterrupt:
+                continue
+            raise AssertionError("lost")
+
+
+@case
+def array_interface_buffer_is_held() -> None:
+    memory = bytearray(range(16))
+    kind = type("Interface", (), {"__array_interface__": {**GOOD, "typestr": "|u1", "shape": (16,), "data": memory}})
+    number = ext.keep(kind())
+    try:
+        memory.clear()
+    except BufferError:
+        pass
+    else:
+        raise AssertionError("resized under a living tensor")
+    expect(ext.kept_elements(number) == bytes(range(16)), "the elements")
+    ext.drop_on_thread(number, False)
+    memory.clear()
+
+
+@case
+def array_interface_of_an_object_with_a_buffer_in_a_fresh_dict() -> None:
+    class Image:
+        @property
+        def __array_interface__(self):
+            return {**GOOD, "typestr": "|u1", "shape": (2, 3), "data": bytes(range(6))}
+
+    for _ in range(100):
+        expect(ext.borrow_elements(Image()) == bytes(range(6)), "borrowed")
+        expect(ext.own_elements(Image()) == bytes(range(6)), "owned")
