@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "benchmarks" / "peers"
 OUT = ROOT / "build" / "bench"
 MODULES = OUT / "modules"
-SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 OPTIMISE = ["-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
 
 

@@ -71,10 +71,13 @@ def pinned() -> Iterator[int | None]:
 
 
 def calibrate(timer: timeit.Timer) -> int:
-    """How many calls fill one turn; the first ones are the warm-up."""
+    """How many calls fill one turn; the first ones are the warm-up.
+
+    The least of three: one interruption would otherwise pass for a slow call, and the turns would be too short to be true.
+    """
     calls = 1
     while True:
-        taken = timer.timeit(calls)
+        taken = min(timer.repeat(3, calls))
         if taken >= TURN_SECONDS / 4:
             return max(1, int(calls * TURN_SECONDS / taken))
         calls *= 4
@@ -109,7 +112,10 @@ def compare(contenders: list[Contender], rounds: int) -> list[Measured]:
     for contender, result, turns in zip(contenders, results, raw, strict=True):
         # The cheapest empty call: subtracting a disturbed one would flatter.
         least = min(nothing[contender.empty]) if contender.empty else 0.0
-        result.turns = [max(turn - least, 0.1) for turn in turns]
+        if turns and min(turns) <= least:
+            result.why_not = "too short to be told from an empty call in this noise"
+        else:
+            result.turns = [turn - least for turn in turns]
     return results
 
 

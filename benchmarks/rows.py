@@ -61,7 +61,8 @@ class Row:
 
 
 UNCHECKED = "asks nothing: takes tensors whose bytes are not their values"
-FLOOR_TORCH = "C over torch's stable shims, with our questions"
+SHIMS = "stable shims in C"
+FLOOR_TORCH = "C that finds the handle in the object and asks our questions"
 GENERAL_IN = {
     "tvm_ffi.from_dlpack": "tvm_ffi.from_dlpack(x)",
     "nanobind": "N.own(x)",
@@ -90,7 +91,8 @@ def torch_rows(torch: Any) -> list[Row]:
         row(
             "torch → C++, borrowed",
             {
-                FLOOR: "F.borrow_shims(x)",
+                FLOOR: "F.borrow_inside(x)",
+                SHIMS: "F.borrow_shims(x)",
                 OURS: "I.borrow(x)",
                 "exchange API in C": "F.borrow_exchange(x)",
                 "libtorch in C++": "T.unpack_borrow(x)",
@@ -102,7 +104,8 @@ def torch_rows(torch: Any) -> list[Row]:
         row(
             "torch → C++, owned",
             {
-                FLOOR: "F.own_shims(x)",
+                FLOOR: "F.own_inside(x)",
+                SHIMS: "F.own_shims(x)",
                 OURS: "I.own(x)",
                 "exchange API in C": "F.own_exchange(x)",
                 "libtorch in C++": "T.unpack_own(x)",
@@ -114,7 +117,8 @@ def torch_rows(torch: Any) -> list[Row]:
         row(
             "torch: f(x, y, out)",
             {
-                FLOOR: "F.kernel_shims(x, y, out)",
+                FLOOR: "F.kernel_inside(x, y, out)",
+                SHIMS: "F.kernel_shims(x, y, out)",
                 OURS: "I.kernel(x, y, out)",
                 "torch/extension.h": "T.kernel(x, y, out)",
                 "tvm-ffi": "V_kernel(x, y, out)",
@@ -128,7 +132,8 @@ def torch_rows(torch: Any) -> list[Row]:
         row(
             "torch: there and back",
             {
-                FLOOR: "F.round_trip_shims(x)",
+                FLOOR: "F.round_trip_inside(x)",
+                SHIMS: "F.round_trip_shims(x)",
                 OURS: "I.round_trip(x)",
                 "torch/extension.h": "T.round_trip(x)",
                 "tvm-ffi": "V_round_trip(x)",
@@ -355,7 +360,13 @@ def dims_rows(torch: Any, np: Any) -> list[Row]:
             Row(
                 f"torch → C++, {ndim} dims",
                 "dims",
-                {FLOOR: "F.borrow_shims(x)", OURS: "I.borrow(x)", "nanobind": "N.own(x)", "tvm-ffi": "V_borrow(x)"},
+                {
+                    FLOOR: "F.borrow_inside(x)",
+                    SHIMS: "F.borrow_shims(x)",
+                    OURS: "I.borrow(x)",
+                    "nanobind": "N.own(x)",
+                    "tvm-ffi": "V_borrow(x)",
+                },
                 {"x": torch.zeros(shape)},
             )
         )
@@ -367,16 +378,25 @@ SIZES = {"4 kB": 1 << 10, "1 MB": 1 << 18, "64 MB": 1 << 24, "1 GB": 1 << 28}
 
 def size_rows(torch: Any, np: Any, set_size: Callable[[int], None]) -> list[tuple[Callable[[], None], list[Row]]]:
     """Each with what prepares it: the memory that is shown grows to the size first. Pages that nobody touches cost nothing."""
-    steps = []
+    steps: list[tuple[Callable[[], None], list[Row]]] = []
     for name, elements in SIZES.items():
         x = np.empty(elements, np.float32)
         t = torch.from_numpy(x)
+
+        def prepare(elements: int = elements) -> None:
+            set_size(elements)
+
         steps.append(
             (
-                lambda elements=elements: set_size(elements),
+                prepare,
                 [
                     Row(f"numpy → C++, {name}", "sizes", {FLOOR: "F.own_numpy(x)", OURS: "I.own(x)"}, {"x": x}),
-                    Row(f"torch → C++, {name}", "sizes", {FLOOR: "F.own_shims(x)", OURS: "I.own(x)"}, {"x": t}),
+                    Row(
+                        f"torch → C++, {name}",
+                        "sizes",
+                        {FLOOR: "F.own_inside(x)", SHIMS: "F.own_shims(x)", OURS: "I.own(x)"},
+                        {"x": t},
+                    ),
                     Row(f"C++ → numpy, {name}", "sizes", {FLOOR: "F.to_numpy(x)", OURS: "I.to_numpy(x)"}, {"x": x}),
                     Row(f"C++ → torch, {name}", "sizes", {FLOOR: "F.to_torch_shims(x)", OURS: "I.to_torch(x)"}, {"x": x}),
                 ],

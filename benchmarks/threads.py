@@ -41,7 +41,7 @@ def all_results(peers: Peers, rounds: int, say: Callable[[str], None]) -> list[R
     x = torch.zeros(1000)
     floor = peers.get("floor")
     functions = {
-        "floor": floor.own_shims,
+        "floor": floor.own_inside,
         "isthmus": peers.get("isthmus").own,
         "nanobind": peers.get("nanobind") and peers.get("nanobind").own,
         "dlpark": peers.get("dlpark") and peers.get("dlpark").own,

@@ -35,12 +35,13 @@ def cases(modules: str, with_torch: bool) -> Iterator[Case]:
     yield "C++ → capsule", "isthmus", ours.to_capsule, x
     if not with_torch or not floor.load_shims():
         return
+    floor.load_exchange(torch.Tensor)
     t = torch.zeros(1000)
-    yield "torch → C++, borrowed", "floor", floor.borrow_shims, t
+    yield "torch → C++, borrowed", "floor", floor.borrow_inside, t
     yield "torch → C++, borrowed", "isthmus", ours.borrow, t
-    yield "torch → C++, owned", "floor", floor.own_shims, t
+    yield "torch → C++, owned", "floor", floor.own_inside, t
     yield "torch → C++, owned", "isthmus", ours.own, t
-    yield "torch: there and back", "floor", floor.round_trip_shims, t
+    yield "torch: there and back", "floor", floor.round_trip_inside, t
     yield "torch: there and back", "isthmus", ours.round_trip, t
     yield "C++ → torch", "floor", floor.to_torch_shims, t
     yield "C++ → torch", "isthmus", ours.to_torch, t

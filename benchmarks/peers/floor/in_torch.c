@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.Tensor in C: by the exchange API, which asks nothing, and by libtorch's stable C shims with the questions that a safe
-// import must ask: layout, device, dtype, negative or conjugate bit, requires_grad, sizes, strides, address.
+// import must ask: layout, device, dtype, negative or conjugate bit, requires_grad, sizes, strides, address. The least that
+// these questions cost is over the handle that lies inside the PyObject itself, behind its head.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
@@ -104,26 +105,73 @@ static PyObject* own_exchange(PyObject* self, PyObject* x) {
     Py_RETURN_NONE;
 }
 
-// 0, or -1 with the handle released.
-static int ask(PyObject* x, Handle* handle, DLTensor* t) {
+static int ask_handle(Handle handle, DLTensor* t) {
     int32_t layout, dtype, device;
     int64_t ndim;
-    if (shim.from_pyobject(x, handle) != 0) return -1;
-    if (shim.get_layout(*handle, &layout) != 0 || layout != shim.strided) goto refused;
-    if (shim.get_device_type(*handle, &device) != 0 || device != shim.cpu) goto refused;
-    if (shim.get_dtype(*handle, &dtype) != 0 || dtype != shim.float32) goto refused;
-    if (shim.is_neg(*handle) || shim.requires_grad(*(void**)*handle)) goto refused;
-    if (shim.get_dim(*handle, &ndim) != 0 || shim.get_sizes(*handle, &t->shape) != 0 || shim.get_strides(*handle, &t->strides) != 0 ||
-        shim.get_mutable_data_ptr(*handle, &t->data) != 0)
-        goto refused;
+    if (shim.get_layout(handle, &layout) != 0 || layout != shim.strided) return -1;
+    if (shim.get_device_type(handle, &device) != 0 || device != shim.cpu) return -1;
+    if (shim.get_dtype(handle, &dtype) != 0 || dtype != shim.float32) return -1;
+    if (shim.is_neg(handle) || shim.requires_grad(*(void**)handle)) return -1;
+    if (shim.get_dim(handle, &ndim) != 0 || shim.get_sizes(handle, &t->shape) != 0 || shim.get_strides(handle, &t->strides) != 0 ||
+        shim.get_mutable_data_ptr(handle, &t->data) != 0)
+        return -1;
     t->ndim = (int32_t)ndim;
     t->dtype = (DLDataType){kDLFloat, 32, 1};
     t->device = (DLDevice){kDLCPU, 0};
     t->byte_offset = 0;
     return 0;
-refused:
+}
+
+// 0, or -1 with the handle released.
+static int ask(PyObject* x, Handle* handle, DLTensor* t) {
+    if (shim.from_pyobject(x, handle) != 0) return -1;
+    if (ask_handle(*handle, t) == 0) return 0;
     shim.delete_handle(*handle);
     return -1;
+}
+
+static int ask_inside(PyObject* x, DLTensor* t) {
+    if (Py_TYPE(x) != api_type) return -1;
+    return ask_handle((char*)x + sizeof(PyObject), t);
+}
+
+static PyObject* borrow_inside(PyObject* self, PyObject* x) {
+    (void)self;
+    DLTensor t;
+    if (ask_inside(x, &t) != 0) return refuse("not a plain float32 tensor");
+    floor_sink = t.data;
+    Py_RETURN_NONE;
+}
+
+static PyObject* own_inside(PyObject* self, PyObject* x) {
+    (void)self;
+    DLTensor t;
+    if (ask_inside(x, &t) != 0) return refuse("not a plain float32 tensor");
+    Py_INCREF(x);
+    Owned* owned = floor_own(&t, x);
+    floor_sink = owned;
+    Py_DECREF((PyObject*)owned->owner);
+    free(owned);
+    Py_RETURN_NONE;
+}
+
+static PyObject* kernel_inside(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+    (void)self;
+    DLTensor t[3];
+    for (int i = 0; i < 3 && i < n; ++i) {
+        if (ask_inside(args[i], &t[i]) != 0) return refuse("not a plain float32 tensor");
+        floor_sink = t[i].data;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject* round_trip_inside(PyObject* self, PyObject* x) {
+    (void)self;
+    DLTensor t;
+    if (ask_inside(x, &t) != 0) return refuse("not a plain float32 tensor");
+    floor_sink = t.data;
+    Py_INCREF(x);
+    return x;
 }
 
 static PyObject* borrow_shims(PyObject* self, PyObject* x) {
@@ -182,6 +230,10 @@ PyMethodDef floor_in_torch[] = {
     {"borrow_shims", borrow_shims, METH_O, NULL},
     {"own_shims", own_shims, METH_O, NULL},
     {"kernel_shims", (PyCFunction)(void (*)(void))kernel_shims, METH_FASTCALL, NULL},
+    {"borrow_inside", borrow_inside, METH_O, NULL},
+    {"own_inside", own_inside, METH_O, NULL},
+    {"kernel_inside", (PyCFunction)(void (*)(void))kernel_inside, METH_FASTCALL, NULL},
+    {"round_trip_inside", round_trip_inside, METH_O, NULL},
     {"round_trip_shims", round_trip_shims, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
