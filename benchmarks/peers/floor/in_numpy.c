@@ -21,7 +21,9 @@ static PyObject* load_numpy(PyObject* self, PyObject* none) {
 static int read_array(PyObject* x, DLTensor* t, int64_t* strides) {
     if (!PyArray_Check(x)) goto refused;
     PyArrayObject* array = (PyArrayObject*)x;
-    if (PyArray_TYPE(array) != NPY_FLOAT32 || PyArray_ISBYTESWAPPED(array) || !PyArray_ISWRITEABLE(array) || !PyArray_ISALIGNED(array)) goto refused;
+    if (PyArray_TYPE(array) != NPY_FLOAT32 || PyArray_ISBYTESWAPPED(array) || !PyArray_ISWRITEABLE(array) ||
+        !PyArray_ISALIGNED(array))
+        goto refused;
     const int ndim = PyArray_NDIM(array);
     for (int i = 0; i < ndim; ++i) {
         const npy_intp step = PyArray_STRIDES(array)[i];

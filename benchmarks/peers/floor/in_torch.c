@@ -25,8 +25,8 @@ static struct {
     int32_t strided, cpu, float32;
 } shim;
 
-int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, Handle*, int32_t,
-                             const uint8_t*, int64_t, void (*)(void*, void*), void*);
+int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, Handle*,
+                             int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
 int (*floor_torch_to_pyobject)(Handle, void*, void**);
 int (*floor_torch_delete)(Handle);
 int32_t floor_torch_float32, floor_torch_cpu, floor_torch_strided;
@@ -64,8 +64,8 @@ static PyObject* load_shims(PyObject* self, PyObject* none) {
     floor_torch_strided = shim.strided = constant(lib, "aoti_torch_layout_strided");
     floor_torch_cpu = shim.cpu = constant(lib, "aoti_torch_device_type_cpu");
     floor_torch_float32 = shim.float32 = constant(lib, "aoti_torch_dtype_float32");
-    return PyBool_FromLong(shim.from_pyobject != NULL && shim.to_pyobject != NULL && shim.is_neg != NULL && shim.is_conj != NULL &&
-                           shim.requires_grad != NULL && floor_torch_from_blob != NULL);
+    return PyBool_FromLong(shim.from_pyobject != NULL && shim.to_pyobject != NULL && shim.is_neg != NULL &&
+                           shim.is_conj != NULL && shim.requires_grad != NULL && floor_torch_from_blob != NULL);
 }
 
 // Takes the exchange table of a type; False where it has none.
@@ -112,8 +112,8 @@ static int ask_handle(Handle handle, DLTensor* t) {
     if (shim.get_device_type(handle, &device) != 0 || device != shim.cpu) return -1;
     if (shim.get_dtype(handle, &dtype) != 0 || dtype != shim.float32) return -1;
     if (shim.is_neg(handle) || shim.requires_grad(*(void**)handle)) return -1;
-    if (shim.get_dim(handle, &ndim) != 0 || shim.get_sizes(handle, &t->shape) != 0 || shim.get_strides(handle, &t->strides) != 0 ||
-        shim.get_mutable_data_ptr(handle, &t->data) != 0)
+    if (shim.get_dim(handle, &ndim) != 0 || shim.get_sizes(handle, &t->shape) != 0 ||
+        shim.get_strides(handle, &t->strides) != 0 || shim.get_mutable_data_ptr(handle, &t->data) != 0)
         return -1;
     t->ndim = (int32_t)ndim;
     t->dtype = (DLDataType){kDLFloat, 32, 1};

@@ -11,7 +11,8 @@
 #define NO_SWITCH
 #endif
 
-__attribute__((noinline, visibility("default"))) PyObject* isthmus_bench_region(PyObject* function, PyObject* x, Py_ssize_t times) {
+__attribute__((noinline, visibility("default"))) PyObject* isthmus_bench_region(PyObject* function, PyObject* x,
+                                                                                Py_ssize_t times) {
     for (Py_ssize_t i = 0; i < times; ++i) {
         PyObject* args[2] = {NULL, x};
         PyObject* result = PyObject_Vectorcall(function, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);

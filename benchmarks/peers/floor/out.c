@@ -2,8 +2,8 @@
 // C memory as an array of a framework: the memory has an owner (here a count) that each array keeps and gives back.
 #include "floor.h"
 
-extern int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, void**, int32_t,
-                                    const uint8_t*, int64_t, void (*)(void*, void*), void*);
+extern int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, void**,
+                                    int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
 extern int (*floor_torch_to_pyobject)(void*, void*, void**);
 extern int (*floor_torch_delete)(void*);
 extern int32_t floor_torch_float32, floor_torch_cpu, floor_torch_strided;
@@ -87,8 +87,8 @@ static PyObject* to_torch_shims(PyObject* self, PyObject* x) {
     const int64_t shape[1] = {floor_size}, strides[1] = {1};
     void *handle = NULL, *object = NULL;
     ++floor_owners;
-    if (floor_torch_from_blob(floor_data, 1, shape, strides, 0, floor_torch_float32, floor_torch_cpu, -1, &handle, floor_torch_strided, NULL, 0, end_blob,
-                              &floor_owners) != 0)
+    if (floor_torch_from_blob(floor_data, 1, shape, strides, 0, floor_torch_float32, floor_torch_cpu, -1, &handle,
+                              floor_torch_strided, NULL, 0, end_blob, &floor_owners) != 0)
         return NULL;
     floor_torch_to_pyobject(handle, NULL, &object);
     floor_torch_delete(handle);
@@ -109,10 +109,7 @@ static PyObject* to_numpy(PyObject* self, PyObject* x) {
 }
 
 PyMethodDef floor_out[] = {
-    {"to_capsule", to_capsule, METH_O, NULL},
-    {"to_legacy_capsule", to_legacy_capsule, METH_O, NULL},
-    {"to_exchange", to_exchange, METH_O, NULL},
-    {"to_torch_shims", to_torch_shims, METH_O, NULL},
-    {"to_numpy", to_numpy, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
+    {"to_capsule", to_capsule, METH_O, NULL},   {"to_legacy_capsule", to_legacy_capsule, METH_O, NULL},
+    {"to_exchange", to_exchange, METH_O, NULL}, {"to_torch_shims", to_torch_shims, METH_O, NULL},
+    {"to_numpy", to_numpy, METH_O, NULL},       {NULL, NULL, 0, NULL},
 };

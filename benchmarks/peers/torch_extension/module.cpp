@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // With libtorch: torch's own caster for pybind11, and the pointer that hides in the Python object.
-#include <torch/extension.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/extension.h>
 
 namespace py = pybind11;
 

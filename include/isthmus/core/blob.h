@@ -17,15 +17,16 @@ struct Blob {
     std::int64_t element_size = 0;  ///< bytes of one element; 0 for "as the dtype says"
     bool read_only = false;
     bool padded = false;  ///< elements of fewer than 8 bits have whole bytes of their own
-    Tensor owner;  ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
+    Tensor owner;         ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
 };
 
 /// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
 /// offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
 inline Blob to_blob(const Tensor& tensor) {
     if (tensor->byte_offset != 0)
-        throw Error(ErrorCode::bad_device, "the elements begin " + std::to_string(tensor->byte_offset) + " bytes into a handle of " +
-                                               tensor.device().name() + "; a blob has a pointer and no offset");
+        throw Error(ErrorCode::bad_device, "the elements begin " + std::to_string(tensor->byte_offset) +
+                                               " bytes into a handle of " + tensor.device().name() +
+                                               "; a blob has a pointer and no offset");
     Blob blob;
     blob.ptr = tensor.data();
     blob.shape.assign(tensor.shape().begin(), tensor.shape().end());
@@ -44,8 +45,8 @@ namespace detail {
 inline TensorSpec blob_spec(const Blob& blob) {
     if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
         throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    "argument 'element_size': " + std::to_string(blob.element_size) + " bytes; wanted " + std::to_string(blob.dtype.itemsize()) +
-                        ", the size of " + blob.dtype.name());
+                    "argument 'element_size': " + std::to_string(blob.element_size) + " bytes; wanted " +
+                        std::to_string(blob.dtype.itemsize()) + ", the size of " + blob.dtype.name());
     TensorSpec spec(blob.ptr, blob.dtype, blob.shape);
     if (!blob.strides.empty()) spec.set_strides(blob.strides);
     spec.device = blob.device;

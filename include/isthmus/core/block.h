@@ -75,7 +75,8 @@ inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
 /// A block with room for the dims and `extra` bytes behind them; NULL when memory is out. The caller fills `dl` and the owner.
 inline Block* allocate_block(int ndim, std::size_t extra = 0) noexcept {
     // glibc keeps small blocks per thread: a recycler of our own was measured, and gained nothing.
-    auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t) + extra));
+    auto* block =
+        static_cast<Block*>(std::malloc(sizeof(Block) + 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t) + extra));
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
     init_block(block, ndim, block->dims());
     return block;

@@ -21,8 +21,12 @@
 #define ISTHMUS_ABI 1
 #define ISTHMUS_ABI_NAMESPACE abi1
 
-#define ISTHMUS_BEGIN namespace isthmus { inline namespace ISTHMUS_ABI_NAMESPACE {
-#define ISTHMUS_END }}
+#define ISTHMUS_BEGIN   \
+    namespace isthmus { \
+    inline namespace ISTHMUS_ABI_NAMESPACE {
+#define ISTHMUS_END \
+    }               \
+    }
 
 #if defined(__GNUC__) || defined(__clang__)
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)

@@ -51,10 +51,22 @@ struct DeviceType {
     std::string_view name;
 };
 inline constexpr DeviceType device_types[] = {
-    {kDLCPU, "cpu"},           {kDLCUDA, "cuda"},       {kDLCUDAHost, "cuda_host"}, {kDLOpenCL, "opencl"},
-    {kDLVulkan, "vulkan"},     {kDLMetal, "metal"},     {kDLVPI, "vpi"},            {kDLROCM, "rocm"},
-    {kDLROCMHost, "rocm_host"}, {kDLExtDev, "ext_dev"}, {kDLCUDAManaged, "cuda_managed"}, {kDLOneAPI, "oneapi"},
-    {kDLWebGPU, "webgpu"},     {kDLHexagon, "hexagon"}, {kDLMAIA, "maia"},          {kDLTrn, "trn"},
+    {kDLCPU, "cpu"},
+    {kDLCUDA, "cuda"},
+    {kDLCUDAHost, "cuda_host"},
+    {kDLOpenCL, "opencl"},
+    {kDLVulkan, "vulkan"},
+    {kDLMetal, "metal"},
+    {kDLVPI, "vpi"},
+    {kDLROCM, "rocm"},
+    {kDLROCMHost, "rocm_host"},
+    {kDLExtDev, "ext_dev"},
+    {kDLCUDAManaged, "cuda_managed"},
+    {kDLOneAPI, "oneapi"},
+    {kDLWebGPU, "webgpu"},
+    {kDLHexagon, "hexagon"},
+    {kDLMAIA, "maia"},
+    {kDLTrn, "trn"},
 };
 
 /// The name of a device type, "" for one that this DLPack version does not define. (No pointer to a row: GCC's

@@ -34,8 +34,9 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensorVersioned* m
     if (m == nullptr) return make_error(ErrorCode::bad_capsule, argument, "the DLManagedTensorVersioned is NULL");
     if (!version_is_readable(m->version))
         return make_error(ErrorCode::unsupported_version, argument,
-                          "the tensor has DLPack version " + std::to_string(m->version.major) + "." + std::to_string(m->version.minor) +
-                              "; wanted major version " + std::to_string(DLPACK_MAJOR_VERSION));
+                          "the tensor has DLPack version " + std::to_string(m->version.major) + "." +
+                              std::to_string(m->version.minor) + "; wanted major version " +
+                              std::to_string(DLPACK_MAJOR_VERSION));
     return explain_unsound(m->dl_tensor, m->flags, argument);
 }
 ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const char* argument) {
@@ -112,7 +113,8 @@ struct Export {
 inline Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
 inline Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
 
-// IS_COPIED promises that the receiver is the only owner, which a handle that may be shared cannot; it is said where a copy is made.
+// IS_COPIED promises that the receiver is the only owner, which a handle that may be shared cannot; it is said where a copy is
+// made.
 inline DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
     return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
 }

@@ -61,9 +61,8 @@ inline constexpr DType bfloat16{kDLBfloat, 16};
 inline constexpr DType complex32{kDLComplex, 32}, complex64{kDLComplex, 64}, complex128{kDLComplex, 128};
 inline constexpr DType boolean{kDLBool, 8};
 inline constexpr DType float8_e3m4{kDLFloat8_e3m4, 8}, float8_e4m3{kDLFloat8_e4m3, 8},
-    float8_e4m3b11fnuz{kDLFloat8_e4m3b11fnuz, 8}, float8_e4m3fn{kDLFloat8_e4m3fn, 8},
-    float8_e4m3fnuz{kDLFloat8_e4m3fnuz, 8}, float8_e5m2{kDLFloat8_e5m2, 8}, float8_e5m2fnuz{kDLFloat8_e5m2fnuz, 8},
-    float8_e8m0fnu{kDLFloat8_e8m0fnu, 8};
+    float8_e4m3b11fnuz{kDLFloat8_e4m3b11fnuz, 8}, float8_e4m3fn{kDLFloat8_e4m3fn, 8}, float8_e4m3fnuz{kDLFloat8_e4m3fnuz, 8},
+    float8_e5m2{kDLFloat8_e5m2, 8}, float8_e5m2fnuz{kDLFloat8_e5m2fnuz, 8}, float8_e8m0fnu{kDLFloat8_e8m0fnu, 8};
 inline constexpr DType float6_e2m3fn{kDLFloat6_e2m3fn, 6}, float6_e3m2fn{kDLFloat6_e3m2fn, 6};
 inline constexpr DType float4_e2m1fn{kDLFloat4_e2m1fn, 4};
 
@@ -75,12 +74,24 @@ struct DTypeCode {
     std::uint8_t fixed_bits;
 };
 inline constexpr DTypeCode dtype_codes[] = {
-    {"int", 0},          {"uint", 0},           {"float", 0},
-    {"opaque", 0},       {"bfloat", 0},         {"complex", 0},
-    {"bool", 0},         {"float8_e3m4", 8},    {"float8_e4m3", 8},
-    {"float8_e4m3b11fnuz", 8}, {"float8_e4m3fn", 8},  {"float8_e4m3fnuz", 8},
-    {"float8_e5m2", 8},  {"float8_e5m2fnuz", 8}, {"float8_e8m0fnu", 8},
-    {"float6_e2m3fn", 6}, {"float6_e3m2fn", 6},  {"float4_e2m1fn", 4},
+    {"int", 0},
+    {"uint", 0},
+    {"float", 0},
+    {"opaque", 0},
+    {"bfloat", 0},
+    {"complex", 0},
+    {"bool", 0},
+    {"float8_e3m4", 8},
+    {"float8_e4m3", 8},
+    {"float8_e4m3b11fnuz", 8},
+    {"float8_e4m3fn", 8},
+    {"float8_e4m3fnuz", 8},
+    {"float8_e5m2", 8},
+    {"float8_e5m2fnuz", 8},
+    {"float8_e8m0fnu", 8},
+    {"float6_e2m3fn", 6},
+    {"float6_e3m2fn", 6},
+    {"float4_e2m1fn", 4},
 };
 inline constexpr int dtype_code_count = sizeof(dtype_codes) / sizeof(dtype_codes[0]);
 
@@ -103,10 +114,10 @@ template <class T>
     requires std::is_arithmetic_v<T>
 struct dtype_for<T> {
     static constexpr bool known = true;
-    static constexpr DType value{std::is_same_v<T, bool>         ? kDLBool
-                                 : std::is_floating_point_v<T>   ? kDLFloat
-                                 : std::is_signed_v<T>           ? kDLInt
-                                                                 : kDLUInt,
+    static constexpr DType value{std::is_same_v<T, bool>       ? kDLBool
+                                 : std::is_floating_point_v<T> ? kDLFloat
+                                 : std::is_signed_v<T>         ? kDLInt
+                                                               : kDLUInt,
                                  8 * sizeof(T)};
 };
 
@@ -140,7 +151,8 @@ constexpr DType dtype_of() noexcept {
     using U = std::remove_cv_t<T>;
     static_assert(has_dtype<U>, "isthmus: this C++ type has no dtype; specialise isthmus::dtype_traits for it");
     if constexpr (detail::HasDTypeTraits<U>) {
-        static_assert(DType(dtype_traits<U>::value).itemsize() == sizeof(U), "isthmus: dtype_traits names a dtype of another size");
+        static_assert(DType(dtype_traits<U>::value).itemsize() == sizeof(U),
+                      "isthmus: dtype_traits names a dtype of another size");
         return dtype_traits<U>::value;
     } else
         return detail::dtype_for<U>::value;
@@ -153,12 +165,19 @@ constexpr bool DType::is_valid() const noexcept {
     switch (code) {
         case kDLInt:
         case kDLUInt:
-        case kDLOpaqueHandle: return (bit_count & (bit_count - 1)) == 0;
-        case kDLBool: return bit_count == 8 || bit_count == 1;
-        case kDLFloat: return bit_count == 16 || bit_count == 32 || bit_count == 64 || bit_count == 80 || bit_count == 96 || bit_count == 128;
-        case kDLBfloat: return bit_count == 16;
-        case kDLComplex: return bit_count == 32 || bit_count == 64 || bit_count == 128 || bit_count == 192;
-        default: return false;
+        case kDLOpaqueHandle:
+            return (bit_count & (bit_count - 1)) == 0;
+        case kDLBool:
+            return bit_count == 8 || bit_count == 1;
+        case kDLFloat:
+            return bit_count == 16 || bit_count == 32 || bit_count == 64 || bit_count == 80 || bit_count == 96 ||
+                   bit_count == 128;
+        case kDLBfloat:
+            return bit_count == 16;
+        case kDLComplex:
+            return bit_count == 32 || bit_count == 64 || bit_count == 128 || bit_count == 192;
+        default:
+            return false;
     }
 }
 

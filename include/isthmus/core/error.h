@@ -36,25 +36,44 @@ enum class ErrorCode : std::int32_t {
 /// The enumerator's own name: "bad_dtype".
 constexpr const char* error_code_name(ErrorCode code) noexcept {
     switch (code) {
-        case ErrorCode::not_a_tensor: return "not_a_tensor";
-        case ErrorCode::bad_capsule: return "bad_capsule";
-        case ErrorCode::consumed_capsule: return "consumed_capsule";
-        case ErrorCode::unsupported_version: return "unsupported_version";
-        case ErrorCode::bad_dtype: return "bad_dtype";
-        case ErrorCode::bad_layout: return "bad_layout";
-        case ErrorCode::bad_device: return "bad_device";
-        case ErrorCode::read_only: return "read_only";
-        case ErrorCode::null_data: return "null_data";
-        case ErrorCode::overflow: return "overflow";
-        case ErrorCode::producer_failed: return "producer_failed";
-        case ErrorCode::needs_copy: return "needs_copy";
-        case ErrorCode::not_values: return "not_values";
-        case ErrorCode::requires_grad: return "requires_grad";
-        case ErrorCode::bad_argument: return "bad_argument";
-        case ErrorCode::consumer_failed: return "consumer_failed";
-        case ErrorCode::unavailable: return "unavailable";
-        case ErrorCode::bad_thread: return "bad_thread";
-        case ErrorCode::out_of_memory: return "out_of_memory";
+        case ErrorCode::not_a_tensor:
+            return "not_a_tensor";
+        case ErrorCode::bad_capsule:
+            return "bad_capsule";
+        case ErrorCode::consumed_capsule:
+            return "consumed_capsule";
+        case ErrorCode::unsupported_version:
+            return "unsupported_version";
+        case ErrorCode::bad_dtype:
+            return "bad_dtype";
+        case ErrorCode::bad_layout:
+            return "bad_layout";
+        case ErrorCode::bad_device:
+            return "bad_device";
+        case ErrorCode::read_only:
+            return "read_only";
+        case ErrorCode::null_data:
+            return "null_data";
+        case ErrorCode::overflow:
+            return "overflow";
+        case ErrorCode::producer_failed:
+            return "producer_failed";
+        case ErrorCode::needs_copy:
+            return "needs_copy";
+        case ErrorCode::not_values:
+            return "not_values";
+        case ErrorCode::requires_grad:
+            return "requires_grad";
+        case ErrorCode::bad_argument:
+            return "bad_argument";
+        case ErrorCode::consumer_failed:
+            return "consumer_failed";
+        case ErrorCode::unavailable:
+            return "unavailable";
+        case ErrorCode::bad_thread:
+            return "bad_thread";
+        case ErrorCode::out_of_memory:
+            return "out_of_memory";
     }
     return "unknown";
 }
@@ -87,7 +106,9 @@ public:
 
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
-    const char* what() const noexcept override { return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)"; }
+    const char* what() const noexcept override {
+        return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
+    }
 
     /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop` releases it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
@@ -111,12 +132,15 @@ public:
     /// The kind that goes with a code unless the error says otherwise.
     static constexpr ErrorKind kind_of(ErrorCode code) noexcept {
         switch (code) {
-            case ErrorCode::not_a_tensor: return ErrorKind::type;
+            case ErrorCode::not_a_tensor:
+                return ErrorKind::type;
             case ErrorCode::bad_capsule:
             case ErrorCode::consumed_capsule:
             case ErrorCode::bad_argument:
-            case ErrorCode::bad_thread: return ErrorKind::value;
-            default: return ErrorKind::buffer;
+            case ErrorCode::bad_thread:
+                return ErrorKind::value;
+            default:
+                return ErrorKind::buffer;
         }
     }
 

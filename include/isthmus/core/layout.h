@@ -110,7 +110,9 @@ inline std::string to_string(const std::int64_t* values, int ndim) {
     if (ndim == 1) text += ',';
     return text + ")";
 }
-inline std::string to_string(std::span<const std::int64_t> values) { return to_string(values.data(), static_cast<int>(values.size())); }
+inline std::string to_string(std::span<const std::int64_t> values) {
+    return to_string(values.data(), static_cast<int>(values.size()));
+}
 
 }  // namespace layout
 

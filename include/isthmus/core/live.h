@@ -22,20 +22,21 @@ ISTHMUS_BEGIN
 
 /// A tensor that is alive: an import, memory of C++, or a view that lies differently in one of them.
 struct LiveTensor {
-    std::uint64_t serial;    ///< its number, in order of birth
-    void* data;          ///< address on `device`
-    std::int64_t nbytes; ///< of the elements when compact
+    std::uint64_t serial;  ///< its number, in order of birth
+    void* data;            ///< address on `device`
+    std::int64_t nbytes;   ///< of the elements when compact
     std::vector<std::int64_t> shape;
     DType dtype;
     Device device;
     bool read_only;
-    bool borrowed;           ///< nobody keeps the memory: a blob without an owner
-    std::uint32_t handles;   ///< handles and exports that share it
-    std::string producer;    ///< whose memory it is: "torch.Tensor", "C++"
-    std::string consumer;    ///< who was handed it last: "numpy", "isthmus.Tensor"; "C++" when nobody else was
-    double age;              ///< seconds
-    std::string place;       ///< with tracing, where Python was: "train.py:12 in step"
-    std::string cpp_place;   ///< with tracing, the calls in C++, innermost first: "kernels.so+0x1f30 < …" (addr2line -e kernels.so 0x1f30)
+    bool borrowed;          ///< nobody keeps the memory: a blob without an owner
+    std::uint32_t handles;  ///< handles and exports that share it
+    std::string producer;   ///< whose memory it is: "torch.Tensor", "C++"
+    std::string consumer;   ///< who was handed it last: "numpy", "isthmus.Tensor"; "C++" when nobody else was
+    double age;             ///< seconds
+    std::string place;      ///< with tracing, where Python was: "train.py:12 in step"
+    std::string cpp_place;  ///< with tracing, the calls in C++, innermost first: "kernels.so+0x1f30 < …" (addr2line -e
+                            ///< kernels.so 0x1f30)
 };
 
 namespace detail {
@@ -100,8 +101,9 @@ public:
         const Lock lock;
         for (const LiveEntry* entry : buckets_)
             for (; entry != nullptr; entry = entry->next)
-                show(context, LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer, entry->consumer, entry->words.place, entry->frames + 1,
-                                         entry->frame_count > 0 ? entry->frame_count - 1 : 0});
+                show(context,
+                     LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer, entry->consumer,
+                                entry->words.place, entry->frames + 1, entry->frame_count > 0 ? entry->frame_count - 1 : 0});
     }
     void clear() noexcept {
         const Lock lock;
@@ -121,7 +123,9 @@ private:
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
     };
-    static std::size_t bucket(const Block* block) noexcept { return (reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9E3779B1U / 8 % bucket_count; }
+    static std::size_t bucket(const Block* block) noexcept {
+        return (reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9E3779B1U / 8 % bucket_count;
+    }
     static void free_entry(LiveEntry* entry) noexcept {
         std::free(entry->words.producer);
         std::free(entry->words.place);
@@ -157,9 +161,11 @@ inline std::string describe_frames(const void* const* frames, int count) {
         if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
         const char* slash = std::strrchr(info.dli_fname, '/');
         const char* file = slash != nullptr ? slash + 1 : info.dli_fname;
-        if (std::strncmp(file, "libpython", 9) == 0 || std::strncmp(file, "python", 6) == 0) break;  // the interpreter's own calls say nothing
+        if (std::strncmp(file, "libpython", 9) == 0 || std::strncmp(file, "python", 6) == 0)
+            break;  // the interpreter's own calls say nothing
         const bool named = info.dli_sname != nullptr;
-        const auto offset = reinterpret_cast<std::uintptr_t>(frames[i]) - reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase);
+        const auto offset = reinterpret_cast<std::uintptr_t>(frames[i]) -
+                            reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase);
         text += (text.empty() ? "" : " < ") + std::string(file);
         if (named) text += "(" + std::string(info.dli_sname) + ")";
         text += "+" + hex(offset);
@@ -173,7 +179,8 @@ inline LiveTensor live_tensor(const LiveRecord& record) {
     live.serial = record.serial;
     live.data = t.data;
     std::int64_t numel = 0;
-    if (layout::numel(t.shape, t.ndim, numel)) (void)layout::nbytes(numel, t.dtype, record.block->flags & flag::padded, live.nbytes);
+    if (layout::numel(t.shape, t.ndim, numel))
+        (void)layout::nbytes(numel, t.dtype, record.block->flags & flag::padded, live.nbytes);
     live.shape.assign(t.shape, t.shape + t.ndim);
     live.dtype = t.dtype;
     live.device = t.device;
@@ -222,7 +229,8 @@ inline std::vector<LiveTensor> live() {
     });
     // Names are looked up afterwards: that takes the dynamic linker's lock, under which other threads may make tensors.
     const void* const* at = out.frames.data();
-    for (std::size_t i = 0; i < out.tensors.size(); at += out.counts[i++]) out.tensors[i].cpp_place = detail::describe_frames(at, out.counts[i]);
+    for (std::size_t i = 0; i < out.tensors.size(); at += out.counts[i++])
+        out.tensors[i].cpp_place = detail::describe_frames(at, out.counts[i]);
     return std::move(out.tensors);
 }
 

@@ -28,7 +28,9 @@ public:
     using value_type = T;
     using error_type = Error;
 
-    Result(T value) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(true) { ::new (&value_) T(std::move(value)); }
+    Result(T value) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(true) {
+        ::new (&value_) T(std::move(value));
+    }
     Result(Error error) noexcept : has_value_(false) { ::new (&error_) Error(std::move(error)); }
     Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(other.has_value_) {
         if (has_value_)
@@ -91,18 +93,30 @@ public:
     Error&& error() && noexcept { return std::move(error_); }
 
     template <class F>
-    auto and_then(F&& f) & { return and_then_on(*this, std::forward<F>(f)); }
+    auto and_then(F&& f) & {
+        return and_then_on(*this, std::forward<F>(f));
+    }
     template <class F>
-    auto and_then(F&& f) const& { return and_then_on(*this, std::forward<F>(f)); }
+    auto and_then(F&& f) const& {
+        return and_then_on(*this, std::forward<F>(f));
+    }
     template <class F>
-    auto and_then(F&& f) && { return and_then_on(std::move(*this), std::forward<F>(f)); }
+    auto and_then(F&& f) && {
+        return and_then_on(std::move(*this), std::forward<F>(f));
+    }
 
     template <class F>
-    auto transform(F&& f) & { return transform_on(*this, std::forward<F>(f)); }
+    auto transform(F&& f) & {
+        return transform_on(*this, std::forward<F>(f));
+    }
     template <class F>
-    auto transform(F&& f) const& { return transform_on(*this, std::forward<F>(f)); }
+    auto transform(F&& f) const& {
+        return transform_on(*this, std::forward<F>(f));
+    }
     template <class F>
-    auto transform(F&& f) && { return transform_on(std::move(*this), std::forward<F>(f)); }
+    auto transform(F&& f) && {
+        return transform_on(std::move(*this), std::forward<F>(f));
+    }
 
     template <class F>
     Result or_else(F&& f) const& {

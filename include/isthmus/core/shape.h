@@ -48,7 +48,8 @@ private:
     template <class I>
     void copy(const I* values, std::size_t count) noexcept {
         size_ = count;
-        for (std::size_t i = 0; i < count && i < static_cast<std::size_t>(max_ndim); ++i) own_[i] = static_cast<std::int64_t>(values[i]);
+        for (std::size_t i = 0; i < count && i < static_cast<std::size_t>(max_ndim); ++i)
+            own_[i] = static_cast<std::int64_t>(values[i]);
         data_ = own_;
     }
 

@@ -112,8 +112,9 @@ struct OwnedBlock {
     static OwnedBlock* make(Owner& from) noexcept {
         static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
         constexpr std::size_t align = alignof(OwnedBlock);
-        void* memory = align > alignof(std::max_align_t) ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
-                                                         : std::malloc(sizeof(OwnedBlock));
+        void* memory = align > alignof(std::max_align_t)
+                           ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
+                           : std::malloc(sizeof(OwnedBlock));
         if (memory == nullptr) return nullptr;
         auto* held = static_cast<OwnedBlock*>(memory);
         init_block(&held->block, 0, held->dims);
@@ -130,7 +131,8 @@ struct OwnedBlock {
     }
     bool reserve_dims(int ndim) noexcept {
         std::int64_t* at = dims;
-        if (ndim > inline_dims) at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
+        if (ndim > inline_dims)
+            at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
         if (at == nullptr) return false;
         place_dims(&block, ndim, at);
         return true;
@@ -153,11 +155,14 @@ struct TensorSpec {
     std::uint64_t byte_offset = 0;  ///< for devices where `data` is a handle; elsewhere it is added to `data`
 
     TensorSpec(void* data, DType dtype, const Shape& sizes) : data(data), dtype(dtype) { set_shape(sizes); }
-    TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) { read_only = true; }
+    TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) {
+        read_only = true;
+    }
     TensorSpec& set_strides(const Shape& steps) {
         if (static_cast<int>(steps.size()) != ndim)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        "strides have " + std::to_string(steps.size()) + " entries; wanted one per dimension, " + std::to_string(ndim));
+            throw Error(
+                ErrorCode::bad_layout, ErrorKind::value,
+                "strides have " + std::to_string(steps.size()) + " entries; wanted one per dimension, " + std::to_string(ndim));
         for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
         has_strides = true;
         return *this;
@@ -170,8 +175,9 @@ struct TensorSpec {
 private:
     void set_shape(const Shape& sizes) {
         if (sizes.size() > static_cast<std::size_t>(max_ndim))
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        "shape has " + std::to_string(sizes.size()) + " dimensions; wanted at most " + std::to_string(max_ndim));
+            throw Error(
+                ErrorCode::bad_layout, ErrorKind::value,
+                "shape has " + std::to_string(sizes.size()) + " dimensions; wanted at most " + std::to_string(max_ndim));
         ndim = static_cast<int>(sizes.size());
         for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
     }
@@ -196,11 +202,13 @@ concept ArrayPointer = requires(P& p) {
     typename P::element_type;
 } && has_dtype<typename P::element_type>;
 template <class C>
-concept Container = requires(C& c) {
-    { c.data() };
-    { c.size() } -> std::convertible_to<std::size_t>;
-    typename C::value_type;
-} && has_dtype<typename C::value_type> && holds_elements<C> && !HasTensorTraits<C>;  // traits know better: a matrix has data() too
+concept Container =
+    requires(C& c) {
+        { c.data() };
+        { c.size() } -> std::convertible_to<std::size_t>;
+        typename C::value_type;
+    } && has_dtype<typename C::value_type> && holds_elements<C> &&
+    !HasTensorTraits<C>;  // traits know better: a matrix has data() too
 }  // namespace detail
 
 /// An owning handle on a tensor, one pointer wide. A copy shares the memory (one atomic count), a move is free, and the
@@ -291,8 +299,8 @@ public:
             std::int64_t n = 0;
             if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != elements.size())
                 throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the span's " + std::to_string(elements.size()) +
-                                " elements");
+                            "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the span's " +
+                                std::to_string(elements.size()) + " elements");
             s.read_only = std::is_const_v<T>;
             s.padded = s.dtype.is_subbyte();
             return s;
@@ -305,7 +313,8 @@ public:
         if constexpr (std::is_nothrow_move_constructible_v<X>) {
             return adopt(std::move(x), [](X& held) -> TensorSpec { return tensor_traits<X>::describe(held); });
         } else {  // one allocation more, so that a move that throws leaves nothing half made
-            return adopt(detail::Boxed<X>(std::move(x)), [](auto& held) -> TensorSpec { return tensor_traits<X>::describe(*held.object); });
+            return adopt(detail::Boxed<X>(std::move(x)),
+                         [](auto& held) -> TensorSpec { return tensor_traits<X>::describe(*held.object); });
         }
     }
 
@@ -380,14 +389,20 @@ private:
         }
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
-        const DLTensor t{spec.data, spec.device, spec.ndim, spec.dtype, const_cast<std::int64_t*>(spec.shape),
-                         spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr, spec.byte_offset};
+        const DLTensor t{spec.data,
+                         spec.device,
+                         spec.ndim,
+                         spec.dtype,
+                         const_cast<std::int64_t*>(spec.shape),
+                         spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr,
+                         spec.byte_offset};
         const Flags flags = (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
         if (!detail::is_sound(t, flags)) {
             const Error error = detail::explain_unsound(t, flags, nullptr);
             throw Error(error.code(), ErrorKind::value, error.what());
         }
-        if (!held->reserve_dims(spec.ndim)) throw Error(ErrorCode::out_of_memory, "no memory for " + std::to_string(spec.ndim) + " dimensions");
+        if (!held->reserve_dims(spec.ndim))
+            throw Error(ErrorCode::out_of_memory, "no memory for " + std::to_string(spec.ndim) + " dimensions");
         detail::describe(&held->block, t, flags);
         detail::announce(&held->block);
         return result;

@@ -41,7 +41,9 @@ inline std::string hex(std::uint64_t value) {
 }
 
 /// The distance of an offset of 0 or less: right for INT64_MIN, which has no positive counterpart.
-constexpr std::uint64_t magnitude(std::int64_t offset) noexcept { return std::uint64_t{0} - static_cast<std::uint64_t>(offset); }
+constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
+    return std::uint64_t{0} - static_cast<std::uint64_t>(offset);
+}
 
 /// The check that fails, in words. Called only when is_sound() has said no, so that the good case stays short.
 ISTHMUS_COLD inline Error explain_unsound(const DLTensor& t, Flags flags, const char* argument) {
@@ -50,49 +52,57 @@ ISTHMUS_COLD inline Error explain_unsound(const DLTensor& t, Flags flags, const 
     const auto error = [argument](ErrorCode code, const std::string& text) { return make_error(code, argument, text); };
     if (flags & ~flag::dlpack_known)
         return error(ErrorCode::unsupported_version,
-                     "flags " + hex(flags) + " have bits that DLPack 1.3 does not define; wanted a combination of " + hex(flag::dlpack_known));
+                     "flags " + hex(flags) + " have bits that DLPack 1.3 does not define; wanted a combination of " +
+                         hex(flag::dlpack_known));
     if (t.ndim < 0 || t.ndim > max_ndim)
         return error(ErrorCode::bad_layout, "ndim is " + std::to_string(t.ndim) + "; wanted 0 to " + std::to_string(max_ndim));
     if (t.ndim > 0 && t.shape == nullptr)
-        return error(ErrorCode::bad_layout, "shape is NULL with ndim " + std::to_string(t.ndim) + "; wanted one size per dimension");
+        return error(ErrorCode::bad_layout,
+                     "shape is NULL with ndim " + std::to_string(t.ndim) + "; wanted one size per dimension");
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] < 0)
-            return error(ErrorCode::bad_layout,
-                         "shape " + layout::to_string(t.shape, t.ndim) + " has a negative size in dimension " + std::to_string(i) + "; wanted sizes of 0 or more");
+            return error(ErrorCode::bad_layout, "shape " + layout::to_string(t.shape, t.ndim) +
+                                                    " has a negative size in dimension " + std::to_string(i) +
+                                                    "; wanted sizes of 0 or more");
     if (!dtype.is_valid())
-        return error(ErrorCode::bad_dtype, "dtype (code " + std::to_string(dtype.code) + ", bits " + std::to_string(dtype.bits()) + ", lanes " +
-                                               std::to_string(dtype.lanes()) + ") is not one that DLPack 1.3 defines");
+        return error(ErrorCode::bad_dtype, "dtype (code " + std::to_string(dtype.code) + ", bits " +
+                                               std::to_string(dtype.bits()) + ", lanes " + std::to_string(dtype.lanes()) +
+                                               ") is not one that DLPack 1.3 defines");
     if (!device.is_valid())
-        return error(ErrorCode::bad_device, "device (type " + std::to_string(device.type) + ", id " + std::to_string(device.id) +
-                                                ") is not one that DLPack 1.3 defines");
+        return error(ErrorCode::bad_device, "device (type " + std::to_string(device.type) + ", id " +
+                                                std::to_string(device.id) + ") is not one that DLPack 1.3 defines");
     std::int64_t numel = 0, bytes = 0;
     if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, bytes))
         return error(ErrorCode::overflow, "shape " + layout::to_string(t.shape, t.ndim) + " of " + dtype.name() +
                                               " has more bytes than a 64-bit size can count");
     if (numel > 0 && t.data == nullptr)
-        return error(ErrorCode::null_data, "data is NULL with " + std::to_string(numel) + " elements (shape " + layout::to_string(t.shape, t.ndim) +
-                                               "); wanted the address of the elements");
-    if (t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) || reinterpret_cast<std::uintptr_t>(t.data) > UINTPTR_MAX - t.byte_offset)
-        return error(ErrorCode::overflow, "byte_offset " + std::to_string(t.byte_offset) + " from data " + hex(reinterpret_cast<std::uintptr_t>(t.data)) +
-                                              " leaves the address space");
+        return error(ErrorCode::null_data, "data is NULL with " + std::to_string(numel) + " elements (shape " +
+                                               layout::to_string(t.shape, t.ndim) + "); wanted the address of the elements");
+    if (t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) ||
+        reinterpret_cast<std::uintptr_t>(t.data) > UINTPTR_MAX - t.byte_offset)
+        return error(ErrorCode::overflow, "byte_offset " + std::to_string(t.byte_offset) + " from data " +
+                                              hex(reinterpret_cast<std::uintptr_t>(t.data)) + " leaves the address space");
     const auto address = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     if (numel > 0 && t.strides != nullptr) {
         if (packed && !layout::is_contiguous(t.shape, t.strides, t.ndim))
-            return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " of packed " + dtype.name() +
+            return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " of packed " +
+                                                    dtype.name() +
                                                     " are not row-major; wanted contiguous memory, since elements share bytes");
         std::int64_t first = 0, last = 0;
         const bool fits = packed || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
         if (packed) last = bytes - 1;
         if (!fits ||
             (!device.is_opaque() && (address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))))
-            return error(ErrorCode::overflow, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
-                                                  " leave the address space");
+            return error(ErrorCode::overflow, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " +
+                                                  layout::to_string(t.shape, t.ndim) + " leave the address space");
     }
     if (numel > 0 && !device.is_opaque() && address % static_cast<std::uint64_t>(dtype.alignment()) != 0)
-        return error(ErrorCode::needs_copy, "data at " + hex(address) + " is not aligned to the " + std::to_string(dtype.alignment()) + " bytes of " +
-                                                dtype.name() + "; copy it first (numpy: np.require(x, requirements='A'))");
-    return error(ErrorCode::overflow, "shape " + layout::to_string(t.shape, t.ndim) + " at " + hex(address) + " leaves the address space");
+        return error(ErrorCode::needs_copy, "data at " + hex(address) + " is not aligned to the " +
+                                                std::to_string(dtype.alignment()) + " bytes of " + dtype.name() +
+                                                "; copy it first (numpy: np.require(x, requirements='A'))");
+    return error(ErrorCode::overflow,
+                 "shape " + layout::to_string(t.shape, t.ndim) + " at " + hex(address) + " leaves the address space");
 }
 
 /// Everything that can be known of a descriptor without touching the elements (DLPack 1.3, dlpack.h: DLTensor).
@@ -104,9 +114,11 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
     if (ISTHMUS_UNLIKELY(t.ndim > 0 && t.shape == nullptr)) return false;
     if (ISTHMUS_UNLIKELY(!dtype.is_valid() || !device.is_valid())) return false;
     std::int64_t numel = 0, bytes = 0;
-    if (ISTHMUS_UNLIKELY(!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, bytes))) return false;
+    if (ISTHMUS_UNLIKELY(!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, bytes)))
+        return false;
     const auto base = reinterpret_cast<std::uintptr_t>(t.data);
-    if (ISTHMUS_UNLIKELY(t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) || base > UINTPTR_MAX - t.byte_offset)) return false;
+    if (ISTHMUS_UNLIKELY(t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) || base > UINTPTR_MAX - t.byte_offset))
+        return false;
     if (numel == 0) return true;
     if (ISTHMUS_UNLIKELY(t.data == nullptr)) return false;
     const auto address = base + t.byte_offset;

@@ -19,10 +19,12 @@ ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& op
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
 /// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
 /// Refuses what the framework cannot say, or would silently copy or make writable; `options` allows the last two.
-ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor, const ExportOptions& options = default_export) noexcept;
+ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
+                                    const ExportOptions& options = default_export) noexcept;
 
 /// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
-ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options = default_export) noexcept;
+ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
+                                         const ExportOptions& options = default_export) noexcept;
 
 /// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its kind, with
 /// `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like pass unchanged.

@@ -22,12 +22,23 @@ inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_or
     }
     int code = -1;
     switch (typestr[1]) {
-        case 'b': code = kDLBool; break;
-        case 'i': code = kDLInt; break;
-        case 'u': code = kDLUInt; break;
-        case 'f': code = kDLFloat; break;
-        case 'c': code = kDLComplex; break;
-        default: return false;
+        case 'b':
+            code = kDLBool;
+            break;
+        case 'i':
+            code = kDLInt;
+            break;
+        case 'u':
+            code = kDLUInt;
+            break;
+        case 'f':
+            code = kDLFloat;
+            break;
+        case 'c':
+            code = kDLComplex;
+            break;
+        default:
+            return false;
     }
     if (itemsize == 0 || itemsize > 31) return false;
     if (typestr[0] == (PY_LITTLE_ENDIAN ? '>' : '<') && itemsize > 1) return foreign_order = true, false;
@@ -94,7 +105,8 @@ inline bool import_array_interface(Import& import, bool cuda) {
     import.keep_alive();
     Ref dict(PyObject_GetAttr(import.object, cuda ? names.cuda_array_interface : names.array_interface));
     if (!dict) return import.fail_with_exception(ErrorCode::producer_failed, what);
-    if (!PyDict_Check(dict.get())) return import.fail(ErrorCode::producer_failed, what + " is a " + type_name(dict.get()) + "; wanted a dict");
+    if (!PyDict_Check(dict.get()))
+        return import.fail(ErrorCode::producer_failed, what + " is a " + type_name(dict.get()) + "; wanted a dict");
     // References of our own: a number among the values may be an object whose __index__ empties the dict.
     const auto item = [&](const char* key) {
         PyObject* value = PyDict_GetItemString(dict.get(), key);
@@ -108,7 +120,8 @@ inline bool import_array_interface(Import& import, bool cuda) {
     t.strides = nullptr;
     int ndim = 0;
     Ref shape = item("shape");
-    if (!shape || !read_sizes(shape.get(), import.out.shape(), ndim)) return bad(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
+    if (!shape || !read_sizes(shape.get(), import.out.shape(), ndim))
+        return bad(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
     t.ndim = ndim;
 
     Ref typestr = item("typestr");
@@ -118,8 +131,10 @@ inline bool import_array_interface(Import& import, bool cuda) {
     DType dtype;
     bool foreign_order = false;
     if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order))
-        return foreign_order ? bad(ErrorCode::not_values, std::string("typestr '") + text + "', which is not in this machine's byte order")
-                             : bad(ErrorCode::bad_dtype, std::string("typestr '") + text + "', which has no counterpart in DLPack");
+        return foreign_order
+                   ? bad(ErrorCode::not_values,
+                         std::string("typestr '") + text + "', which is not in this machine's byte order")
+                   : bad(ErrorCode::bad_dtype, std::string("typestr '") + text + "', which has no counterpart in DLPack");
     t.dtype = dtype;
     if (item("mask")) return bad(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
 
@@ -127,7 +142,8 @@ inline bool import_array_interface(Import& import, bool cuda) {
     InterfaceBuffer buffer;
     Ref data = item("data");
     if (data && PyTuple_Check(data.get())) {
-        if (PyTuple_GET_SIZE(data.get()) != 2) return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
+        if (PyTuple_GET_SIZE(data.get()) != 2)
+            return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
         t.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data.get(), 0));
         const int flag = PyErr_Occurred() == nullptr ? PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1)) : -1;
         if (flag < 0) return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
@@ -135,11 +151,14 @@ inline bool import_array_interface(Import& import, bool cuda) {
     } else {
         PyObject* exporter = data ? data.get() : import.object;
         if (cuda || !PyObject_CheckBuffer(exporter))
-            return bad(ErrorCode::null_data, cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
-                                                  : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
-        if (!buffer.open(import, exporter)) return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of " + what);
+            return bad(ErrorCode::null_data,
+                       cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
+                            : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
+        if (!buffer.open(import, exporter))
+            return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of " + what);
         if (Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
-            return bad(ErrorCode::bad_layout, "no valid 'offset'; wanted a number of bytes within the " + std::to_string(buffer.size) + " of the buffer");
+            return bad(ErrorCode::bad_layout, "no valid 'offset'; wanted a number of bytes within the " +
+                                                  std::to_string(buffer.size) + " of the buffer");
         t.data = buffer.start + buffer.offset;
         read_only = buffer.read_only;
     }
@@ -148,7 +167,8 @@ inline bool import_array_interface(Import& import, bool cuda) {
         std::int64_t bytes[max_ndim];
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
-            return bad(ErrorCode::bad_layout, "no valid 'strides'; wanted None or a tuple of " + std::to_string(ndim) + " integers, in bytes");
+            return bad(ErrorCode::bad_layout,
+                       "no valid 'strides'; wanted None or a tuple of " + std::to_string(ndim) + " integers, in bytes");
         t.strides = import.out.strides();
         if (!element_strides(reinterpret_cast<const Py_ssize_t*>(bytes), ndim, dtype.itemsize(), t.strides) &&
             !element_strides_that_matter(import, reinterpret_cast<const Py_ssize_t*>(bytes)))
@@ -158,7 +178,8 @@ inline bool import_array_interface(Import& import, bool cuda) {
     const Flags flags = read_only ? flag::read_only : 0;
     if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
     if (buffer.start != nullptr) {
-        if (!buffer.holds(t)) return bad(ErrorCode::overflow, "elements beyond the " + std::to_string(buffer.size) + " bytes of its buffer");
+        if (!buffer.holds(t))
+            return bad(ErrorCode::overflow, "elements beyond the " + std::to_string(buffer.size) + " bytes of its buffer");
         return import.accept_sound(flags);
     }
     // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the

@@ -65,7 +65,8 @@ private:
     friend struct detail_import;
 
     void reset() noexcept {
-        if (release_ != nullptr) detail::run_deleter([this] { std::exchange(release_, nullptr)(owner_ == nullptr ? &buffer_ : owner_); });
+        if (release_ != nullptr)
+            detail::run_deleter([this] { std::exchange(release_, nullptr)(owner_ == nullptr ? &buffer_ : owner_); });
     }
     void take(Borrowed& other) noexcept {
         dl_ = other.dl_;
@@ -134,8 +135,10 @@ struct detail_import {
             return true;
         }
         const bool has_buffer = b.origin_ == detail::Origin::buffer;
-        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one asked.
-        const bool has_source = source != nullptr && (b.origin_ == detail::Origin::none || (has_buffer && b.buffer_.obj != source));
+        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one
+        // asked.
+        const bool has_source =
+            source != nullptr && (b.origin_ == detail::Origin::none || (has_buffer && b.buffer_.obj != source));
         const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(detail::Sourced) : 0);
         detail::Block* block = detail::allocate_block(b.dl_.ndim, extra);
         if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
@@ -147,7 +150,8 @@ struct detail_import {
         if (has_buffer) block->owner = std::memcpy(behind, &b.buffer_, sizeof(Py_buffer));
         if (has_source) {
             Py_INCREF(source);
-            block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) detail::Sourced{block->owner, b.release_, source};
+            block->owner =
+                ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) detail::Sourced{block->owner, b.release_, source};
             block->release = detail::Sourced::end;
             block->origin = detail::Origin::sourced;
         }

@@ -26,30 +26,44 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
     if (complex) format.remove_prefix(1);
     if (format.size() != 1) return false;
     switch (format.front()) {
-        case '?': code = kDLBool; break;
+        case '?':
+            code = kDLBool;
+            break;
         case 'b':
         case 'h':
         case 'i':
         case 'l':
         case 'q':
-        case 'n': code = kDLInt; break;
+        case 'n':
+            code = kDLInt;
+            break;
         case 'B':
         case 'H':
         case 'I':
         case 'L':
         case 'Q':
-        case 'N': code = kDLUInt; break;
+        case 'N':
+            code = kDLUInt;
+            break;
         case 'e':
         case 'f':
         case 'd':
-        case 'g': code = kDLFloat; break;
-        default: return false;
+        case 'g':
+            code = kDLFloat;
+            break;
+        default:
+            return false;
     }
     if (complex && (code != kDLFloat || format.front() == 'e')) return false;
-    // The letter says what kind of number; its width is the exporter's itemsize, which a native and a standard 'l' write differently.
+    // The letter says what kind of number; its width is the exporter's itemsize, which a native and a standard 'l' write
+    // differently.
     const int least = format.front() == 'h' || format.front() == 'H' || format.front() == 'e' ? 2
-                      : format.front() == 'i' || format.front() == 'I' || format.front() == 'l' || format.front() == 'L' || format.front() == 'f' ? 4
-                      : format.front() == 'q' || format.front() == 'Q' || format.front() == 'd' || format.front() == 'n' || format.front() == 'N' ? 8
+                      : format.front() == 'i' || format.front() == 'I' || format.front() == 'l' || format.front() == 'L' ||
+                              format.front() == 'f'
+                          ? 4
+                      : format.front() == 'q' || format.front() == 'Q' || format.front() == 'd' || format.front() == 'n' ||
+                              format.front() == 'N'
+                          ? 8
                       : format.front() == 'g' ? static_cast<int>(sizeof(long double))
                                               : 1;
     const bool is_long = format.front() == 'l' || format.front() == 'L';
@@ -67,8 +81,10 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
 }
 
 ISTHMUS_COLD inline bool explain_buffer_format(Import& import, const char* format, Py_ssize_t itemsize, bool foreign_order) {
-    const std::string found = "the buffer of this " + type_name(import.object) + " has format '" + format + "' with itemsize " + std::to_string(itemsize);
-    if (foreign_order) return import.fail(ErrorCode::not_values, found + ", which is not in this machine's byte order; swap the bytes first");
+    const std::string found = "the buffer of this " + type_name(import.object) + " has format '" + format + "' with itemsize " +
+                              std::to_string(itemsize);
+    if (foreign_order)
+        return import.fail(ErrorCode::not_values, found + ", which is not in this machine's byte order; swap the bytes first");
     return import.fail(ErrorCode::bad_dtype, found + "; wanted one number per element (one of ?bBhHiIlLqQnNefdg, Zf, Zd)");
 }
 
@@ -81,7 +97,8 @@ inline bool import_held_buffer(Import& import) {
     t.ndim = view.ndim;
     if (ISTHMUS_UNLIKELY(view.ndim < 0 || view.ndim > max_ndim || (view.ndim > 0 && view.shape == nullptr))) {
         // PEP 3118 lets a one-dimensional buffer leave its shape out.
-        if (view.ndim != 1 || view.itemsize <= 0) return import.fail_unsound(t = DLTensor{view.buf, {kDLCPU, 0}, view.ndim, uint8, nullptr, nullptr, 0}, 0);
+        if (view.ndim != 1 || view.itemsize <= 0)
+            return import.fail_unsound(t = DLTensor{view.buf, {kDLCPU, 0}, view.ndim, uint8, nullptr, nullptr, 0}, 0);
         import.out.shape()[0] = view.len / view.itemsize;
         t.shape = import.out.shape();
     } else {
@@ -100,10 +117,12 @@ inline bool import_held_buffer(Import& import) {
     if (ISTHMUS_UNLIKELY(view.suboffsets != nullptr))
         for (int i = 0; i < view.ndim; ++i)
             if (view.suboffsets[i] >= 0)
-                return import.fail(ErrorCode::bad_layout, "the buffer of this " + type_name(import.object) + " is indirect (suboffsets), an array of pointers; copy it first");
+                return import.fail(ErrorCode::bad_layout, "the buffer of this " + type_name(import.object) +
+                                                              " is indirect (suboffsets), an array of pointers; copy it first");
     if (view.strides != nullptr) {
         t.strides = import.out.strides();
-        if (ISTHMUS_UNLIKELY(!element_strides(view.strides, view.ndim, view.itemsize, t.strides)) && !element_strides_that_matter(import, view.strides))
+        if (ISTHMUS_UNLIKELY(!element_strides(view.strides, view.ndim, view.itemsize, t.strides)) &&
+            !element_strides_that_matter(import, view.strides))
             return false;
     }
     return import.accept(view.readonly ? flag::read_only : 0);

@@ -30,13 +30,15 @@ ISTHMUS_COLD inline bool element_strides_that_matter(Import& import, const Py_ss
     const DLTensor& t = import.out.dl();
     const std::int64_t itemsize = DType(t.dtype).itemsize();
     std::int64_t numel = 0;
-    if (!layout::numel(t.shape, t.ndim, numel) || !layout::row_major(t.shape, t.ndim, t.strides)) return import.fail_unsound(t, 0);
+    if (!layout::numel(t.shape, t.ndim, numel) || !layout::row_major(t.shape, t.ndim, t.strides))
+        return import.fail_unsound(t, 0);
     if (numel == 0) return true;
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] == 1) continue;
         if (bytes[i] % itemsize != 0)
-            return import.fail(ErrorCode::needs_copy, "the stride of dimension " + std::to_string(i) + " is " + std::to_string(bytes[i]) +
-                                                          " bytes, no multiple of the " + std::to_string(itemsize) + "-byte element; copy it first");
+            return import.fail(ErrorCode::needs_copy, "the stride of dimension " + std::to_string(i) + " is " +
+                                                          std::to_string(bytes[i]) + " bytes, no multiple of the " +
+                                                          std::to_string(itemsize) + "-byte element; copy it first");
         t.strides[i] = bytes[i] / itemsize;
     }
     return true;

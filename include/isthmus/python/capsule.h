@@ -14,7 +14,8 @@ inline constexpr const char* capsule_name_used = "used_dltensor";
 inline constexpr const char* capsule_name_versioned = "dltensor_versioned";
 inline constexpr const char* capsule_name_versioned_used = "used_dltensor_versioned";
 
-/// Ends a managed tensor whose deleter may be Python underneath: it must neither meet an exception of ours nor leave one behind.
+/// Ends a managed tensor whose deleter may be Python underneath: it must neither meet an exception of ours nor leave one
+/// behind.
 template <class Managed>
 void end_managed_in_python(void* managed) {
     if (!have_gil()) return end_managed(static_cast<Managed*>(managed));
@@ -42,8 +43,8 @@ bool consume_capsule(Import& import, PyObject* capsule, const char* name, const 
     if (managed == nullptr) return import.fail_with_exception(ErrorCode::bad_capsule, "the capsule");
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
         Error error = explain_unacceptable(managed, import.options.argument);
-        // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the capsule
-        // stays its producer's, whose destructor ends it.
+        // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the
+        // capsule stays its producer's, whose destructor ends it.
         if (is_of_another_major(managed) && PyCapsule_SetName(capsule, used) == 0) end_managed_in_python<Managed>(managed);
         return import.fail(std::move(error));
     }
@@ -52,7 +53,8 @@ bool consume_capsule(Import& import, PyObject* capsule, const char* name, const 
     if (ISTHMUS_UNLIKELY(import.options.require_writable && (flags & flag::read_only))) return import.fail_read_only();
     if (ISTHMUS_UNLIKELY((flags & flag::copied) && import.options.copy == Copy::never))
         return import.fail(ErrorCode::needs_copy, "the data could only be exported as a copy; wanted its own memory");
-    if (PyCapsule_SetName(capsule, used) != 0) return import.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
+    if (PyCapsule_SetName(capsule, used) != 0)
+        return import.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
     return import_managed(import, managed);
 }
 
@@ -65,10 +67,13 @@ inline bool import_capsule(Import& import, PyObject* capsule) {
     }
     if (std::strcmp(name, capsule_name_versioned) == 0)
         return consume_capsule<DLManagedTensorVersioned>(import, capsule, capsule_name_versioned, capsule_name_versioned_used);
-    if (std::strcmp(name, capsule_name) == 0) return consume_capsule<DLManagedTensor>(import, capsule, capsule_name, capsule_name_used);
+    if (std::strcmp(name, capsule_name) == 0)
+        return consume_capsule<DLManagedTensor>(import, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
-        return import.fail(ErrorCode::consumed_capsule, std::string("the capsule is '") + name + "': it was consumed before; ask the producer for a new one");
-    return import.fail(ErrorCode::bad_capsule, std::string("the capsule is called '") + name + "'; wanted 'dltensor_versioned' or 'dltensor'");
+        return import.fail(ErrorCode::consumed_capsule, std::string("the capsule is '") + name +
+                                                            "': it was consumed before; ask the producer for a new one");
+    return import.fail(ErrorCode::bad_capsule,
+                       std::string("the capsule is called '") + name + "'; wanted 'dltensor_versioned' or 'dltensor'");
 }
 
 }  // namespace detail

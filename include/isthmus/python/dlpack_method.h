@@ -19,14 +19,15 @@ inline bool refuses_keyword(PyObject* exception, const char* keyword) {
     if (says("keyword") && says(keyword)) return true;
     Ref trace(PyException_GetTraceback(exception));
     if (trace) return false;
-    return says("takes no keyword arguments") || says("takes no arguments") || says("unexpected keyword") || says("incompatible function arguments") ||
-           says("takes at most") || says("positional argument");
+    return says("takes no keyword arguments") || says("takes no arguments") || says("unexpected keyword") ||
+           says("incompatible function arguments") || says("takes at most") || says("positional argument");
 }
 
 /// Whether a BufferError only passes on that something deeper failed: our own error, or a recursion without end. To ask again
 /// would then double the work at every level.
 inline bool tells_of_failure_below(PyObject* exception) {
-    if (SharedRuntime* shared = shared_runtime(); shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error)) return true;
+    if (SharedRuntime* shared = shared_runtime(); shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error))
+        return true;
     Ref at = Ref::borrow(exception);
     constexpr int deepest = 100'000;  // a chain of exceptions may bite its own tail
     for (int i = 0; i < deepest && at; ++i) {
@@ -40,7 +41,8 @@ inline bool tells_of_failure_below(PyObject* exception) {
 enum class Asked { ok, failed, keyword_refused, buffer_error };
 
 /// One call of `__dlpack__`, with the keywords that have a value. The exception stays with `exception`.
-inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* stream, PyObject* device, PyObject* copy, PyObject*& capsule, PyObject*& exception) {
+inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* stream, PyObject* device, PyObject* copy,
+                        PyObject*& capsule, PyObject*& exception) {
     const Names& names = interned();
     PyObject* arguments[5] = {object};
     PyObject* keywords[4];
@@ -69,7 +71,8 @@ inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* strea
     if (capsule != nullptr) return Asked::ok;
     exception = take_exception();
     if (exception == nullptr) return Asked::failed;
-    if (PyErr_GivenExceptionMatches(exception, PyExc_BufferError)) return tells_of_failure_below(exception) ? Asked::failed : Asked::buffer_error;
+    if (PyErr_GivenExceptionMatches(exception, PyExc_BufferError))
+        return tells_of_failure_below(exception) ? Asked::failed : Asked::buffer_error;
     if (!PyErr_GivenExceptionMatches(exception, PyExc_TypeError) || count == 0) return Asked::failed;
     const char* last = max_version != nullptr ? "max_version" : "stream";
     return refuses_keyword(exception, last) || (device != nullptr && refuses_keyword(exception, "dl_device")) ||
@@ -101,7 +104,8 @@ inline bool import_dlpack_method(Import& import) {
     if (options.has_stream()) stream = Ref(PyLong_FromLongLong(options.stream));
     if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
     if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
-    if (PyErr_Occurred() != nullptr) return import.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
+    if (PyErr_Occurred() != nullptr)
+        return import.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
 
     PyObject *capsule = nullptr, *exception = nullptr;
     Asked asked = ask_dlpack(object, version.get(), stream.get(), device.get(), copy.get(), capsule, exception);
@@ -111,7 +115,9 @@ inline bool import_dlpack_method(Import& import) {
         if (!again) return fail_producer(import, exception, what);
         Ref first(exception);
         if (asked == Asked::keyword_refused && (device || copy))
-            return import.fail(ErrorCode::needs_copy, what + " knows neither dl_device nor copy, so it cannot move or copy the data (" + exception_text(first.get()) + ")");
+            return import.fail(ErrorCode::needs_copy,
+                               what + " knows neither dl_device nor copy, so it cannot move or copy the data (" +
+                                   exception_text(first.get()) + ")");
         if (device || copy) return fail_producer(import, first.release(), what);
         PyObject* second = nullptr;
         if (ask_dlpack(object, nullptr, stream.get(), nullptr, nullptr, capsule, second) != Asked::ok) {
@@ -123,7 +129,8 @@ inline bool import_dlpack_method(Import& import) {
     }
     Ref held(capsule);
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule)))
-        return import.fail(ErrorCode::producer_failed, type_name(object) + ".__dlpack__() returned a " + type_name(capsule) + "; wanted a capsule");
+        return import.fail(ErrorCode::producer_failed,
+                           type_name(object) + ".__dlpack__() returned a " + type_name(capsule) + "; wanted a capsule");
     return import_capsule(import, capsule);
 }
 

@@ -17,7 +17,8 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
         if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
         return nullptr;
     }
-    const auto* header = static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+    const auto* header =
+        static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
     constexpr int longest_chain = 16;  // a chain that bites its own tail must end
     for (int i = 0; i < longest_chain && header != nullptr; ++i, header = header->prev_api) {
         if (header->version.major != DLPACK_MAJOR_VERSION) continue;

@@ -10,7 +10,7 @@ namespace detail {
 /// The destructor of a capsule that nobody consumed: ends what it still owns. A consumed one has another name.
 template <class Managed>
 void end_capsule(PyObject* capsule) {
-    constexpr bool versioned = requires(Managed & m) { m.version; };
+    constexpr bool versioned = requires(Managed& m) { m.version; };
     constexpr const char* name = versioned ? capsule_name_versioned : capsule_name;
     if (!PyCapsule_IsValid(capsule, name)) return;
     end_managed(static_cast<Managed*>(PyCapsule_GetPointer(capsule, name)));
@@ -31,7 +31,9 @@ inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
 }
 
 /// Elements of fewer than 8 bits in bytes of their own would be read as packed ones.
-inline bool legacy_loses_padding(const Block* block) noexcept { return (block->flags & flag::padded) && DType(block->dl.dtype).is_subbyte(); }
+inline bool legacy_loses_padding(const Block* block) noexcept {
+    return (block->flags & flag::padded) && DType(block->dl.dtype).is_subbyte();
+}
 
 /// A capsule as before DLPack 1.0. The caller has made sure that losing the read-only bit is right.
 inline PyObject* legacy_capsule(Block* block) { return wrap_managed(Export<DLManagedTensor>::make(block, 0)); }

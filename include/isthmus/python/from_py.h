@@ -18,7 +18,8 @@ namespace detail {
 /// One of our own objects: the block itself, shared.
 inline bool import_isthmus(Import& import) {
     Block* block = reinterpret_cast<TensorObject*>(import.object)->block;
-    if (ISTHMUS_UNLIKELY(block == nullptr)) return import.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
+    if (ISTHMUS_UNLIKELY(block == nullptr))
+        return import.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
     if (ISTHMUS_UNLIKELY(import.options.require_writable && (block->flags & flag::read_only))) return import.fail_read_only();
     import.out.dl() = block->dl;
     import.out.flags() = block->flags & flag::dlpack_known;
@@ -31,7 +32,8 @@ inline bool import_isthmus(Import& import) {
 
 /// The buffer protocol where it can say it, for a producer that also has `__dlpack__`.
 inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
-    const bool elsewhere = import.options.has_stream() || import.options.device.type != 0 || import.options.copy == Copy::always;
+    const bool elsewhere =
+        import.options.has_stream() || import.options.device.type != 0 || import.options.copy == Copy::always;
     if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(import.object))) {
         Py_buffer& view = import.out.buffer();
         if (ISTHMUS_LIKELY(PyObject_GetBuffer(import.object, &view, PyBUF_FULL_RO) == 0)) {
@@ -39,7 +41,8 @@ inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
             if (entry.string_dtype_aborts && !is_floating_format(view.format) && !has_numeric_dtype(import)) return false;
             return import_held_buffer(import);
         }
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of this " + type_name(import.object));
+        if (!PyErr_ExceptionMatches(PyExc_Exception))
+            return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of this " + type_name(import.object));
         PyErr_Clear();
     }
     if (ISTHMUS_UNLIKELY(entry.string_dtype_aborts) && !has_numeric_dtype(import)) return false;
@@ -47,42 +50,58 @@ inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
 }
 
 ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) {
-    if (entry.refusal != nullptr) return import.fail(ErrorCode::not_values, "a " + type_name(import.object) + " is not taken: " + entry.refusal);
+    if (entry.refusal != nullptr)
+        return import.fail(ErrorCode::not_values, "a " + type_name(import.object) + " is not taken: " + entry.refusal);
     // A class has what its instances have, but is none of them.
     if (PyType_Check(import.object))
-        return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got the class " + type_name(reinterpret_cast<PyTypeObject*>(import.object)));
+        return import.fail(ErrorCode::not_a_tensor,
+                           "expected a tensor, got the class " + type_name(reinterpret_cast<PyTypeObject*>(import.object)));
     // The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
     import.keep_alive();
     const Names& names = interned();
     if (has_attribute(import.object, names.dlpack)) return import_dlpack_method(import);
     if (has_attribute(import.object, names.cuda_array_interface)) return import_array_interface(import, true);
     if (has_attribute(import.object, names.array_interface)) return import_array_interface(import, false);
-    if (PyErr_Occurred() != nullptr) return import.fail_with_exception(ErrorCode::producer_failed, "looking at this " + type_name(import.object));
-    return import.fail(ErrorCode::not_a_tensor, "expected a tensor (an object with __dlpack__, the buffer protocol, __array_interface__ or "
-                                                "__cuda_array_interface__, or a DLPack capsule), got " + type_name(import.object));
+    if (PyErr_Occurred() != nullptr)
+        return import.fail_with_exception(ErrorCode::producer_failed, "looking at this " + type_name(import.object));
+    return import.fail(ErrorCode::not_a_tensor,
+                       "expected a tensor (an object with __dlpack__, the buffer protocol, __array_interface__ or "
+                       "__cuda_array_interface__, or a DLPack capsule), got " +
+                           type_name(import.object));
 }
 
 ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
     if (ISTHMUS_LIKELY(entry.protocol == Protocol::numpy)) return import_numpy(import);  // the one where a jump table shows
     switch (entry.protocol) {
-        case Protocol::isthmus_tensor: return import_isthmus(import);
-        case Protocol::numpy: break;
+        case Protocol::isthmus_tensor:
+            return import_isthmus(import);
+        case Protocol::numpy:
+            break;
         case Protocol::torch_stable: {
             bool handled = true;
             const bool ok = import_torch(import, torch_shims, entry.known_torch, handled);
             return ISTHMUS_LIKELY(handled) ? ok : import_torch_elsewhere(import, entry);
         }
         case Protocol::torch_exchange:
-        case Protocol::torch_method: return import_torch_older(import, entry);
+        case Protocol::torch_method:
+            return import_torch_older(import, entry);
         case Protocol::exchange_api:
-            return import.options.has_stream() || import.options.device.type != 0 ? import_dlpack_method(import) : import_exchange(import, entry.api);
-        case Protocol::buffer_or_dlpack: return import_buffer_or_dlpack(import, entry);
-        case Protocol::dlpack_method: return import_dlpack_method(import);
-        case Protocol::cuda_array_interface: return import_array_interface(import, true);
-        case Protocol::buffer: return import_buffer(import);
-        case Protocol::array_interface: return import_array_interface(import, false);
-        case Protocol::capsule: return import_capsule(import, import.object);
-        case Protocol::none: break;
+            return import.options.has_stream() || import.options.device.type != 0 ? import_dlpack_method(import)
+                                                                                  : import_exchange(import, entry.api);
+        case Protocol::buffer_or_dlpack:
+            return import_buffer_or_dlpack(import, entry);
+        case Protocol::dlpack_method:
+            return import_dlpack_method(import);
+        case Protocol::cuda_array_interface:
+            return import_array_interface(import, true);
+        case Protocol::buffer:
+            return import_buffer(import);
+        case Protocol::array_interface:
+            return import_array_interface(import, false);
+        case Protocol::capsule:
+            return import_capsule(import, import.object);
+        case Protocol::none:
+            break;
     }
     return import_nothing(import, entry);
 }
@@ -124,19 +143,26 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
     return true;
 }
 
-ISTHMUS_COLD inline bool fail_lookup(Import& import) { return import.fail_with_exception(ErrorCode::bad_thread, "looking at the type"); }
+ISTHMUS_COLD inline bool fail_lookup(Import& import) {
+    return import.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
+}
 
 /// The street that every tensor takes: type → protocol → validation → `out`.
 ISTHMUS_ALWAYS_INLINE bool import_any(Import& import) {
 #if !defined(NDEBUG)
-    if (!have_gil()) return import.fail(ErrorCode::bad_thread, "called without the GIL; hold it (PyGILState_Ensure) while Python objects are imported");
+    if (!have_gil())
+        return import.fail(ErrorCode::bad_thread,
+                           "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
+                           "while Python objects are imported");
 #endif
-    if (ISTHMUS_UNLIKELY(import.object == nullptr)) return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
+    if (ISTHMUS_UNLIKELY(import.object == nullptr))
+        return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
     TypeEntry scratch;
     const TypeEntry* entry = find_type(Py_TYPE(import.object), scratch);
     if (ISTHMUS_UNLIKELY(entry == nullptr)) return fail_lookup(import);
     import.may_be_written = entry->may_be_written;
-    if (ISTHMUS_UNLIKELY(import.options.copy == Copy::always || import.options.device.type != 0)) return import_copying(import, *entry);
+    if (ISTHMUS_UNLIKELY(import.options.copy == Copy::always || import.options.device.type != 0))
+        return import_copying(import, *entry);
     return import_by(import, *entry);
 }
 

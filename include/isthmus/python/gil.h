@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-
 #include <isthmus/core/block.h>
 #include <isthmus/python/ref.h>
 
@@ -98,8 +97,7 @@ inline void open_door() {
 /// The hook that the interpreter calls before it ends.
 inline void close_door() {
     door.closed.store(true);
-    Py_BEGIN_ALLOW_THREADS
-    while (door.inside.load() != 0) usleep(50);
+    Py_BEGIN_ALLOW_THREADS while (door.inside.load() != 0) usleep(50);
     Py_END_ALLOW_THREADS
 }
 

@@ -15,10 +15,10 @@ struct Import {
     PyObject* object;
     const ImportOptions& options;
     detail_import out;
-    bool owning;  ///< the result outlives the call: hold what keeps the memory alive
+    bool owning;                 ///< the result outlives the call: hold what keeps the memory alive
     bool may_be_written = true;  ///< false where the type's memory is read-only though its protocol cannot say so
-    Error* error = nullptr;  ///< raw storage, filled by fail()
-    Ref alive{};             ///< what keep_alive() took
+    Error* error = nullptr;      ///< raw storage, filled by fail()
+    Ref alive{};                 ///< what keep_alive() took
 
     /// For protocols that run code of the producer, which may give away the only reference to it: the caller's.
     void keep_alive() {
@@ -39,7 +39,8 @@ struct Import {
     }
 
     ISTHMUS_COLD bool fail_copied() {
-        return fail(ErrorCode::needs_copy, "the " + type_name(object) + " could only be exported as a copy; wanted its own memory");
+        return fail(ErrorCode::needs_copy,
+                    "the " + type_name(object) + " could only be exported as a copy; wanted its own memory");
     }
 
     /// Checks the descriptor, writes the strides where there are none, and the wish for writable memory.

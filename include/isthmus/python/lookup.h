@@ -36,8 +36,9 @@ inline const KnownProducer* find_known_producer(PyTypeObject* type) {
         const std::string_view view = full;
         for (const KnownProducer& known : known_producers) {
             const std::string_view prefix = known.module_prefix, name = known.name;
-            if (view.size() > prefix.size() + name.size() && view.substr(0, prefix.size()) == prefix && view.substr(view.size() - name.size()) == name &&
-                view[view.size() - name.size() - 1] == '.' && (view[prefix.size()] == '.' || view[prefix.size()] == '_'))
+            if (view.size() > prefix.size() + name.size() && view.substr(0, prefix.size()) == prefix &&
+                view.substr(view.size() - name.size()) == name && view[view.size() - name.size() - 1] == '.' &&
+                (view[prefix.size()] == '.' || view[prefix.size()] == '_'))
                 return &known;
         }
     }

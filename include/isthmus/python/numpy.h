@@ -12,14 +12,12 @@ namespace detail {
 /// The front of NumPy's array and dtype objects, the same from NumPy 1.20 to 2.x (numpy/ndarraytypes.h:
 /// PyArrayObject_fields, PyArray_Descr; what was `char flags` in 1.x is padding in 2.x).
 struct NumpyDescr {
-    PyObject_HEAD
-    PyTypeObject* typeobj;
+    PyObject_HEAD PyTypeObject* typeobj;
     char kind, type, byteorder, padding;
     int type_num;
 };
 struct NumpyArray {
-    PyObject_HEAD
-    char* data;
+    PyObject_HEAD char* data;
     int nd;
     Py_ssize_t* dimensions;
     Py_ssize_t* strides;  // in bytes
@@ -92,22 +90,34 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* d
     PyErr_Clear();
     const std::string found = "dtype " + name;
     if (descr->byteorder == numpy_foreign_order)
-        return import.fail(ErrorCode::not_values, found + " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first");
+        return import.fail(ErrorCode::not_values,
+                           found + " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first");
     switch (descr->kind) {
-        case 'O': return import.fail(ErrorCode::bad_dtype, found + ": Python objects have no counterpart in DLPack; convert to a numeric dtype first");
+        case 'O':
+            return import.fail(ErrorCode::bad_dtype,
+                               found + ": Python objects have no counterpart in DLPack; convert to a numeric dtype first");
         case 'M':
-        case 'm': return import.fail(ErrorCode::bad_dtype, found + " has no counterpart in DLPack; call .view('int64') for the counts");
+        case 'm':
+            return import.fail(ErrorCode::bad_dtype,
+                               found + " has no counterpart in DLPack; call .view('int64') for the counts");
         case 'S':
         case 'U':
-        case 'T': return import.fail(ErrorCode::bad_dtype, found + ": strings have no counterpart in DLPack; call .view('uint8') for the bytes");
-        case 'V': return import.fail(ErrorCode::bad_dtype, found + ": structured and void types have no counterpart in DLPack; take one field, x['name']");
-        default: return import.fail(ErrorCode::bad_dtype, found + " has no counterpart in DLPack");
+        case 'T':
+            return import.fail(ErrorCode::bad_dtype,
+                               found + ": strings have no counterpart in DLPack; call .view('uint8') for the bytes");
+        case 'V':
+            return import.fail(ErrorCode::bad_dtype,
+                               found + ": structured and void types have no counterpart in DLPack; take one field, x['name']");
+        default:
+            return import.fail(ErrorCode::bad_dtype, found + " has no counterpart in DLPack");
     }
 }
 
 /// The dtype of an array whose type is not one of NumPy's own, or has no counterpart.
 ISTHMUS_COLD inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
-    if (descr->byteorder == numpy_foreign_order || static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types)) return false;
+    if (descr->byteorder == numpy_foreign_order ||
+        static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types))
+        return false;
     if (!find_ml_dtype(descr, out)) return false;
     if (DType(out).is_subbyte()) flags |= flag::padded;  // ml_dtypes keeps one element a byte
     return true;
@@ -128,7 +138,8 @@ ISTHMUS_ALWAYS_INLINE bool import_numpy(Import& import) {
     Flags flags = (state & numpy_flag::writeable) ? 0 : flag::read_only;
     const auto number = static_cast<unsigned>(descr->type_num);
     int shift = 0;
-    if (ISTHMUS_LIKELY(number < static_cast<unsigned>(numpy_builtin_types) && numpy_dtypes[number].bits != 0 && descr->byteorder != numpy_foreign_order)) {
+    if (ISTHMUS_LIKELY(number < static_cast<unsigned>(numpy_builtin_types) && numpy_dtypes[number].bits != 0 &&
+                       descr->byteorder != numpy_foreign_order)) {
         t.dtype = numpy_dtypes[number];
         shift = numpy_shifts[number];
     } else {
@@ -149,7 +160,8 @@ ISTHMUS_ALWAYS_INLINE bool import_numpy(Import& import) {
     }
     const bool whole = (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
     // An aligned array that NumPy calls contiguous is as NumPy made it; strides of any other may have been set by hand.
-    const bool known = (state & numpy_flag::aligned) && (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) && t.data != nullptr;
+    const bool known =
+        (state & numpy_flag::aligned) && (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) && t.data != nullptr;
     if (ISTHMUS_UNLIKELY(!whole || !known) && !accept_odd_array(import, array, whole, flags)) return false;
     if (import.owning) import.out.hold_object(import.object);
     return import.accept_sound(flags);

@@ -12,7 +12,8 @@ namespace detail {
 /// numbers since 1.7 (numpy/__multiarray_api.h).
 struct NumpyApi {
     using New = PyObject* (*)(PyTypeObject*, int, const Py_ssize_t*, int, const Py_ssize_t*, void*, int, int, PyObject*);
-    using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int, PyObject*);
+    using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int,
+                                       PyObject*);
 
     PyTypeObject* array_type;
     New make;
@@ -77,13 +78,17 @@ ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
     PyErr_Clear();
     const std::string found = "dtype " + dtype.name();
     if (dtype.lanes() != 1)
-        return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is " + DType(dtype.code, dtype.bits()).name() + " with a last dimension of " +
+        return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is " +
+                                               DType(dtype.code, dtype.bits()).name() + " with a last dimension of " +
                                                std::to_string(dtype.lanes()));
     if (dtype == complex32) return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is complex64");
     if (dtype.is_subbyte() && !padded)
         return Error(ErrorCode::bad_dtype, found + ", packed, has no counterpart in NumPy; nearest is uint8, the bytes");
-    if (dtype.code == kDLOpaqueHandle) return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is uint" + std::to_string(dtype.bits()));
-    return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint" +
+    if (dtype.code == kDLOpaqueHandle)
+        return Error(ErrorCode::bad_dtype,
+                     found + " has no counterpart in NumPy; nearest is uint" + std::to_string(dtype.bits()));
+    return Error(ErrorCode::bad_dtype, found +
+                                           " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint" +
                                            std::to_string(8 * dtype.itemsize()));
 }
 
@@ -93,7 +98,8 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
     if (ISTHMUS_UNLIKELY(numpy_api.interpreter != PyInterpreterState_Get()) && !numpy_api.load())
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
-        return Error(ErrorCode::bad_device, "the tensor is on " + Device(t.device).name() + ", which NumPy cannot see; copy it to the cpu first");
+        return Error(ErrorCode::bad_device,
+                     "the tensor is on " + Device(t.device).name() + ", which NumPy cannot see; copy it to the cpu first");
     const DType dtype = t.dtype;
     const std::int64_t itemsize = dtype.itemsize();
     Py_ssize_t strides[max_ndim];
@@ -106,7 +112,8 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
 
     retain(block);
     PyObject* base = object_of_block(block);
-    if (ISTHMUS_UNLIKELY(base == nullptr)) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
+    if (ISTHMUS_UNLIKELY(base == nullptr))
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
     PyObject* array = nullptr;
     if (ISTHMUS_LIKELY(number >= 0)) {
         array = numpy_api.make(numpy_api.array_type, t.ndim, shape, number, strides, data, 0, flags, nullptr);

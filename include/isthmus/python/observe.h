@@ -24,12 +24,14 @@ inline bool is_frame_of_isthmus(PyObject* frame) {
 /// "train.py:12 in step": the innermost line of the user's Python that runs in this thread.
 inline std::string python_place() {
     Ref held(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-    while (held && is_frame_of_isthmus(held.get())) held = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(held.get()))));
+    while (held && is_frame_of_isthmus(held.get()))
+        held = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(held.get()))));
     if (!held) return {};
     auto* frame = reinterpret_cast<PyFrameObject*>(held.get());
     Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     Ref file(PyObject_GetAttrString(code.get(), "co_filename")), function(PyObject_GetAttrString(code.get(), "co_name"));
-    const char *file_text = file ? PyUnicode_AsUTF8(file.get()) : nullptr, *function_text = function ? PyUnicode_AsUTF8(function.get()) : nullptr;
+    const char *file_text = file ? PyUnicode_AsUTF8(file.get()) : nullptr,
+               *function_text = function ? PyUnicode_AsUTF8(function.get()) : nullptr;
     if (file_text == nullptr || function_text == nullptr) return {};
     return std::string(file_text) + ":" + std::to_string(PyFrame_GetLineNumber(frame)) + " in " + function_text;
 }
@@ -44,14 +46,25 @@ ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing)
             PyObject* source = nullptr;
             switch (block->origin) {
                 case Origin::python_object:
-                case Origin::python_owner: source = static_cast<PyObject*>(block->owner); break;
-                case Origin::buffer: source = static_cast<Py_buffer*>(block->owner)->obj; break;
-                case Origin::sourced: source = static_cast<Sourced*>(block->owner)->source; break;
+                case Origin::python_owner:
+                    source = static_cast<PyObject*>(block->owner);
+                    break;
+                case Origin::buffer:
+                    source = static_cast<Py_buffer*>(block->owner)->obj;
+                    break;
+                case Origin::sourced:
+                    source = static_cast<Sourced*>(block->owner)->source;
+                    break;
                 case Origin::torch_handle:
-                case Origin::at_tensor: words.producer = copied_text("torch.Tensor"); break;
-                case Origin::none: break;
+                case Origin::at_tensor:
+                    words.producer = copied_text("torch.Tensor");
+                    break;
+                case Origin::none:
+                    break;
             }
-            if (source != nullptr) words.producer = copied_text(block->origin == Origin::python_owner ? "blob of " + type_name(source) : type_name(source));
+            if (source != nullptr)
+                words.producer =
+                    copied_text(block->origin == Origin::python_owner ? "blob of " + type_name(source) : type_name(source));
             if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");
             if (tracing) words.place = copied_text(python_place());
         } catch (const std::bad_alloc&) {  // fewer words, then

@@ -13,14 +13,14 @@ namespace detail {
 /// What the extensions of one process that have the same ISTHMUS_ABI share: whoever comes first makes it and leaves it in the
 /// interpreter's dictionary; it is never freed, since objects made from it may outlive everybody.
 struct SharedRuntime {
-    std::uint32_t size;       ///< of this struct: fields are only ever added at the end
-    PyTypeObject* tensor;     ///< isthmus.Tensor
-    PyTypeObject* dtype;      ///< isthmus.DType
-    PyTypeObject* device;     ///< isthmus.Device
-    PyTypeObject* device_type; ///< isthmus.DeviceType
-    PyObject* error;          ///< isthmus.Error
-    PyObject* error_kinds[3]; ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
-    ObserverHub observers;    ///< so that live_tracking() in one extension sees the tensors of all
+    std::uint32_t size;         ///< of this struct: fields are only ever added at the end
+    PyTypeObject* tensor;       ///< isthmus.Tensor
+    PyTypeObject* dtype;        ///< isthmus.DType
+    PyTypeObject* device;       ///< isthmus.Device
+    PyTypeObject* device_type;  ///< isthmus.DeviceType
+    PyObject* error;            ///< isthmus.Error
+    PyObject* error_kinds[3];   ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
+    ObserverHub observers;      ///< so that live_tracking() in one extension sees the tensors of all
 };
 
 /// What this extension keeps for one life of the interpreter.
@@ -56,7 +56,8 @@ ISTHMUS_COLD inline bool start_runtime() {
     if (local_runtime.interpreter == here && local_runtime.hooked) return true;
     if (local_runtime.interpreter != nullptr && local_runtime.interpreter != here) {
         PyErr_SetString(PyExc_RuntimeError,
-                        "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, use a process of its own");
+                        "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
+                        "use a process of its own");
         return false;
     }
     if (!names_state.ready && !names_state.make()) return false;
@@ -82,9 +83,11 @@ inline bool make_errors(SharedRuntime& shared) {
     const Row rows[] = {
         {"isthmus.TensorTypeError", PyExc_TypeError, "The object is not a tensor of any kind that Isthmus knows."},
         {"isthmus.TensorValueError", PyExc_ValueError, "An argument does not fit what was wanted."},
-        {"isthmus.TensorBufferError", PyExc_BufferError, "The data cannot be exchanged as it is; the text says what to call first."},
+        {"isthmus.TensorBufferError", PyExc_BufferError,
+         "The data cannot be exchanged as it is; the text says what to call first."},
     };
-    shared.error = PyErr_NewExceptionWithDoc("isthmus.Error", "Any failure of an exchange. `code` is the name of its isthmus::ErrorCode.", PyExc_Exception, nullptr);
+    shared.error = PyErr_NewExceptionWithDoc(
+        "isthmus.Error", "Any failure of an exchange. `code` is the name of its isthmus::ErrorCode.", PyExc_Exception, nullptr);
     if (shared.error == nullptr || PyObject_SetAttrString(shared.error, "code", Py_None) != 0) return false;
     for (int i = 0; i < 3; ++i) {
         Ref bases(PyTuple_Pack(2, shared.error, rows[i].builtin));
@@ -121,7 +124,9 @@ ISTHMUS_COLD inline SharedRuntime* find_shared_runtime() {
     if (shared == nullptr) return PyErr_NoMemory(), nullptr;
     shared->size = sizeof(SharedRuntime);
     Ref capsule(PyCapsule_New(shared, runtime_key, nullptr));
-    if (!capsule || !make_errors(*shared) || !make_types(*shared) || PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0) return nullptr;
+    if (!capsule || !make_errors(*shared) || !make_types(*shared) ||
+        PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0)
+        return nullptr;
     return join_runtime(shared);
 }
 inline SharedRuntime* shared_runtime() {

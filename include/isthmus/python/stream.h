@@ -27,8 +27,9 @@ struct CudaDriver {
             function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(lib, name));
             return function != nullptr;
         };
-        return find(pointer_get_attribute, "cuPointerGetAttribute") && find(event_create, "cuEventCreate") && find(event_record, "cuEventRecord") &&
-               find(event_destroy, "cuEventDestroy_v2") && find(stream_wait_event, "cuStreamWaitEvent") && find(stream_synchronize, "cuStreamSynchronize");
+        return find(pointer_get_attribute, "cuPointerGetAttribute") && find(event_create, "cuEventCreate") &&
+               find(event_record, "cuEventRecord") && find(event_destroy, "cuEventDestroy_v2") &&
+               find(stream_wait_event, "cuStreamWaitEvent") && find(stream_synchronize, "cuStreamSynchronize");
     }
 };
 ISTHMUS_STATE CudaDriver cuda_driver;
@@ -53,17 +54,21 @@ inline bool place_cuda_data(Import& import, DLTensor& t, PyObject* stream) {
     t.device = DLDevice{kDLCUDA, 0};
     const bool driver = cuda_driver.load();
     int ordinal = 0;
-    if (driver && t.data != nullptr && cuda_driver.pointer_get_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
+    if (driver && t.data != nullptr &&
+        cuda_driver.pointer_get_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
         t.device.device_id = ordinal;
     if (stream == nullptr) return true;
     const long long number = PyLong_AsLongLong(stream);
     if (PyErr_Occurred() != nullptr || number <= 0) {
         PyErr_Clear();
-        return import.fail(ErrorCode::bad_argument, "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
+        return import.fail(
+            ErrorCode::bad_argument,
+            "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
     }
     // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
     if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
-        return import.fail(ErrorCode::producer_failed, "the CUDA driver could not wait for stream " + std::to_string(number) + " of the producer");
+        return import.fail(ErrorCode::producer_failed,
+                           "the CUDA driver could not wait for stream " + std::to_string(number) + " of the producer");
     return true;
 }
 

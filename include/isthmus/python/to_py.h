@@ -16,10 +16,14 @@ namespace detail {
 inline PyObject* source_of(const Block* block) noexcept {
     switch (block->origin) {
         case Origin::python_object:
-        case Origin::python_owner: return static_cast<PyObject*>(block->owner);
-        case Origin::buffer: return static_cast<Py_buffer*>(block->owner)->obj;
-        case Origin::sourced: return static_cast<Sourced*>(block->owner)->source;
-        default: return nullptr;
+        case Origin::python_owner:
+            return static_cast<PyObject*>(block->owner);
+        case Origin::buffer:
+            return static_cast<Py_buffer*>(block->owner)->obj;
+        case Origin::sourced:
+            return static_cast<Sourced*>(block->owner)->source;
+        default:
+            return nullptr;
     }
 }
 
@@ -39,24 +43,30 @@ inline PyObject* same_object(const Block* block, Framework framework) {
 }
 
 /// Every framework without a C way in: its own public importer, with what it is known to accept.
-ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const FrameworkFacts& facts,
+                                                         const ExportOptions& options) {
     const DLTensor& t = block->dl;
     const std::string name(facts.name);
     if (!options.allow_copy) {
-        if (facts.always_copies) return Error(ErrorCode::needs_copy, name + " always copies what it imports; allow it with allow_copy");
-        if (facts.alignment != 0 && Device(t.device).is_host() && reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0)
-            return Error(ErrorCode::needs_copy, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) + " is not aligned to " + std::to_string(facts.alignment) +
-                                                    " bytes, so " + name + " would copy it; use Tensor::empty, or allow_copy");
+        if (facts.always_copies)
+            return Error(ErrorCode::needs_copy, name + " always copies what it imports; allow it with allow_copy");
+        if (facts.alignment != 0 && Device(t.device).is_host() &&
+            reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0)
+            return Error(ErrorCode::needs_copy, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) +
+                                                    " is not aligned to " + std::to_string(facts.alignment) + " bytes, so " +
+                                                    name + " would copy it; use Tensor::empty, or allow_copy");
     }
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
-        return Error(ErrorCode::needs_copy, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
-                                                " are not contiguous, as " + name + " needs; copy it first");
+        return Error(ErrorCode::needs_copy, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " +
+                                                layout::to_string(t.shape, t.ndim) + " are not contiguous, as " + name +
+                                                " needs; copy it first");
     const Importers::Entry* importer = importers.find(facts);
     if (importer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, "importing " + name);
     if (importer->api != nullptr && torch_takes_strides(t)) return block_to_exchange(block, importer->api, facts.name);
     Ref handed;
     if (facts.hand == Hand::legacy_capsule && legacy_loses_padding(block))
-        return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + "; nearest is uint8, the bytes");
+        return Error(ErrorCode::bad_dtype,
+                     "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + "; nearest is uint8, the bytes");
     const bool is_bool = DType(t.dtype) == boolean;
     if (facts.framework == Framework::onnxruntime && is_bool) {
         // It knows booleans as bytes, and is told by an argument that they are.
@@ -82,7 +92,9 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
                    : PyObject_CallFunctionObjArgs(importer->function, handed.get(), nullptr));
     if (!result) {
         std::string what = std::string(facts.module) + "." + facts.importer + "()";
-        if (numpy_type_number(t.dtype) < 0) what += " of " + DType(t.dtype).name() + " (nearest: uint" + std::to_string(8 * DType(t.dtype).itemsize()) + ", the bytes)";
+        if (numpy_type_number(t.dtype) < 0)
+            what += " of " + DType(t.dtype).name() + " (nearest: uint" + std::to_string(8 * DType(t.dtype).itemsize()) +
+                    ", the bytes)";
         return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
     }
     if (facts.always_copies) {
@@ -91,7 +103,8 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
         const std::int64_t size = itemsize ? PyLong_AsLongLong(itemsize.get()) : DType(t.dtype).itemsize();
         PyErr_Clear();
         if (size != DType(t.dtype).itemsize())
-            return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + ", which made elements of " + std::to_string(size) +
+            return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name +
+                                                   ", which made elements of " + std::to_string(size) +
                                                    " bytes of it; convert it first");
     }
     if (facts.pointer != nullptr && !options.allow_copy && t.data != nullptr) {
@@ -115,22 +128,30 @@ inline Result<PyObject*> export_unseen(Block* block, Framework framework, const 
             if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an isthmus.Tensor");
             return object;
         }
-        case Framework::numpy: return block_to_numpy(block);
+        case Framework::numpy:
+            return block_to_numpy(block);
         case Framework::capsule:
         case Framework::capsule_legacy: {
             const bool legacy = framework == Framework::capsule_legacy;
             if (legacy && (block->flags & flag::read_only) && !options.allow_read_only_loss)
-                return Error(ErrorCode::read_only, "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or allow_read_only_loss");
+                return Error(ErrorCode::read_only,
+                             "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or "
+                             "allow_read_only_loss");
             if (legacy && legacy_loses_padding(block))
-                return Error(ErrorCode::bad_dtype, DType(block->dl.dtype).name() + " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one");
+                return Error(ErrorCode::bad_dtype,
+                             DType(block->dl.dtype).name() +
+                                 " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one");
             PyObject* capsule = legacy ? legacy_capsule(block) : versioned_capsule(block);
             if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
             return capsule;
         }
-        default: break;
+        default:
+            break;
     }
     const FrameworkFacts* facts = find_framework(framework);
-    if (facts == nullptr) return Error(ErrorCode::bad_argument, "argument 'framework': no framework has the number " + std::to_string(static_cast<int>(framework)));
+    if (facts == nullptr)
+        return Error(ErrorCode::bad_argument,
+                     "argument 'framework': no framework has the number " + std::to_string(static_cast<int>(framework)));
     if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
         return Error(ErrorCode::read_only, "the memory is read-only, and " + std::string(facts->name) +
                                                " would let it be written; copy it first, or say allow_read_only_loss");
@@ -142,7 +163,9 @@ inline Result<PyObject*> export_unseen(Block* block, Framework framework, const 
 ISTHMUS_COLD inline Result<PyObject*> export_seen(Block* block, Framework framework, const ExportOptions& options) {
     if (PyObject* same = same_object(block, framework)) return same;
     Result<PyObject*> exported = export_unseen(block, framework, options);
-    if (exported) note_consumer(block, framework == Framework::tensor || framework == Framework::none ? "isthmus.Tensor" : framework_name(framework));
+    if (exported)
+        note_consumer(block, framework == Framework::tensor || framework == Framework::none ? "isthmus.Tensor"
+                                                                                            : framework_name(framework));
     return exported;
 }
 
@@ -155,14 +178,16 @@ inline Result<PyObject*> export_block(Block* block, Framework framework, const E
 
 ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {
-        if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+        if (ISTHMUS_UNLIKELY(!tensor))
+            return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
         return detail::export_block(tensor.block(), framework, options);
     });
 }
 
 ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {
-        if (ISTHMUS_UNLIKELY(!tensor)) return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+        if (ISTHMUS_UNLIKELY(!tensor))
+            return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
         detail::TypeEntry scratch;
         const detail::TypeEntry* entry = example != nullptr ? detail::find_type(Py_TYPE(example), scratch) : nullptr;
         if (entry == nullptr) PyErr_Clear();

@@ -34,8 +34,9 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, const char* wh
     const DType dtype = t.dtype;
     for (int i = 0; i < t.ndim; ++i)
         if (t.strides[i] < 0)
-            return Error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) +
-                                                    " are negative, which torch has not; copy it first (numpy: np.ascontiguousarray)");
+            return Error(ErrorCode::bad_layout,
+                         "strides " + layout::to_string(t.strides, t.ndim) +
+                             " are negative, which torch has not; copy it first (numpy: np.ascontiguousarray)");
     if (torch_shims.code_of(dtype) < 0) {
         std::string nearest = "uint" + std::to_string(8 * dtype.itemsize());
         if (dtype == float4_e2m1fn) nearest = "float4_e2m1fn_x2, two elements a byte";
@@ -64,7 +65,8 @@ inline Result<PyObject*> block_to_torch_stable(Block* block) {
     retain(block);
     const unsigned before = torch_drops;
     const int status = torch.from_blob(
-        t.data, t.ndim, t.shape, t.strides, 0, code, type, device.is_host() ? -1 : device.id, &handle, torch.layout_strided, nullptr, 0,
+        t.data, t.ndim, t.shape, t.strides, 0, code, type, device.is_host() ? -1 : device.id, &handle, torch.layout_strided,
+        nullptr, 0,
         [](void*, void* context) {
             ++torch_drops;
             drop(static_cast<Block*>(context));
@@ -78,7 +80,8 @@ inline Result<PyObject*> block_to_torch_stable(Block* block) {
     void* object = nullptr;
     const int wrapped = torch.to_pyobject(handle, nullptr, &object);
     torch.delete_handle(handle);
-    if (ISTHMUS_UNLIKELY(wrapped != 0)) return Error(ErrorCode::consumer_failed, std::string("torch made no object of the tensor: ") + torch.what());
+    if (ISTHMUS_UNLIKELY(wrapped != 0))
+        return Error(ErrorCode::consumer_failed, std::string("torch made no object of the tensor: ") + torch.what());
     return static_cast<PyObject*>(object);
 }
 
@@ -98,9 +101,9 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_torch_older(Block* block) {
         void* object = nullptr;
         const unsigned before = torch_drops;
         const int status = torch_exit.api->managed_tensor_to_py_object_no_sync(managed, &object);
-        if (status != 0 && torch_drops == before) managed->deleter(managed);  // torch forgets it when it does not know the dtype
-        if (status != 0 || object == nullptr)
-            return error_from_exception(ErrorCode::consumer_failed, nullptr, what());
+        if (status != 0 && torch_drops == before)
+            managed->deleter(managed);  // torch forgets it when it does not know the dtype
+        if (status != 0 || object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, what());
         return static_cast<PyObject*>(object);
     }
     Ref capsule(legacy_capsule(block));
@@ -115,7 +118,8 @@ inline Result<PyObject*> block_to_torch(Block* block) {
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing torch");
     const int device = block->dl.device.device_type;
     const bool plain = Device(block->dl.device).is_host() || device == torch_shims.cuda_is || device == kDLCUDAManaged;
-    return ISTHMUS_LIKELY(torch_state == TorchState::stable && plain) ? block_to_torch_stable(block) : block_to_torch_older(block);
+    return ISTHMUS_LIKELY(torch_state == TorchState::stable && plain) ? block_to_torch_stable(block)
+                                                                      : block_to_torch_older(block);
 }
 
 }  // namespace detail

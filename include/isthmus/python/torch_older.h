@@ -15,13 +15,12 @@ inline bool check_torch_by_python(Import& import, bool& grad, bool& may_be_writt
     bool failed = false;
     grad = false;
     const auto ask = [&](const char* name, bool call) { return !failed && ask_python(object, name, call, failed); };
-    if (ask("is_nested", false) || ask("is_sparse", false) || ask("is_sparse_csr", false) || ask("is_mkldnn", false) || ask("is_meta", false))
+    if (ask("is_nested", false) || ask("is_sparse", false) || ask("is_sparse_csr", false) || ask("is_mkldnn", false) ||
+        ask("is_meta", false))
         return explain_torch_layout(import, nullptr);
     if (ask("is_quantized", false)) return explain_torch_dtype(import);
-    if (ask("is_conj", true))
-        return import.fail(ErrorCode::not_values, torch_words::conjugate);
-    if (ask("is_neg", true))
-        return import.fail(ErrorCode::not_values, torch_words::negative);
+    if (ask("is_conj", true)) return import.fail(ErrorCode::not_values, torch_words::conjugate);
+    if (ask("is_neg", true)) return import.fail(ErrorCode::not_values, torch_words::negative);
     grad = ask("requires_grad", false);
     may_be_written = true;
     const auto mode = [&](const char* name) {
@@ -42,7 +41,8 @@ inline bool check_torch_by_python(Import& import, bool& grad, bool& may_be_writt
 /// Where torch failed with words of its own C++, or said nothing: asks again for the reason.
 ISTHMUS_COLD inline void explain_torch_failure(Import& import, Error& error) {
     auto* cause = static_cast<PyObject*>(error.cause());
-    if (error.code() != ErrorCode::producer_failed || (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)))
+    if (error.code() != ErrorCode::producer_failed ||
+        (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)))
         return;
     Ref layout(PyObject_GetAttrString(import.object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
@@ -79,7 +79,8 @@ inline bool import_torch_older(Import& import, const TypeEntry entry) {
         import.object = detached.get();
         if (!may_be_written) import.may_be_written = false;
     }
-    const bool by_method = entry.protocol == Protocol::torch_method || entry.api == nullptr || import.options.has_stream() || import.options.device.type != 0;
+    const bool by_method = entry.protocol == Protocol::torch_method || entry.api == nullptr || import.options.has_stream() ||
+                           import.options.device.type != 0;
     const bool ok = by_method ? import_dlpack_method(import) : import_exchange(import, entry.api);
     import.object = object;
     if (!ok) return explain_torch_failure(import, *import.error), false;

@@ -21,8 +21,8 @@ struct TorchShims {
     int (*to_pyobject)(Handle, void*, void**);
     const char* (*what)();
     // PyTorch 2.11
-    int (*from_blob)(void*, std::int64_t, const std::int64_t*, const std::int64_t*, std::int64_t, std::int32_t, std::int32_t, std::int32_t,
-                     Handle*, std::int32_t, const std::uint8_t*, std::int64_t, void (*)(void*, void*), void*);
+    int (*from_blob)(void*, std::int64_t, const std::int64_t*, const std::int64_t*, std::int64_t, std::int32_t, std::int32_t,
+                     std::int32_t, Handle*, std::int32_t, const std::uint8_t*, std::int64_t, void (*)(void*, void*), void*);
     // older
     int (*delete_handle)(Handle);
     int (*get_dim)(Handle, std::int64_t*);
@@ -37,11 +37,11 @@ struct TorchShims {
     bool (*grad_mode_is_enabled)();
 
     // Exported by libtorch but not promised: each is NULL where it is missing, and asked of Python then.
-    bool (*is_neg)(Handle);            ///< at::native::is_neg(const at::Tensor&)
-    bool (*is_conj)(Handle);           ///< at::native::is_conj(const at::Tensor&)
-    bool (*requires_grad)(void*);      ///< c10::TensorImpl::requires_grad() const
-    bool (*is_leaf)(Handle);           ///< at::TensorBase::is_leaf() const
-    void (*bump_version)(Handle);      ///< torch::autograd::impl::bump_version(const at::Tensor&)
+    bool (*is_neg)(Handle);        ///< at::native::is_neg(const at::Tensor&)
+    bool (*is_conj)(Handle);       ///< at::native::is_conj(const at::Tensor&)
+    bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
+    bool (*is_leaf)(Handle);       ///< at::TensorBase::is_leaf() const
+    void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
 
     /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
     /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
@@ -58,7 +58,7 @@ struct TorchShims {
     std::int32_t cuda_is;  ///< kDLCUDA, or kDLROCM in a ROCm build, which calls its devices "cuda"
     static constexpr int dtype_slots = 64;
     DLDataType dtypes[dtype_slots];  ///< by torch's own code; bits 0 where DLPack has no counterpart
-    std::int8_t codes[256];  ///< the way back, by DLPack's code and width; -1 where torch has none
+    std::int8_t codes[256];          ///< the way back, by DLPack's code and width; -1 where torch has none
     static constexpr unsigned code_slot(DType dtype) noexcept {
         return (dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x80u))) % 256u;
     }
@@ -83,13 +83,17 @@ inline bool TorchShims::load() noexcept {
     void* c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
     if (lib == nullptr || c10 == nullptr) return false;
     const bool complete =
-        find_symbol(lib, "torch_tensor_from_pyobject", from_pyobject) && find_symbol(lib, "torch_tensor_to_pyobject", to_pyobject) &&
-        find_symbol(lib, "torch_exception_get_what_without_backtrace", what) && find_symbol(lib, "torch_from_blob", from_blob) &&
-        find_symbol(lib, "aoti_torch_delete_tensor_object", delete_handle) && find_symbol(lib, "aoti_torch_get_dim", get_dim) &&
-        find_symbol(lib, "aoti_torch_get_sizes", get_sizes) && find_symbol(lib, "aoti_torch_get_strides", get_strides) &&
-        find_symbol(lib, "aoti_torch_get_dtype", get_dtype) && find_symbol(lib, "aoti_torch_get_layout", get_layout) &&
-        find_symbol(lib, "aoti_torch_get_device_type", get_device_type) && find_symbol(lib, "aoti_torch_get_device_index", get_device_index) &&
-        find_symbol(lib, "torch_get_const_data_ptr", get_const_data_ptr) && find_symbol(lib, "torch_get_mutable_data_ptr", get_mutable_data_ptr) &&
+        find_symbol(lib, "torch_tensor_from_pyobject", from_pyobject) &&
+        find_symbol(lib, "torch_tensor_to_pyobject", to_pyobject) &&
+        find_symbol(lib, "torch_exception_get_what_without_backtrace", what) &&
+        find_symbol(lib, "torch_from_blob", from_blob) && find_symbol(lib, "aoti_torch_delete_tensor_object", delete_handle) &&
+        find_symbol(lib, "aoti_torch_get_dim", get_dim) && find_symbol(lib, "aoti_torch_get_sizes", get_sizes) &&
+        find_symbol(lib, "aoti_torch_get_strides", get_strides) && find_symbol(lib, "aoti_torch_get_dtype", get_dtype) &&
+        find_symbol(lib, "aoti_torch_get_layout", get_layout) &&
+        find_symbol(lib, "aoti_torch_get_device_type", get_device_type) &&
+        find_symbol(lib, "aoti_torch_get_device_index", get_device_index) &&
+        find_symbol(lib, "torch_get_const_data_ptr", get_const_data_ptr) &&
+        find_symbol(lib, "torch_get_mutable_data_ptr", get_mutable_data_ptr) &&
         find_symbol(lib, "aoti_torch_grad_mode_is_enabled", grad_mode_is_enabled);
     if (!complete) return false;
     void* python = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
@@ -189,8 +193,10 @@ ISTHMUS_COLD inline bool explain_torch_dtype(Import& import) {
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
     if (name.find("torch.q") == 0)
-        return import.fail(ErrorCode::not_values, "dtype is " + name + ", whose bytes are not its values; call .dequantize() or .int_repr() first");
-    return import.fail(ErrorCode::bad_dtype, "dtype " + name + " has no counterpart in DLPack; call .view(torch.uint8) for the bytes");
+        return import.fail(ErrorCode::not_values,
+                           "dtype is " + name + ", whose bytes are not its values; call .dequantize() or .int_repr() first");
+    return import.fail(ErrorCode::bad_dtype,
+                       "dtype " + name + " has no counterpart in DLPack; call .view(torch.uint8) for the bytes");
 }
 
 /// What autograd has to say: a leaf that requires grad must not be written while grad mode is on; reading is always allowed.
@@ -217,7 +223,8 @@ ISTHMUS_COLD inline bool announce_write(Import& import, const TorchShims& torch,
         }
     } catch (const std::exception& refused) {
         std::string text = refused.what();
-        return import.fail(ErrorCode::requires_grad, "torch refuses a write to this tensor: " + text.substr(0, text.find('\n')));
+        return import.fail(ErrorCode::requires_grad,
+                           "torch refuses a write to this tensor: " + text.substr(0, text.find('\n')));
     }
     Ref module(PyImport_ImportModule("torch.autograd.graph"));
     Ref done(module ? PyObject_CallMethod(module.get(), "increment_version", "O", import.object) : nullptr);
@@ -231,7 +238,9 @@ ISTHMUS_ALWAYS_INLINE bool check_torch_values(Import& import, const TorchShims& 
     bool failed = false;
     const bool complex = code == kDLComplex;
     auto* asked = complex ? torch.is_conj : torch.is_neg;
-    const bool lazy = ISTHMUS_LIKELY(asked != nullptr) ? asked(handle) : ask_python(import.object, complex ? "is_conj" : "is_neg", true, failed);
+    const bool lazy = ISTHMUS_LIKELY(asked != nullptr)
+                          ? asked(handle)
+                          : ask_python(import.object, complex ? "is_conj" : "is_neg", true, failed);
     if (ISTHMUS_UNLIKELY(lazy))
         return import.fail(ErrorCode::not_values, complex ? torch_words::conjugate : torch_words::negative);
     if (ISTHMUS_UNLIKELY(complex) &&
@@ -240,9 +249,11 @@ ISTHMUS_ALWAYS_INLINE bool check_torch_values(Import& import, const TorchShims& 
     bool grad = false;
     if (!import.options.allow_grad) {
         void* impl = *static_cast<void**>(handle);  // an at::Tensor is one pointer to its TensorImpl
-        grad = torch.requires_grad != nullptr ? torch.requires_grad(impl) : ask_python(import.object, "requires_grad", false, failed);
+        grad = torch.requires_grad != nullptr ? torch.requires_grad(impl)
+                                              : ask_python(import.object, "requires_grad", false, failed);
     }
-    if (ISTHMUS_UNLIKELY(failed)) return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(import.object));
+    if (ISTHMUS_UNLIKELY(failed))
+        return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(import.object));
     return ISTHMUS_LIKELY(!grad) || check_grad(import, torch, handle, flags);
 }
 
@@ -250,8 +261,9 @@ ISTHMUS_ALWAYS_INLINE bool check_torch_values(Import& import, const TorchShims& 
 ISTHMUS_COLD inline bool explain_torch_unsound(Import& import, Flags flags) {
     Error error = explain_unsound(import.out.dl(), flags, import.options.argument);
     if (error.code() != ErrorCode::null_data) return import.fail(std::move(error));
-    return import.fail(ErrorCode::null_data, "data is NULL with elements: this " + type_name(import.object) +
-                                                 " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor");
+    return import.fail(ErrorCode::null_data,
+                       "data is NULL with elements: this " + type_name(import.object) +
+                           " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor");
 }
 
 ISTHMUS_STATE TorchShims torch_shims{};
@@ -306,7 +318,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool 
         if (import.owning) import.out.hold_object(import.object);
     } else {
         if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0))
-            return import.fail(ErrorCode::not_a_tensor, "torch does not take this " + type_name(import.object) + " for a tensor: " + torch.what());
+            return import.fail(ErrorCode::not_a_tensor,
+                               "torch does not take this " + type_name(import.object) + " for a tensor: " + torch.what());
         import.out.hold(handle, import.owning ? drop_torch_handle : drop_torch_handle_now, Origin::torch_handle);
         if (known_class && torch.inside == 0) torch.find_inside(import.object, handle);
     }
@@ -314,8 +327,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool 
     std::int32_t layout = 0, dtype = 0, device_type = 0, device_index = 0;
     std::int64_t ndim = 0;
     DLTensor& t = import.out.dl();
-    if (ISTHMUS_UNLIKELY(torch.get_layout(handle, &layout) != 0 || layout != torch.layout_strided || torch.get_device_type(handle, &device_type) != 0 ||
-                         device_type == torch.device_meta))
+    if (ISTHMUS_UNLIKELY(torch.get_layout(handle, &layout) != 0 || layout != torch.layout_strided ||
+                         torch.get_device_type(handle, &device_type) != 0 || device_type == torch.device_meta))
         return explain_torch_layout(import, nullptr);
     if (ISTHMUS_LIKELY(device_type == torch.device_cpu)) {
         t.device = DLDevice{kDLCPU, 0};
@@ -327,14 +340,17 @@ ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool 
         return handled = false;
     }
     torch.get_dtype(handle, &dtype);
-    if (ISTHMUS_UNLIKELY(static_cast<std::uint32_t>(dtype) >= TorchShims::dtype_slots || torch.dtypes[dtype].bits == 0)) return explain_torch_dtype(import);
+    if (ISTHMUS_UNLIKELY(static_cast<std::uint32_t>(dtype) >= TorchShims::dtype_slots || torch.dtypes[dtype].bits == 0))
+        return explain_torch_dtype(import);
     t.dtype = torch.dtypes[dtype];
 
     Flags flags = 0;
-    if (t.dtype.code >= kDLFloat) {  // integers and bool carry neither lazy bits nor gradients; bool's code is above, and answers no
+    if (t.dtype.code >=
+        kDLFloat) {  // integers and bool carry neither lazy bits nor gradients; bool's code is above, and answers no
         if (ISTHMUS_UNLIKELY(!check_torch_values(import, torch, handle, t.dtype.code, flags))) return false;
     }
-    if (ISTHMUS_UNLIKELY(torch.get_dim(handle, &ndim) != 0 || torch.get_sizes(handle, &t.shape) != 0 || torch.get_strides(handle, &t.strides) != 0))
+    if (ISTHMUS_UNLIKELY(torch.get_dim(handle, &ndim) != 0 || torch.get_sizes(handle, &t.shape) != 0 ||
+                         torch.get_strides(handle, &t.strides) != 0))
         return explain_torch_layout(import, torch.what());
     t.ndim = static_cast<std::int32_t>(ndim);
     // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
@@ -342,10 +358,11 @@ ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool 
                                                  : torch.get_mutable_data_ptr(handle, &t.data);
     if (ISTHMUS_UNLIKELY(status != 0)) return explain_torch_layout(import, torch.what());
     t.byte_offset = 0;
-    // Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an aligned
-    // address, or any.
+    // Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an
+    // aligned address, or any.
     const auto address = reinterpret_cast<std::uintptr_t>(t.data);
-    const bool plain = address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0 && t.ndim <= max_ndim;
+    const bool plain =
+        address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0 && t.ndim <= max_ndim;
     if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags)) return explain_torch_unsound(import, flags);
     if (ISTHMUS_UNLIKELY(import.options.require_writable) && !announce_write(import, torch, handle)) return false;
     return import.accept_sound(flags);

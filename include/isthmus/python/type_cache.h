@@ -57,7 +57,8 @@ inline constexpr KnownProducer known_producers[] = {
     {"tensorflow", "EagerTensor", Protocol::buffer_or_dlpack, false, true, nullptr},
     {"torch", "ReadOnlyTensorWrapper", Protocol::none, false, false, nullptr},
     {"numpy", "MaskedArray", Protocol::none, false, false, "its mask would be lost; call .filled() or take .data"},
-    {"jax", "DynamicJaxprTracer", Protocol::none, false, false, "a traced value has no memory; call it outside jit, or through jax.pure_callback"},
+    {"jax", "DynamicJaxprTracer", Protocol::none, false, false,
+     "a traced value has no memory; call it outside jit, or through jax.pure_callback"},
 };
 
 inline unsigned int version_of(PyTypeObject* type) noexcept {

@@ -30,7 +30,8 @@ PyObject* hand(PyObject*, PyObject* args, PyObject* kwargs) {
     PyObject* x = nullptr;
     const char* name = nullptr;
     int loss = 0, copy = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Os|$pp", const_cast<char**>(names), &x, &name, &loss, &copy)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Os|$pp", const_cast<char**>(names), &x, &name, &loss, &copy))
+        return nullptr;
     isthmus::Framework framework{};
     if (!read_framework(name, framework)) return nullptr;
     const auto tensor = isthmus::from_py(x);
@@ -61,7 +62,8 @@ PyObject* hand_reshaped(PyObject*, PyObject* args) {
     const auto tensor = isthmus::from_py(x);
     if (!tensor) return raise(tensor.error());
     try {
-        const auto object = isthmus::to_py(tensor->as_strided(tensor->data(), {tensor->numel()}, {}, tensor->dtype()), framework);
+        const auto object =
+            isthmus::to_py(tensor->as_strided(tensor->data(), {tensor->numel()}, {}, tensor->dtype()), framework);
         return object ? *object : raise(object.error());
     } catch (const isthmus::Error& error) {
         return raise(error);
@@ -108,7 +110,8 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             Py_ssize_t strides[isthmus::max_ndim];
             for (int d = 0; d < t.ndim; ++d) strides[d] = t.strides[d] * tensor->itemsize();
             made = api.make(api.array_type, t.ndim, reinterpret_cast<const Py_ssize_t*>(t.shape),
-                            isthmus::detail::numpy_type_number(t.dtype), strides, t.data, 0, isthmus::detail::numpy_flag::writeable, nullptr);
+                            isthmus::detail::numpy_type_number(t.dtype), strides, t.data, 0,
+                            isthmus::detail::numpy_flag::writeable, nullptr);
         } else if (framework == "capsule") {
             static DLManagedTensorVersioned nothing{};
             made = PyCapsule_New(&nothing, "dltensor_versioned", nullptr);
@@ -116,8 +119,9 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             auto& torch = isthmus::detail::torch_shims;
             isthmus::detail::TorchShims::Handle handle = nullptr;
             void* object = nullptr;
-            if (torch.from_blob(t.data, t.ndim, t.shape, t.strides, 0, torch.code_of(t.dtype), torch.device_cpu, -1, &handle,
-                                torch.layout_strided, nullptr, 0, [](void*, void*) {}, tensor->block()) != 0 ||
+            if (torch.from_blob(
+                    t.data, t.ndim, t.shape, t.strides, 0, torch.code_of(t.dtype), torch.device_cpu, -1, &handle,
+                    torch.layout_strided, nullptr, 0, [](void*, void*) {}, tensor->block()) != 0 ||
                 torch.to_pyobject(handle, nullptr, &object) != 0)
                 return PyErr_Format(PyExc_RuntimeError, "torch");
             torch.delete_handle(handle);

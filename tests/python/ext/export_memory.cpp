@@ -52,8 +52,8 @@ PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
     Py_ssize_t offset = 0;
     Py_buffer data{};
     int type = kDLCPU, id = 0, read_only = 0, padded = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|s$Ony*(ii)pp", const_cast<char**>(names), &shape_list, &dtype_name, &strides_list,
-                                     &offset, &data, &type, &id, &read_only, &padded))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|s$Ony*(ii)pp", const_cast<char**>(names), &shape_list, &dtype_name,
+                                     &strides_list, &offset, &data, &type, &id, &read_only, &padded))
         return nullptr;
     struct Release {
         Py_buffer& view;
@@ -173,8 +173,8 @@ PyObject* owned(PyObject*, PyObject* args) {
         }
         if (kind == "const") {
             static const float constant[24] = {1.0F, 2.0F};
-            return show(isthmus::Tensor::wrap(static_cast<const void*>(constant), {24}, {}, isthmus::float32, isthmus::Device::cpu(),
-                                              [] { count_release(); }));
+            return show(isthmus::Tensor::wrap(static_cast<const void*>(constant), {24}, {}, isthmus::float32,
+                                              isthmus::Device::cpu(), [] { count_release(); }));
         }
         if (kind == "throws") {  // an owner whose end throws: nobody may ever see it
             static float memory[24];

@@ -11,17 +11,30 @@ namespace detail {
 inline const char* buffer_format(DType dtype) noexcept {
     if (dtype.lanes() != 1) return nullptr;
     switch (dtype.code) {
-        case kDLBool: return dtype.bits() == 8 ? "?" : nullptr;
-        case kDLInt: return dtype == int8 ? "b" : dtype == int16 ? "h" : dtype == int32 ? "i" : dtype == int64 ? (sizeof(long) == 8 ? "l" : "q") : nullptr;
-        case kDLUInt: return dtype == uint8 ? "B" : dtype == uint16 ? "H" : dtype == uint32 ? "I" : dtype == uint64 ? (sizeof(long) == 8 ? "L" : "Q") : nullptr;
+        case kDLBool:
+            return dtype.bits() == 8 ? "?" : nullptr;
+        case kDLInt:
+            return dtype == int8    ? "b"
+                   : dtype == int16 ? "h"
+                   : dtype == int32 ? "i"
+                   : dtype == int64 ? (sizeof(long) == 8 ? "l" : "q")
+                                    : nullptr;
+        case kDLUInt:
+            return dtype == uint8    ? "B"
+                   : dtype == uint16 ? "H"
+                   : dtype == uint32 ? "I"
+                   : dtype == uint64 ? (sizeof(long) == 8 ? "L" : "Q")
+                                     : nullptr;
         case kDLFloat:
-            return dtype == float16                                    ? "e"
-                   : dtype == float32                                  ? "f"
-                   : dtype == float64                                  ? "d"
+            return dtype == float16                                            ? "e"
+                   : dtype == float32                                          ? "f"
+                   : dtype == float64                                          ? "d"
                    : dtype.bits() == 8 * static_cast<int>(sizeof(long double)) ? "g"
-                                                                       : nullptr;
-        case kDLComplex: return dtype == complex64 ? "Zf" : dtype == complex128 ? "Zd" : nullptr;
-        default: return nullptr;
+                                                                               : nullptr;
+        case kDLComplex:
+            return dtype == complex64 ? "Zf" : dtype == complex128 ? "Zd" : nullptr;
+        default:
+            return nullptr;
     }
 }
 
@@ -38,17 +51,24 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const DLTensor& t = block->dl;
     const DType dtype = t.dtype;
     const char* format = buffer_format(dtype);
-    if (!Device(t.device).is_host()) return refuse_buffer(view, ErrorCode::bad_device, "the tensor is on " + Device(t.device).name() + "; the buffer protocol is for host memory");
+    if (!Device(t.device).is_host())
+        return refuse_buffer(view, ErrorCode::bad_device,
+                             "the tensor is on " + Device(t.device).name() + "; the buffer protocol is for host memory");
     if (format == nullptr)
-        return refuse_buffer(view, ErrorCode::bad_dtype, "dtype " + dtype.name() + " has no format in the buffer protocol; nearest is uint" + std::to_string(8 * dtype.itemsize()));
+        return refuse_buffer(view, ErrorCode::bad_dtype,
+                             "dtype " + dtype.name() + " has no format in the buffer protocol; nearest is uint" +
+                                 std::to_string(8 * dtype.itemsize()));
     const bool read_only = (block->flags & flag::read_only) != 0;
-    if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only) return refuse_buffer(view, ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
-    const bool c_order = layout::is_contiguous(t.shape, t.strides, t.ndim), f_order = layout::is_f_contiguous(t.shape, t.strides, t.ndim);
+    if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only)
+        return refuse_buffer(view, ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
+    const bool c_order = layout::is_contiguous(t.shape, t.strides, t.ndim),
+               f_order = layout::is_f_contiguous(t.shape, t.strides, t.ndim);
     const auto wants = [flags](int what) { return (flags & what) == what; };
-    if ((wants(PyBUF_C_CONTIGUOUS) && !c_order) || (wants(PyBUF_F_CONTIGUOUS) && !f_order) || (wants(PyBUF_ANY_CONTIGUOUS) && !c_order && !f_order) ||
-        (!wants(PyBUF_STRIDES) && !c_order))
-        return refuse_buffer(view, ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " + layout::to_string(t.shape, t.ndim) +
-                                                              " are not contiguous as the buffer was asked for");
+    if ((wants(PyBUF_C_CONTIGUOUS) && !c_order) || (wants(PyBUF_F_CONTIGUOUS) && !f_order) ||
+        (wants(PyBUF_ANY_CONTIGUOUS) && !c_order && !f_order) || (!wants(PyBUF_STRIDES) && !c_order))
+        return refuse_buffer(view, ErrorCode::bad_layout,
+                             "strides " + layout::to_string(t.strides, t.ndim) + " of shape " +
+                                 layout::to_string(t.shape, t.ndim) + " are not contiguous as the buffer was asked for");
     const Py_ssize_t itemsize = static_cast<Py_ssize_t>(dtype.itemsize());
     view->internal = nullptr;
     view->strides = nullptr;

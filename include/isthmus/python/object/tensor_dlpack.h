@@ -71,7 +71,8 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
     bool versioned = false;
     if (max_version != nullptr) {
         long major = 0, minor = 0;
-        if (!read_pair(max_version, major, minor)) return raise_argument("max_version", max_version, "None or a tuple (major, minor)", ErrorKind::type);
+        if (!read_pair(max_version, major, minor))
+            return raise_argument("max_version", max_version, "None or a tuple (major, minor)", ErrorKind::type);
         versioned = major >= DLPACK_MAJOR_VERSION;
     }
     int may_copy = -1;  // None: the producer's choice, which is to share
@@ -88,38 +89,48 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
         }
         if (device.is_host() && number != -1) return raise_argument("stream", stream, "None: host memory has no streams");
         if (!device.is_host() && number < -1) return raise_argument("stream", stream, "None, -1 or a stream");
-        if (number == 0 && device.type == kDLCUDA) return raise_argument("stream", stream, "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA");
+        if (number == 0 && device.type == kDLCUDA)
+            return raise_argument("stream", stream, "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA");
         if (!device.is_host() && number != -1 && !order_after_producer(device, number))
-            return raise(ErrorCode::producer_failed, ErrorKind::buffer, "the driver could not order stream " + std::to_string(number) + " after the work on " + device.name());
+            return raise(ErrorCode::producer_failed, ErrorKind::buffer,
+                         "the driver could not order stream " + std::to_string(number) + " after the work on " + device.name());
     }
     Device wanted = device;
     if (dl_device != nullptr) {
         long type = 0, id = 0;
-        if (!read_pair(dl_device, type, id)) return raise_argument("dl_device", dl_device, "None or a tuple (device type, device id)", ErrorKind::type);
+        if (!read_pair(dl_device, type, id))
+            return raise_argument("dl_device", dl_device, "None or a tuple (device type, device id)", ErrorKind::type);
         wanted = Device(static_cast<int>(type), static_cast<int>(id));
         if (wanted != device && !(wanted == Device::cpu() && device.is_host()))
             return raise(ErrorCode::bad_device, ErrorKind::buffer,
-                         "argument 'dl_device': the tensor is on " + device.name() + " and cannot be exported to " + wanted.name() + "; move it with its own framework");
+                         "argument 'dl_device': the tensor is on " + device.name() + " and cannot be exported to " +
+                             wanted.name() + "; move it with its own framework");
         // Pinned memory is the host's own: calling it so needs a copy only because the descriptor says otherwise.
         if (wanted != device && may_copy == 0)
-            return raise(ErrorCode::needs_copy, ErrorKind::buffer, "argument 'copy': False, but moving from " + device.name() + " to " + wanted.name() + " needs a copy");
+            return raise(ErrorCode::needs_copy, ErrorKind::buffer,
+                         "argument 'copy': False, but moving from " + device.name() + " to " + wanted.name() + " needs a copy");
         if (wanted != device) may_copy = 1;
     }
     if (!versioned && legacy_loses_padding(block))
         return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
-                     DType(block->dl.dtype).name() + " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or newer");
+                     DType(block->dl.dtype).name() +
+                         " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
+                         "max_version=(1, 0) or newer");
     if (may_copy == 1) return export_copy(block, wanted, versioned);
     note_consumer(block, "__dlpack__");
     if (versioned) return versioned_capsule(block);
     if (block->flags & flag::read_only)
         return raise(ErrorCode::read_only, ErrorKind::buffer,
-                     "the memory is read-only, which a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or newer, or for copy=True");
+                     "the memory is read-only, which a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or "
+                     "newer, or for copy=True");
     return legacy_capsule(block);
 }
 
 inline PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {
     Block* block = block_of(self);
-    return block != nullptr ? Py_BuildValue("(ii)", static_cast<int>(block->dl.device.device_type), static_cast<int>(block->dl.device.device_id)) : nullptr;
+    return block != nullptr ? Py_BuildValue("(ii)", static_cast<int>(block->dl.device.device_type),
+                                            static_cast<int>(block->dl.device.device_id))
+                            : nullptr;
 }
 
 }  // namespace detail

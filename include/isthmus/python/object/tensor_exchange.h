@@ -10,19 +10,23 @@ namespace detail {
 
 // The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws.
 
-inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, void (*set_error)(void*, const char*, const char*)) noexcept {
+inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+                             void (*set_error)(void*, const char*, const char*)) noexcept {
     *out = nullptr;
     try {
         if (prototype == nullptr || prototype->ndim < 0 || (prototype->ndim > 0 && prototype->shape == nullptr))
             throw Error(ErrorCode::bad_layout, ErrorKind::value, "the prototype has no valid shape");
         if (Device(prototype->device) != Device::cpu())
             throw Error(ErrorCode::bad_device, "isthmus allocates on the cpu only, not on " + Device(prototype->device).name());
-        const Tensor made = Tensor::empty(std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
+        const Tensor made = Tensor::empty(
+            std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
         *out = made.to_dlpack();
         if (*out == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for an export");
         return 0;
     } catch (const Error& error) {
-        const char* kind = error.code() == ErrorCode::out_of_memory ? "MemoryError" : error.kind() == ErrorKind::value ? "ValueError" : "BufferError";
+        const char* kind = error.code() == ErrorCode::out_of_memory ? "MemoryError"
+                           : error.kind() == ErrorKind::value       ? "ValueError"
+                                                                    : "BufferError";
         if (set_error != nullptr) set_error(context, kind, error.what());
     } catch (...) {
         if (set_error != nullptr) set_error(context, "MemoryError", "no memory for a tensor");
@@ -34,7 +38,9 @@ inline Block* exchange_block(void* object) noexcept {
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return nullptr;
     if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), shared->tensor)) {
-        set_python_error(Error(ErrorCode::not_a_tensor, "expected an isthmus.Tensor, got " + (object != nullptr ? type_name(static_cast<PyObject*>(object)) : std::string("NULL"))));
+        set_python_error(Error(ErrorCode::not_a_tensor,
+                               "expected an isthmus.Tensor, got " +
+                                   (object != nullptr ? type_name(static_cast<PyObject*>(object)) : std::string("NULL"))));
         return nullptr;
     }
     return block_of(static_cast<PyObject*>(object));
@@ -55,7 +61,9 @@ inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     Block* block = exchange_block(object);
     if (block == nullptr) return -1;
     if (block->flags & flag::read_only) {
-        set_python_error(Error(ErrorCode::read_only, "the memory is read-only, which a bare DLTensor cannot say; use managed_tensor_from_py_object_no_sync"));
+        set_python_error(
+            Error(ErrorCode::read_only,
+                  "the memory is read-only, which a bare DLTensor cannot say; use managed_tensor_from_py_object_no_sync"));
         return -1;
     }
     *out = block->dl;
@@ -80,8 +88,12 @@ inline int exchange_stream(DLDeviceType, std::int32_t, void** out) noexcept {
 }
 
 inline const DLPackExchangeAPI* exchange_table() noexcept {
-    static const DLPackExchangeAPI table{
-        {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, nullptr}, exchange_allocate, exchange_from_object, exchange_to_object, exchange_view_object, exchange_stream};
+    static const DLPackExchangeAPI table{{{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, nullptr},
+                                         exchange_allocate,
+                                         exchange_from_object,
+                                         exchange_to_object,
+                                         exchange_view_object,
+                                         exchange_stream};
     return &table;
 }
 

@@ -13,12 +13,23 @@ namespace detail {
 inline std::string typestr_of(DType dtype) {
     char letter = 0;
     switch (dtype.code) {
-        case kDLInt: letter = 'i'; break;
-        case kDLUInt: letter = 'u'; break;
-        case kDLFloat: letter = 'f'; break;
-        case kDLComplex: letter = 'c'; break;
-        case kDLBool: letter = 'b'; break;
-        default: return {};
+        case kDLInt:
+            letter = 'i';
+            break;
+        case kDLUInt:
+            letter = 'u';
+            break;
+        case kDLFloat:
+            letter = 'f';
+            break;
+        case kDLComplex:
+            letter = 'c';
+            break;
+        case kDLBool:
+            letter = 'b';
+            break;
+        default:
+            return {};
     }
     if (dtype.lanes() != 1 || dtype.is_subbyte() || dtype == complex32) return {};
     const char order = dtype.itemsize() == 1 ? '|' : (PY_LITTLE_ENDIAN ? '<' : '>');
@@ -34,16 +45,19 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     const bool here = cuda ? device.type == kDLCUDA || device.type == kDLCUDAManaged : device.is_host();
     const std::string typestr = typestr_of(t.dtype);
     if (!here || typestr.empty()) {
-        PyErr_Format(PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
-                     here ? ("dtype " + DType(t.dtype).name() + " has no typestr").c_str() : ("it is on " + device.name()).c_str());
+        PyErr_Format(
+            PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
+            here ? ("dtype " + DType(t.dtype).name() + " has no typestr").c_str() : ("it is on " + device.name()).c_str());
         return nullptr;
     }
     Ref shape(tuple_of(t.shape, t.ndim));
-    Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim, DType(t.dtype).itemsize()));
+    Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None)
+                                                                  : tuple_of(t.strides, t.ndim, DType(t.dtype).itemsize()));
     Ref address(PyLong_FromVoidPtr(t.data));
     if (!shape || !strides || !address) return nullptr;
-    PyObject* dict = Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data", address.get(),
-                                   (block->flags & flag::read_only) ? Py_True : Py_False, "strides", strides.get(), "version", 3);
+    PyObject* dict =
+        Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data", address.get(),
+                      (block->flags & flag::read_only) ? Py_True : Py_False, "strides", strides.get(), "version", 3);
     if (dict != nullptr && cuda && PyDict_SetItemString(dict, "stream", Py_None) != 0) {
         Py_DECREF(dict);
         return nullptr;
@@ -53,11 +67,13 @@ inline PyObject* array_interface(Block* block, bool cuda) {
 inline PyObject* host_interface(Block* block) { return array_interface(block, false); }
 inline PyObject* cuda_interface(Block* block) { return array_interface(block, true); }
 
-/// `__array__(dtype=None, copy=None)` (NumPy 2's semantics, on 1.x too): the same memory, unless the dtype or the caller wants a copy.
+/// `__array__(dtype=None, copy=None)` (NumPy 2's semantics, on 1.x too): the same memory, unless the dtype or the caller wants
+/// a copy.
 inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"dtype", "copy", nullptr};
     PyObject *dtype = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", const_cast<char**>(names), &dtype, &copy)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", const_cast<char**>(names), &dtype, &copy))
+        return nullptr;
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     Result<PyObject*> made = block_to_numpy(block);
@@ -72,7 +88,8 @@ inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* key
         if (equal < 0) return nullptr;
         other = equal == 0;
         if (other && copy == Py_False)
-            return raise_argument("dtype", dtype, ("the tensor's own dtype " + DType(block->dl.dtype).name() + " with copy=False").c_str());
+            return raise_argument("dtype", dtype,
+                                  ("the tensor's own dtype " + DType(block->dl.dtype).name() + " with copy=False").c_str());
         if (other) return PyObject_CallMethod(array.get(), "astype", "O", wanted.get());
     }
     return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();

@@ -10,8 +10,7 @@ namespace detail {
 
 /// An isthmus.Tensor as CPython sees it. Part of the shared ABI.
 struct TensorObject {
-    PyObject_HEAD
-    Block* block;  ///< NULL once the garbage collector has cleared it
+    PyObject_HEAD Block* block;  ///< NULL once the garbage collector has cleared it
     PyObject* weak_references;
 };
 
@@ -28,7 +27,8 @@ inline PyObject* new_tensor_object(Block* block) {
     block->python = object;
     note_consumer(block, "isthmus.Tensor");
     // Only an owner in Python can close a cycle; the collector need not walk past the others.
-    if (block->origin != Origin::none && block->origin != Origin::torch_handle && block->origin != Origin::at_tensor) PyObject_GC_Track(object);
+    if (block->origin != Origin::none && block->origin != Origin::torch_handle && block->origin != Origin::at_tensor)
+        PyObject_GC_Track(object);
     return reinterpret_cast<PyObject*>(object);
 }
 
@@ -62,7 +62,8 @@ inline Block* writable_alias(Block* block) {
 /// The block of an isthmus.Tensor; NULL with a Python exception set when the garbage collector has cleared it.
 inline Block* block_of(PyObject* self) {
     Block* block = reinterpret_cast<TensorObject*>(self)->block;
-    if (ISTHMUS_UNLIKELY(block == nullptr)) set_python_error(Error(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector"));
+    if (ISTHMUS_UNLIKELY(block == nullptr))
+        set_python_error(Error(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector"));
     return block;
 }
 

@@ -17,7 +17,8 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     if (protocol == -1 && PyErr_Occurred() != nullptr) return nullptr;
     const DLTensor& t = block->dl;
     if (!Device(t.device).is_host())
-        return raise(ErrorCode::bad_device, ErrorKind::buffer, "the tensor is on " + Device(t.device).name() + "; copy it to the cpu before pickling");
+        return raise(ErrorCode::bad_device, ErrorKind::buffer,
+                     "the tensor is on " + Device(t.device).name() + "; copy it to the cpu before pickling");
     retain(block);
     Tensor whole = Tensor::steal(block);
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
@@ -34,13 +35,15 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     } else {
         // A bytearray comes back writable, as the memory was.
         const auto* data = static_cast<const char*>(whole.data());
-        bytes = Ref((block->flags & flag::read_only) ? PyBytes_FromStringAndSize(data, nbytes) : PyByteArray_FromStringAndSize(data, nbytes));
+        bytes = Ref((block->flags & flag::read_only) ? PyBytes_FromStringAndSize(data, nbytes)
+                                                     : PyByteArray_FromStringAndSize(data, nbytes));
     }
     Ref module(bytes ? PyImport_ImportModule("isthmus") : nullptr);
     Ref rebuild(module ? PyObject_GetAttrString(module.get(), "_rebuild") : nullptr);
     Ref shape(rebuild ? tuple_of(t.shape, t.ndim) : nullptr);
     if (!shape) return nullptr;
-    return Py_BuildValue("O(OsOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(), (block->flags & flag::padded) ? Py_True : Py_False);
+    return Py_BuildValue("O(OsOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),
+                         (block->flags & flag::padded) ? Py_True : Py_False);
 }
 
 }  // namespace detail

@@ -12,14 +12,16 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
     static const char* names[] = {"", "allow_read_only_loss", "allow_copy", nullptr};
     const char* name = nullptr;
     int read_only_loss = 0, copy = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|$pp:to", const_cast<char**>(names), &name, &read_only_loss, &copy)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|$pp:to", const_cast<char**>(names), &name, &read_only_loss, &copy))
+        return nullptr;
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     Framework framework = Framework::none;
     if (!parse_framework(name, framework)) {
         std::string known;
         for (const auto& facts : framework_facts) known += (known.empty() ? "" : ", ") + std::string(facts.name);
-        return raise(ErrorCode::bad_argument, ErrorKind::value, "argument 'framework': found '" + std::string(name) + "'; wanted one of " + known);
+        return raise(ErrorCode::bad_argument, ErrorKind::value,
+                     "argument 'framework': found '" + std::string(name) + "'; wanted one of " + known);
     }
     retain(block);
     Result<PyObject*> result = to_py(Tensor::steal(block), framework, ExportOptions{read_only_loss != 0, copy != 0});

@@ -63,21 +63,29 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
 inline PyTypeObject* make_tensor_class() {
     static PyGetSetDef getset[std::size(tensor_getset) + 2];
     std::copy(std::begin(tensor_getset), std::end(tensor_getset), getset);
-    getset[std::size(tensor_getset) - 1] = {"__array_interface__", getter<host_interface>, nullptr, "NumPy's array interface, version 3; host memory only.", nullptr};
-    getset[std::size(tensor_getset)] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr, "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+    getset[std::size(tensor_getset) - 1] = {"__array_interface__", getter<host_interface>, nullptr,
+                                            "NumPy's array interface, version 3; host memory only.", nullptr};
+    getset[std::size(tensor_getset)] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
+                                        "The CUDA array interface, version 3; CUDA memory only.", nullptr};
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr},
     };
     static PyMethodDef methods[] = {
-        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_dlpack)), METH_FASTCALL | METH_KEYWORDS,
-         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule (array API standard 2024.12, DLPack 1.3)."},
-        {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(device type, device id) as DLPack numbers them."},
+        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_dlpack)),
+         METH_FASTCALL | METH_KEYWORDS,
+         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule (array API "
+         "standard 2024.12, DLPack 1.3)."},
+        {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
+         "__dlpack_device__($self, /)\n--\n\n(device type, device id) as DLPack numbers them."},
         {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_array)), METH_VARARGS | METH_KEYWORDS,
-         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one is wanted."},
-        {"__reduce_ex__", tensor_reduce, METH_O, "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
+         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one is "
+         "wanted."},
+        {"__reduce_ex__", tensor_reduce, METH_O,
+         "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
         {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,
-         "to($self, framework, /, *, allow_read_only_loss=False, allow_copy=False)\n--\n\nThe same memory as an array of `framework` ('numpy', 'torch', 'jax', …), or an error that "
+         "to($self, framework, /, *, allow_read_only_loss=False, allow_copy=False)\n--\n\nThe same memory as an array of "
+         "`framework` ('numpy', 'torch', 'jax', …), or an error that "
          "says why not."},
         {"as_read_only", tensor_as_read_only, METH_NOARGS, "as_read_only($self, /)\n--\n\nThe same memory, to be read only."},
         {nullptr, nullptr, 0, nullptr},

@@ -13,8 +13,7 @@ namespace detail {
 /// tuple that DLPack uses for them.
 template <class Value>
 struct ValueObject {
-    PyObject_HEAD
-    Value value;
+    PyObject_HEAD Value value;
 };
 
 template <class Value>
@@ -73,7 +72,8 @@ PyObject* value_str(PyObject* self) {
 template <class Value>
 PyObject* value_repr(PyObject* self) {
     const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
-    return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name, value_of<Value>(self).name().c_str());
+    return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name,
+                                value_of<Value>(self).name().c_str());
 }
 template <class Value>
 PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
@@ -104,7 +104,8 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     if (utf8 == nullptr) return nullptr;
     set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
                            std::string("found ") + utf8 +
-                               (std::is_same_v<Value, DType> ? "; wanted a name such as 'float32', or (code, bits, lanes)" : "; wanted a name such as 'cuda:0', or (type, id)")));
+                               (std::is_same_v<Value, DType> ? "; wanted a name such as 'float32', or (code, bits, lanes)"
+                                                             : "; wanted a name such as 'cuda:0', or (type, id)")));
     return nullptr;
 }
 template <class Value>
@@ -132,7 +133,8 @@ void value_dealloc(PyObject* self) {
 
 template <class Value>
 PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* getset, getiterfunc iter) {
-    static PyMethodDef methods[] = {{"__reduce__", value_reduce<Value>, METH_NOARGS, "Pickled by name."}, {nullptr, nullptr, 0, nullptr}};
+    static PyMethodDef methods[] = {{"__reduce__", value_reduce<Value>, METH_NOARGS, "Pickled by name."},
+                                    {nullptr, nullptr, 0, nullptr}};
     PyType_Slot slots[] = {
         {Py_tp_doc, const_cast<char*>(doc)},
         {Py_tp_dealloc, reinterpret_cast<void*>(value_dealloc<Value>)},
@@ -151,14 +153,17 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
 }
 
 /// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it.
-inline PyObject* new_device_type(int type) { return PyObject_CallFunction(reinterpret_cast<PyObject*>(local_runtime.shared->device_type), "i", type); }
+inline PyObject* new_device_type(int type) {
+    return PyObject_CallFunction(reinterpret_cast<PyObject*>(local_runtime.shared->device_type), "i", type);
+}
 
 inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
 
 inline PyTypeObject* make_device_type_class() {
     PyType_Slot slots[] = {
         {Py_tp_doc, const_cast<char*>("DLPack's device type, an int that equals its name.")},
-        {Py_tp_str, reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
+        {Py_tp_str,
+         reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
              return PyUnicode_FromFormat("<DeviceType.%s: %ld>", device_type_name(self).c_str(), PyLong_AsLong(self));
          })},
@@ -178,24 +183,35 @@ inline PyTypeObject* make_device_type_class() {
 
 inline PyTypeObject* make_dtype_class() {
     static PyGetSetDef getset[] = {
-        {"name", [](PyObject* s, void*) { return value_str<DType>(s); }, nullptr, "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
-        {"code", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).code); }, nullptr, "DLPack's type code (DLDataTypeCode)", nullptr},
-        {"bits", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).bits()); }, nullptr, "bits of one lane", nullptr},
-        {"lanes", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).lanes()); }, nullptr, "lanes of a vector type, else 1", nullptr},
-        {"itemsize", [](PyObject* s, void*) { return PyLong_FromLongLong(value_of<DType>(s).itemsize()); }, nullptr, "bytes of one element, rounded up", nullptr},
+        {"name", [](PyObject* s, void*) { return value_str<DType>(s); }, nullptr,
+         "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
+        {"code", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).code); }, nullptr,
+         "DLPack's type code (DLDataTypeCode)", nullptr},
+        {"bits", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).bits()); }, nullptr, "bits of one lane",
+         nullptr},
+        {"lanes", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).lanes()); }, nullptr,
+         "lanes of a vector type, else 1", nullptr},
+        {"itemsize", [](PyObject* s, void*) { return PyLong_FromLongLong(value_of<DType>(s).itemsize()); }, nullptr,
+         "bytes of one element, rounded up", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    return make_value_type<DType>("isthmus.DType", "DType(name) or DType(code, bits, lanes=1)\n--\n\nWhat one element is: DLPack's code, bits and lanes.", getset, dtype_iter);
+    return make_value_type<DType>(
+        "isthmus.DType", "DType(name) or DType(code, bits, lanes=1)\n--\n\nWhat one element is: DLPack's code, bits and lanes.",
+        getset, dtype_iter);
 }
 
 inline PyTypeObject* make_device_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<Device>(s); }, nullptr, "'cpu', 'cuda:0'", nullptr},
-        {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr, "DLPack's device type: a number that equals its name, 'cuda'", nullptr},
-        {"id", [](PyObject* s, void*) { return PyLong_FromLong(value_of<Device>(s).id); }, nullptr, "index of the device", nullptr},
+        {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr,
+         "DLPack's device type: a number that equals its name, 'cuda'", nullptr},
+        {"id", [](PyObject* s, void*) { return PyLong_FromLong(value_of<Device>(s).id); }, nullptr, "index of the device",
+         nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    return make_value_type<Device>("isthmus.Device", "Device(name) or Device(type, id)\n--\n\nWhere memory is: DLPack's device type and index.", getset, device_iter);
+    return make_value_type<Device>("isthmus.Device",
+                                   "Device(name) or Device(type, id)\n--\n\nWhere memory is: DLPack's device type and index.",
+                                   getset, device_iter);
 }
 
 }  // namespace detail
