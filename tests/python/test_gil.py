@@ -288,7 +288,7 @@ def work():
     everything = producers()
     while not stop:
         for x in everything:
-            ext.drop_on_thread(ext.keep(x), False)
+            # On threads that Python knows: a fork while a new one announces itself hangs in CPython's own after-fork code.
             ext.drop_without_gil(ext.keep(x))
 threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
 for t in threads: t.start()
