@@ -17,8 +17,8 @@ def test_bench(capsys):
     assert main(["bench", "--rounds", "1", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     rows = {(row["exchange"], row["by"]): row for row in report["rows"]}
-    assert rows["numpy -> tensor", "isthmus.from_dlpack"]["ns"] > 0
-    assert rows["tensor -> numpy", "t.to('numpy')"]["ns"] > 0
+    assert rows["numpy -> tensor", "isthmus.from_dlpack"]["ns"] >= 0
+    assert rows["tensor -> numpy", "t.to('numpy')"]["ns"] >= 0
     assert not [row for row in report["rows"] if "isthmus" in row["by"] and "error" in row]
 
 
