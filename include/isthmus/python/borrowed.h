@@ -24,6 +24,21 @@ struct Sourced {
     }
 };
 
+/// The Python object that keeps the memory of this block, borrowed; NULL when none does, or libtorch holds it.
+inline PyObject* source_of(const Block* block) noexcept {
+    switch (block->origin) {
+        case Origin::python_object:
+        case Origin::python_owner:
+            return static_cast<PyObject*>(block->owner);
+        case Origin::buffer:
+            return static_cast<Py_buffer*>(block->owner)->obj;
+        case Origin::sourced:
+            return static_cast<Sourced*>(block->owner)->source;
+        default:
+            return nullptr;
+    }
+}
+
 }  // namespace detail
 
 /// A tensor borrowed from a Python object for the length of a call, with Tensor's accessors and without any allocation.

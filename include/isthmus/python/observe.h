@@ -43,28 +43,11 @@ ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing)
         PyObject* pending = take_exception();
         BlockWords words{};
         try {
-            PyObject* source = nullptr;
-            switch (block->origin) {
-                case Origin::python_object:
-                case Origin::python_owner:
-                    source = static_cast<PyObject*>(block->owner);
-                    break;
-                case Origin::buffer:
-                    source = static_cast<Py_buffer*>(block->owner)->obj;
-                    break;
-                case Origin::sourced:
-                    source = static_cast<Sourced*>(block->owner)->source;
-                    break;
-                case Origin::torch_handle:
-                case Origin::at_tensor:
-                    words.producer = copied_text("torch.Tensor");
-                    break;
-                case Origin::none:
-                    break;
-            }
-            if (source != nullptr)
+            if (PyObject* source = source_of(block))
                 words.producer =
                     copied_text(block->origin == Origin::python_owner ? "blob of " + type_name(source) : type_name(source));
+            else if (block->origin == Origin::torch_handle || block->origin == Origin::at_tensor)
+                words.producer = copied_text("torch.Tensor");
             if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");
             if (tracing) words.place = copied_text(python_place());
         } catch (const std::bad_alloc&) {  // fewer words, then

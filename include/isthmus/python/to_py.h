@@ -12,21 +12,6 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The Python object this block was imported from, borrowed; NULL when there is none.
-inline PyObject* source_of(const Block* block) noexcept {
-    switch (block->origin) {
-        case Origin::python_object:
-        case Origin::python_owner:
-            return static_cast<PyObject*>(block->owner);
-        case Origin::buffer:
-            return static_cast<Py_buffer*>(block->owner)->obj;
-        case Origin::sourced:
-            return static_cast<Sourced*>(block->owner)->source;
-        default:
-            return nullptr;
-    }
-}
-
 /// The very object this block was imported from, when it is of the wanted framework: a new reference, or NULL.
 inline PyObject* same_object(const Block* block, Framework framework) {
     if (block->origin == Origin::none || block->origin == Origin::python_owner) return nullptr;

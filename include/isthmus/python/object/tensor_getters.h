@@ -42,16 +42,8 @@ inline std::int64_t block_nbytes(const Block* block) noexcept {
 
 /// The Python object that keeps the memory, or None.
 inline PyObject* block_owner(Block* block) {
-    PyObject* owner = nullptr;
-    if (PyObject* tensor = torch_object_of(block)) {
-        return tensor;
-    } else if (block->origin == Origin::buffer) {
-        owner = static_cast<Py_buffer*>(block->owner)->obj;
-    } else if (block->origin == Origin::sourced) {
-        owner = static_cast<Sourced*>(block->owner)->source;
-    } else if (block->origin == Origin::python_object || block->origin == Origin::python_owner) {
-        owner = static_cast<PyObject*>(block->owner);
-    }
+    if (PyObject* tensor = torch_object_of(block)) return tensor;
+    PyObject* owner = source_of(block);
     if (owner == nullptr) owner = Py_None;
     Py_INCREF(owner);
     return owner;

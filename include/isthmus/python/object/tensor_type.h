@@ -42,12 +42,8 @@ inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     const Block* block = reinterpret_cast<TensorObject*>(self)->block;
     if (block == nullptr || block->refs.load_acquire() != 1) return 0;
-    if (block->origin == Origin::python_object || block->origin == Origin::python_owner)
-        Py_VISIT(static_cast<PyObject*>(block->owner));
-    else if (block->origin == Origin::buffer)
-        Py_VISIT(static_cast<Py_buffer*>(block->owner)->obj);
-    else if (block->origin == Origin::sourced)
-        Py_VISIT(static_cast<Sourced*>(block->owner)->source);
+    PyObject* owner = source_of(block);
+    Py_VISIT(owner);
     return 0;
 }
 inline int tensor_clear(PyObject* self) {
