@@ -55,8 +55,8 @@ test-frameworks: VENV := .venv-frameworks
 test-frameworks: BUILD := build/frameworks
 test-frameworks: ## The tests with every framework there is (many gigabytes)
 	@$(BOOTSTRAP) build frameworks --package
-	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON -DISTHMUS_CHECK_HEADERS=OFF)
-	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/frameworks
+	@$(call configure,dev,$(BUILD),-DISTHMUS_TORCH=ON) && cmake --build $(BUILD) -j $(JOBS) --target isthmus_test_ext
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/frameworks
 
 test-old-torch: VENV := .venv-old-torch
 test-old-torch: BUILD := build/old-torch

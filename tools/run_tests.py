@@ -2,7 +2,7 @@
 """Run the C++ tests of a build folder, then pytest, and close with one line that counts both.
 
 Usage:
-    tools/run_tests.py --build DIR --python PYTHON [--name NAME] [--sanitizer asan] [PYTEST ARGUMENT ...]
+    tools/run_tests.py --build DIR --python PYTHON [--name NAME] [--sanitizer asan] [--no-ctest] [PYTEST ARGUMENT ...]
     tools/run_tests.py --sum NAME ...         add up the counts that earlier runs left
 """
 
@@ -94,7 +94,9 @@ def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
 def run_pytest(build: Path, python: Path, arguments: list[str], environment: dict[str, str]) -> Counts:
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
-    command = [python, "-m", "pytest", f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
+    # A file's tests stay in one process, where they share what they build. `-n 0` among the arguments undoes it.
+    workers = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
+    command = [python, "-m", "pytest", *workers, f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
     done = subprocess.run(command, env=environment, cwd=ROOT)
     return read_junit(report, done.returncode)
 
@@ -129,6 +131,7 @@ def main() -> int:
     parser.add_argument("--name", default="test")
     parser.add_argument("--build", type=Path, default=Path("build/dev"))
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--no-ctest", action="store_true", help="leave the C++ tests out")
     parser.add_argument("--sanitizer", choices=["asan", "ubsan", "tsan"])
     options, arguments = parser.parse_known_args()
 
@@ -142,7 +145,7 @@ def main() -> int:
     forget(options.name)
     build = (ROOT / options.build).absolute()
     python = (ROOT / options.python).absolute()
-    counts = run_ctest(build, dict(os.environ))
+    counts = Counts() if options.no_ctest else run_ctest(build, dict(os.environ))
     environment = sanitized_environment(build, options.sanitizer) if options.sanitizer else dict(os.environ)
     counts += run_pytest(build, python, arguments, environment)
     save(options.name, counts)
