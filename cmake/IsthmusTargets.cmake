@@ -34,6 +34,11 @@ add_library(isthmus::python_compiled ALIAS isthmus_python_compiled)
 set_target_properties(isthmus_python_compiled PROPERTIES EXPORT_NAME python_compiled)
 target_link_libraries(isthmus_python_compiled INTERFACE isthmus_python)
 target_compile_definitions(isthmus_python_compiled INTERFACE ISTHMUS_COMPILED)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT APPLE)
+  # What the module does not call (a whole half of the bridge, where it only imports) is left out of it.
+  target_compile_options(isthmus_python_compiled INTERFACE -ffunction-sections -fdata-sections)
+  target_link_options(isthmus_python_compiled INTERFACE -Wl,--gc-sections)
+endif()
 target_sources(
   isthmus_python_compiled
   INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src/python/isthmus_python.cpp>

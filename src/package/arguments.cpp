@@ -16,12 +16,12 @@ bool read_value(PyObject* object, const char* argument, PyTypeObject* type, cons
 }  // namespace
 
 bool read_dtype(PyObject* object, const char* argument, DType& out) {
-    return read_value(object, argument, isthmus::detail::shared_runtime()->dtype,
+    return read_value(object, argument, isthmus::detail::shared_types()->dtype,
                       "a name such as 'float32', an isthmus.DType, or (code, bits, lanes)", out);
 }
 
 bool read_device(PyObject* object, const char* argument, Device& out) {
-    return read_value(object, argument, isthmus::detail::shared_runtime()->device,
+    return read_value(object, argument, isthmus::detail::shared_types()->device,
                       "a name such as 'cuda:0', an isthmus.Device, or (type, id)", out);
 }
 

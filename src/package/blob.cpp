@@ -66,8 +66,8 @@ void check(const Fields& f) {
     const auto alignment = static_cast<std::uintptr_t>(f.dtype.alignment());
     if (!f.device.is_opaque() && reinterpret_cast<std::uintptr_t>(f.ptr) % alignment != 0)
         refuse(ErrorCode::needs_copy, "ptr",
-               "found " + detail::hex(reinterpret_cast<std::uintptr_t>(f.ptr)) + "; wanted an address aligned to the " +
-                   std::to_string(alignment) + " bytes of " + f.dtype.name());
+               detail::concat(
+                   {"found ", detail::hex(f.ptr), "; wanted an address aligned to the ", alignment, " bytes of ", f.dtype}));
 }
 
 /// _from_fields(ptr, shape, strides, dtype, device, read_only, padded, owner)

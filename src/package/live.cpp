@@ -24,7 +24,7 @@ PyObject* disable(PyObject*, PyObject*) {
 PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(isthmus::live_tracking()); }
 
 PyObject* describe(const isthmus::LiveTensor& live) {
-    detail::SharedRuntime* shared = detail::shared_runtime();
+    detail::SharedRuntime* shared = detail::shared_types();
     Ref shape(detail::tuple_of(live.shape.data(), static_cast<int>(live.shape.size())));
     Ref dtype(detail::new_value_object(shared->dtype, live.dtype)),
         device(detail::new_value_object(shared->device, live.device));

@@ -9,7 +9,7 @@ bool add(PyObject* module, const char* name, void* object) {
 }
 
 int fill(PyObject* module) {
-    isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_runtime();
+    isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_types();
     if (shared == nullptr) return -1;
     for (PyMethodDef* methods : {package::import_methods, package::blob_methods, package::pickle_methods,
                                  package::measure_methods, package::live_methods})

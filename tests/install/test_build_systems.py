@@ -42,6 +42,23 @@ gc.collect()
 assert other.address(t) == t.data_ptr
 """
 
+USE_IMPORTER = """
+import numpy as np
+{first}
+{second}
+x = np.zeros(3, np.float32)
+t = isthmus.from_dlpack(x)
+assert importer.address(x) == importer.address(t) == t.data_ptr
+try:
+    importer.fail()
+except isthmus.Error as error:
+    assert isinstance(error, BufferError)
+else:
+    raise AssertionError
+assert t.to("numpy") is x
+assert t.dtype.name == "float32"
+"""
+
 
 def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
     done = subprocess.run(
@@ -108,3 +125,18 @@ def test_two_projects_of_different_versions_meet_through_dlpack(tmp_path: Path) 
     extension(tmp_path, "one", isthmus.get_include())
     extension(tmp_path, "other", headers_of_another_version(tmp_path))
     run(sys.executable, "-c", USE_PAIR.format(same=False), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("order", [("import importer", "import isthmus"), ("import isthmus", "import importer")])
+def test_an_extension_that_only_imports_leaves_the_object_out(tmp_path: Path, order: tuple[str, str]) -> None:
+    """The linker drops what is not called, and the types are made by whoever needs them first."""
+    pytest.importorskip("numpy")
+    include = isthmus.get_include()
+    flags = ["-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
+    compiled = Path(include, "isthmus", "python", "isthmus_python.cpp")
+    extension(tmp_path, "importer", include, *flags, "-Wl,--gc-sections", str(compiled))
+    symbols = run("nm", "-C", tmp_path / "importer.so")
+    assert "borrow_py" in symbols or "from_py" in symbols
+    for left_out in ("tensor_dlpack", "make_types", "block_to_framework", "to_py("):
+        assert left_out not in symbols
+    run(sys.executable, "-c", USE_IMPORTER.format(first=order[0], second=order[1]), cwd=tmp_path)

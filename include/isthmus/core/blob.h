@@ -24,9 +24,9 @@ struct Blob {
 /// offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
 inline Blob to_blob(const Tensor& tensor) {
     if (tensor->byte_offset != 0)
-        throw Error(ErrorCode::bad_device, "the elements begin " + std::to_string(tensor->byte_offset) +
-                                               " bytes into a handle of " + tensor.device().name() +
-                                               "; a blob has a pointer and no offset");
+        throw Error(ErrorCode::bad_device,
+                    detail::concat({"the elements begin ", tensor->byte_offset, " bytes into a handle of ", tensor.device(),
+                                    "; a blob has a pointer and no offset"}));
     Blob blob;
     blob.ptr = tensor.data();
     blob.shape.assign(tensor.shape().begin(), tensor.shape().end());
@@ -45,8 +45,8 @@ namespace detail {
 inline TensorSpec blob_spec(const Blob& blob) {
     if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
         throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    "argument 'element_size': " + std::to_string(blob.element_size) + " bytes; wanted " +
-                        std::to_string(blob.dtype.itemsize()) + ", the size of " + blob.dtype.name());
+                    concat({"argument 'element_size': ", blob.element_size, " bytes; wanted ", blob.dtype.itemsize(),
+                            ", the size of ", blob.dtype}));
     TensorSpec spec(blob.ptr, blob.dtype, blob.shape);
     if (!blob.strides.empty()) spec.set_strides(blob.strides);
     spec.device = blob.device;

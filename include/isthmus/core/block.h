@@ -48,7 +48,7 @@ inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the me
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
         if (const Observer* o = observer.load_acquire()) o->destroyed(block);
-    if (block->release != nullptr) run_deleter([block] { block->release(block->owner); });
+    if (block->release != nullptr) run_release(block->release, block->owner);
     std::free(block);
 }
 

@@ -32,6 +32,7 @@
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ISTHMUS_COLD __attribute__((cold, noinline))
+#define ISTHMUS_RARE __attribute__((cold))
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_EXPORT __attribute__((visibility("default")))
 // State is private to each shared object: two extensions must not be merged by the dynamic linker.
@@ -40,6 +41,7 @@
 #define ISTHMUS_LIKELY(x) (x)
 #define ISTHMUS_UNLIKELY(x) (x)
 #define ISTHMUS_COLD
+#define ISTHMUS_RARE
 #define ISTHMUS_ALWAYS_INLINE inline
 #define ISTHMUS_EXPORT
 #define ISTHMUS_STATE inline

@@ -24,8 +24,8 @@ inline void gather(const char* from, std::int64_t step, std::int64_t count, std:
 /// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3).
 inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
     if (!Device(t.device).is_host())
-        return Error(ErrorCode::bad_device,
-                     "the tensor is on " + Device(t.device).name() + "; only its framework can copy that: wanted host memory");
+        return Error(ErrorCode::bad_device, detail::concat({"the tensor is on ", Device(t.device),
+                                                            "; only its framework can copy that: wanted host memory"}));
     const DType dtype = t.dtype;
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     // A padded sub-byte element takes the bytes that itemsize() rounds up to: copied as bytes, and called what it is
@@ -34,8 +34,8 @@ inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
     try {
         std::int64_t numel = 0, nbytes = 0;
         if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, nbytes))
-            return Error(ErrorCode::overflow,
-                         "shape " + layout::to_string(t.shape, t.ndim) + " has more bytes than the address space");
+            return Error(ErrorCode::overflow, detail::concat({"shape ", detail::sizes_text(t.shape, t.ndim),
+                                                              " has more bytes than the address space"}));
         const std::span<const std::int64_t> shape{t.shape, static_cast<std::size_t>(t.ndim)};
         Tensor copy = packed ? Tensor::empty(shape, dtype) : Tensor::empty(shape, stored);
         copy.block()->dl.dtype = dtype;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <isthmus/core/concat.h>
 #include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
@@ -83,17 +84,23 @@ constexpr bool Device::is_valid() const noexcept {
     return id >= 0 && (type == kDLCPU || !detail::device_type_name(type).empty());
 }
 
-inline std::string Device::type_name() const {
+ISTHMUS_RARE inline std::string Device::type_name() const {
     const std::string_view known = detail::device_type_name(type);
-    return known.empty() ? "device<" + std::to_string(type) + ">" : std::string(known);
+    return known.empty() ? detail::concat({"device<", type, ">"}) : std::string(known);
 }
 
-inline std::string Device::name() const {
+ISTHMUS_RARE inline std::string Device::name() const {
     if (type == kDLCPU && id == 0) return "cpu";
-    return type_name() + ":" + std::to_string(id);
+    return detail::concat({type_name(), ":", id});
 }
 
-inline bool Device::parse(std::string_view name, Device& out) noexcept {
+namespace detail {
+inline Piece::Piece(Device device) noexcept
+    : Piece([](std::string& out, const void*, Number v) { out += Device{int(v >> 32), int(v & 0xFFFFFFFF)}.name(); }, nullptr,
+            Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
+}  // namespace detail
+
+ISTHMUS_RARE inline bool Device::parse(std::string_view name, Device& out) noexcept {
     int id = 0;
     if (const auto colon = name.find(':'); colon != std::string_view::npos) {
         const auto digits = name.substr(colon + 1);

@@ -34,9 +34,8 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensorVersioned* m
     if (m == nullptr) return make_error(ErrorCode::bad_capsule, argument, "the DLManagedTensorVersioned is NULL");
     if (!version_is_readable(m->version))
         return make_error(ErrorCode::unsupported_version, argument,
-                          "the tensor has DLPack version " + std::to_string(m->version.major) + "." +
-                              std::to_string(m->version.minor) + "; wanted major version " +
-                              std::to_string(DLPACK_MAJOR_VERSION));
+                          concat({"the tensor has DLPack version ", m->version.major, ".", m->version.minor,
+                                  "; wanted major version ", DLPACK_MAJOR_VERSION}));
     return explain_unsound(m->dl_tensor, m->flags, argument);
 }
 ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const char* argument) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <isthmus/core/concat.h>
 #include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
@@ -181,24 +182,28 @@ constexpr bool DType::is_valid() const noexcept {
     }
 }
 
-inline std::string DType::name() const {
+ISTHMUS_RARE inline std::string DType::name() const {
     std::string text;
     if (code >= detail::dtype_code_count) {
-        text = "code" + std::to_string(int{code}) + "_bits" + std::to_string(int{bit_count});
+        text = detail::concat({"code", code, "_bits", bit_count});
     } else {
         const auto& row = detail::dtype_codes[code];
         text = row.name;
         const bool plain_bool = code == kDLBool && bit_count == 8;
         if (row.fixed_bits == 0 && !plain_bool)
-            text += std::to_string(int{bit_count});
+            text += detail::concat({bit_count});
         else if (row.fixed_bits != 0 && row.fixed_bits != bit_count)
-            text += "_bits" + std::to_string(int{bit_count});
+            text += detail::concat({"_bits", bit_count});
     }
-    if (lane_count != 1) text += "x" + std::to_string(int{lane_count});
+    if (lane_count != 1) text += detail::concat({"x", lane_count});
     return text;
 }
 
 namespace detail {
+
+inline Piece::Piece(DType dtype) noexcept
+    : Piece([](std::string& out, const void*, Number v) { out += DType(int(v & 255), int(v >> 8 & 255), int(v >> 16)).name(); },
+            nullptr, Number{dtype.code} | Number{dtype.bit_count} << 8 | Number{dtype.lane_count} << 16) {}
 
 /// Takes a number without leading zeros off the front of `text`: -1 when there is none, or when it is above `most`.
 inline int take_number(std::string_view& text, int most) noexcept {
@@ -216,7 +221,7 @@ inline int take_number(std::string_view& text, int most) noexcept {
 }  // namespace detail
 
 // Read from the front, code before width before lanes: "complex64" has an x of its own.
-inline bool DType::parse(std::string_view name, DType& out) noexcept {
+ISTHMUS_RARE inline bool DType::parse(std::string_view name, DType& out) noexcept {
     for (int code = 0; code < detail::dtype_code_count; ++code) {
         const auto& row = detail::dtype_codes[code];
         if (name.substr(0, row.name.size()) != row.name) continue;

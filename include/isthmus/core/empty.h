@@ -10,29 +10,29 @@ inline Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignme
     const TensorSpec spec(static_cast<void*>(nullptr), dtype, shape);
     constexpr std::size_t most = std::size_t{1} << 40;
     if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
-        throw Error(ErrorCode::bad_argument, "argument 'alignment': " + std::to_string(alignment) +
-                                                 " bytes; wanted a power of two from 64 to " + std::to_string(most));
+        throw Error(ErrorCode::bad_argument,
+                    detail::concat({"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most}));
     if (!dtype.is_valid())
         throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    "argument 'dtype': " + dtype.name() + " is not one that DLPack 1.3 defines");
+                    detail::concat({"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"}));
     std::int64_t numel = 0, nbytes = 0;
     for (int i = 0; i < spec.ndim; ++i)
         if (spec.shape[i] < 0)
             throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        "argument 'shape': " + layout::to_string(spec.shape, spec.ndim) +
-                            " has a negative size; wanted sizes of 0 or more");
+                        detail::concat({"argument 'shape': ", detail::sizes_text(spec.shape, spec.ndim),
+                                        " has a negative size; wanted sizes of 0 or more"}));
     if (!layout::numel(spec.shape, spec.ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) ||
         nbytes > INT64_MAX - 4096 - static_cast<std::int64_t>(2 * alignment))
         throw Error(ErrorCode::overflow, ErrorKind::value,
-                    "argument 'shape': " + layout::to_string(spec.shape, spec.ndim) + " of " + dtype.name() +
-                        " has more bytes than the address space");
+                    detail::concat({"argument 'shape': ", detail::sizes_text(spec.shape, spec.ndim), " of ", dtype,
+                                    " has more bytes than the address space"}));
     const std::size_t header = sizeof(detail::Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
     const std::size_t front = (header + alignment - 1) & ~(alignment - 1);
     const std::size_t total = (front + static_cast<std::size_t>(nbytes) + alignment - 1) & ~(alignment - 1);
     auto* memory = static_cast<unsigned char*>(std::aligned_alloc(alignment, total));
     if (memory == nullptr)
-        throw Error(ErrorCode::out_of_memory, "no memory for " + std::to_string(nbytes) + " bytes of " + dtype.name() +
-                                                  layout::to_string(spec.shape, spec.ndim));
+        throw Error(ErrorCode::out_of_memory,
+                    detail::concat({"no memory for ", nbytes, " bytes of ", dtype, detail::sizes_text(spec.shape, spec.ndim)}));
     auto* block = reinterpret_cast<detail::Block*>(memory);
     detail::init_block(block, spec.ndim, block->dims());
     const DLTensor t{memory + front, Device::cpu(), spec.ndim, dtype, const_cast<std::int64_t*>(spec.shape), nullptr, 0};

@@ -89,9 +89,8 @@ enum class ErrorKind : std::uint8_t {
 /// Copies share the text; a moved-from or default Error has an empty one.
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
-    Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
-    Error(ErrorCode code, ErrorKind kind, std::string message)
-        : state_(new State{detail::Atomic<int>(1), code, kind, std::move(message), nullptr, nullptr, nullptr}) {}
+    Error(ErrorCode code, std::string message);
+    Error(ErrorCode code, ErrorKind kind, std::string message);
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
         if (state_ != nullptr) state_->refs.retain();
     }
@@ -100,9 +99,7 @@ public:
         std::swap(state_, other.state_);
         return *this;
     }
-    ~Error() override {
-        if (state_ != nullptr) drop(state_);
-    }
+    ~Error() override;
 
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
@@ -119,15 +116,7 @@ public:
         return *this;
     }
     /// The same error with `prefix` before its text: how a caller adds the name of its function.
-    Error prefixed(const std::string& prefix) const {
-        Error error(code(), kind(), prefix + what());
-        if (cause() != nullptr) {
-            error.state_->cause = state_->cause;
-            error.state_->cause_holder = state_;
-            state_->refs.retain();
-        }
-        return error;
-    }
+    Error prefixed(const std::string& prefix) const;
 
     /// The kind that goes with a code unless the error says otherwise.
     static constexpr ErrorKind kind_of(ErrorCode code) noexcept {
@@ -154,19 +143,39 @@ private:
         void (*drop_cause)(void*);
         State* cause_holder;  // the error that will release the cause, where this one borrows it
     };
-    static void end_cause(State* state) noexcept {
-        if (state->cause_holder != nullptr)
-            drop(std::exchange(state->cause_holder, nullptr));
-        else if (state->cause != nullptr)
-            state->drop_cause(state->cause);
-        state->cause = nullptr;
-    }
-    ISTHMUS_COLD static void drop(State* state) noexcept {
-        if (!state->refs.release()) return;
-        end_cause(state);
-        delete state;
-    }
+    static void end_cause(State* state) noexcept;
+    static void drop(State* state) noexcept;
     State* state_;
 };
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API Error::Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
+ISTHMUS_API Error::Error(ErrorCode code, ErrorKind kind, std::string message)
+    : state_(new State{detail::Atomic<int>(1), code, kind, std::move(message), nullptr, nullptr, nullptr}) {}
+ISTHMUS_API Error::~Error() {
+    if (state_ != nullptr) drop(state_);
+}
+ISTHMUS_API Error Error::prefixed(const std::string& prefix) const {
+    Error error(code(), kind(), prefix + what());
+    if (cause() != nullptr) {
+        error.state_->cause = state_->cause;
+        error.state_->cause_holder = state_;
+        state_->refs.retain();
+    }
+    return error;
+}
+ISTHMUS_API void Error::end_cause(State* state) noexcept {
+    if (state->cause_holder != nullptr)
+        drop(std::exchange(state->cause_holder, nullptr));
+    else if (state->cause != nullptr)
+        state->drop_cause(state->cause);
+    state->cause = nullptr;
+}
+ISTHMUS_API void Error::drop(State* state) noexcept {
+    if (!state->refs.release()) return;
+    end_cause(state);
+    delete state;
+}
+#endif
 
 ISTHMUS_END

@@ -44,6 +44,14 @@ void run_deleter(F&& f) noexcept {
     });
 }
 
+/// The same for a C function and what it takes; compiled once.
+ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept;
+#if ISTHMUS_DEFINE
+ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept {
+    run_deleter([=] { release(owner); });
+}
+#endif
+
 }  // namespace detail
 
 ISTHMUS_END

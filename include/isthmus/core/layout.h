@@ -101,14 +101,8 @@ namespace layout {
 }
 
 /// "(480, 640, 3)", "(7,)", "()": a shape or strides as Python writes them.
-inline std::string to_string(const std::int64_t* values, int ndim) {
-    std::string text = "(";
-    for (int i = 0; i < ndim; ++i) {
-        if (i != 0) text += ", ";
-        text += std::to_string(values[i]);
-    }
-    if (ndim == 1) text += ',';
-    return text + ")";
+ISTHMUS_COLD inline std::string to_string(const std::int64_t* values, int ndim) {
+    return detail::concat({detail::sizes_text(values, ndim)});
 }
 inline std::string to_string(std::span<const std::int64_t> values) {
     return to_string(values.data(), static_cast<int>(values.size()));

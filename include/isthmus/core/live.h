@@ -166,9 +166,9 @@ inline std::string describe_frames(const void* const* frames, int count) {
         const bool named = info.dli_sname != nullptr;
         const auto offset = reinterpret_cast<std::uintptr_t>(frames[i]) -
                             reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase);
-        text += (text.empty() ? "" : " < ") + std::string(file);
-        if (named) text += "(" + std::string(info.dli_sname) + ")";
-        text += "+" + hex(offset);
+        text += concat({(text.empty() ? "" : " < "), file});
+        if (named) text += concat({"(", info.dli_sname, ")"});
+        text += concat({"+", hex(offset)});
     }
     return text;
 }

@@ -9,8 +9,8 @@ namespace detail {
 
 /// "blur(): argument 'image': "
 inline std::string call_prefix(const char* function, const char* argument) {
-    return (function != nullptr && *function != '\0' ? std::string(function) + "(): " : std::string()) +
-           argument_prefix(argument);
+    const bool named = function != nullptr && *function != '\0';
+    return concat({named ? function : "", named ? "(): " : "", argument_prefix(argument)});
 }
 
 }  // namespace detail
@@ -60,10 +60,9 @@ private:
     ISTHMUS_COLD Error disagreement(const char* argument, const detail::Requirement& r, int dimension, std::int64_t size,
                                     const detail::SizeNames::Entry& other) const {
         return Error(ErrorCode::bad_layout, ErrorKind::value,
-                     detail::call_prefix(function_, argument) + "expected " + std::string(r.words) + ": " +
-                         std::string(r.sizes[dimension].name) + " is " + std::to_string(size) + " here and " +
-                         std::to_string(other.size) + " in argument '" + (other.argument != nullptr ? other.argument : "") +
-                         "'");
+                     detail::concat({detail::call_prefix(function_, argument), "expected ", r.words, ": ",
+                                     r.sizes[dimension].name, " is ", size, " here and ", other.size, " in argument '",
+                                     (other.argument != nullptr ? other.argument : ""), "'"}));
     }
 
     const char* function_;

@@ -193,38 +193,36 @@ ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Require
                                    const char* argument);
 
 #if ISTHMUS_DEFINE
-ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
-    std::string text = DType(t.dtype).name() + "[";
-    for (int i = 0; i < t.ndim; ++i) text += (i != 0 ? ", " : "") + std::to_string(t.shape[i]);
-    return text + "] on " + Device(t.device).name();
+ISTHMUS_RARE ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
+    std::string text = concat({DType(t.dtype), "["});
+    for (int i = 0; i < t.ndim; ++i) text += concat({(i != 0 ? ", " : ""), t.shape[i]});
+    return concat({text, "] on ", Device(t.device)});
 }
 
 /// Why the sizes are not those wanted; empty when they are.
-inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names, const char* argument) {
+ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names, const char* argument) {
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];
         if (wanted.size != dyn && wanted.size != t.shape[i])
-            return "dimension " + std::to_string(i) + " has size " + std::to_string(t.shape[i]) + ", wanted " +
-                   std::to_string(wanted.size);
+            return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.size});
         if (wanted.name.empty()) continue;
         const SizeNames::Entry* other = names.contradiction(wanted.name, t.shape[i], argument, i);
         if (other == nullptr) continue;
-        if (other->name != wanted.name) return "this call names more than " + std::to_string(SizeNames::most) + " sizes";
+        if (other->name != wanted.name) return concat({"this call names more than ", SizeNames::most, " sizes"});
         const std::string name(wanted.name);
         if (other->argument != argument && other->argument != nullptr)
-            return name + " is " + std::to_string(t.shape[i]) + " here and " + std::to_string(other->size) + " in argument '" +
-                   other->argument + "'";
-        return name + " is " + std::to_string(other->size) + " in dimension " + std::to_string(other->dimension) + " and " +
-               std::to_string(t.shape[i]) + " in dimension " + std::to_string(i);
+            return concat({name, " is ", t.shape[i], " here and ", other->size, " in argument '", other->argument, "'"});
+        return concat(
+            {name, " is ", other->size, " in dimension ", other->dimension, " and ", t.shape[i], " in dimension ", i});
     }
     return {};
 }
 
-ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
-                                   const char* argument) {
+ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
+                                                const char* argument) {
     const bool read_only = (flags & flag::read_only) != 0;
-    const std::string both = (r.writable ? "expected writable " : "expected ") + std::string(r.words) + ", got " +
-                             (read_only ? "read-only " : "") + describe_tensor(t) + ": ";
+    const std::string both = concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
+                                     (read_only ? "read-only " : ""), describe_tensor(t), ": "});
     const auto error = [&](ErrorCode code, const std::string& what) { return Error(code, ErrorKind::value, both + what); };
     const DType dtype = t.dtype;
     if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return error(ErrorCode::bad_dtype, "dtype differs");
@@ -243,11 +241,10 @@ ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Require
         const char* what = r.order == Order::c   ? "are not C-contiguous"
                            : r.order == Order::f ? "are not F-contiguous"
                                                  : "leave gaps within a row";
-        return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " " + what);
+        return error(ErrorCode::bad_layout, concat({"strides ", sizes_text(t.strides, t.ndim), " ", what}));
     }
     if (r.alignment > 16)
-        return error(ErrorCode::bad_layout, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) + " is not aligned to " +
-                                                std::to_string(r.alignment) + " bytes");
+        return error(ErrorCode::bad_layout, concat({"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"}));
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
 }
 #endif

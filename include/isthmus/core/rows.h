@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <iterator>
-
 #include <isthmus/core/dims.h>
 
 ISTHMUS_BEGIN
@@ -14,6 +12,7 @@ class Rows {
 public:
     Rows(T* data, const detail::Layout<N>& layout) noexcept : data_(data), layout_(layout) {}
 
+    struct sentinel {};
     class iterator {
     public:
         using value_type = std::span<T>;
@@ -34,7 +33,7 @@ public:
             return *this;
         }
         void operator++(int) noexcept { ++*this; }
-        bool operator==(std::default_sentinel_t) const noexcept { return left_ == 0; }
+        bool operator==(sentinel) const noexcept { return left_ == 0; }
 
     private:
         friend class Rows;
@@ -61,7 +60,7 @@ public:
         for (int d = 0; d < it.outer_; ++d) it.left_ *= layout_.extent(d);
         return it;
     }
-    std::default_sentinel_t end() const noexcept { return {}; }
+    sentinel end() const noexcept { return {}; }
 
 private:
     T* data_;

@@ -160,9 +160,8 @@ struct TensorSpec {
     }
     TensorSpec& set_strides(const Shape& steps) {
         if (static_cast<int>(steps.size()) != ndim)
-            throw Error(
-                ErrorCode::bad_layout, ErrorKind::value,
-                "strides have " + std::to_string(steps.size()) + " entries; wanted one per dimension, " + std::to_string(ndim));
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        detail::concat({"strides have ", steps.size(), " entries; wanted one per dimension, ", ndim}));
         for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
         has_strides = true;
         return *this;
@@ -175,9 +174,8 @@ struct TensorSpec {
 private:
     void set_shape(const Shape& sizes) {
         if (sizes.size() > static_cast<std::size_t>(max_ndim))
-            throw Error(
-                ErrorCode::bad_layout, ErrorKind::value,
-                "shape has " + std::to_string(sizes.size()) + " dimensions; wanted at most " + std::to_string(max_ndim));
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        detail::concat({"shape has ", sizes.size(), " dimensions; wanted at most ", max_ndim}));
         ndim = static_cast<int>(sizes.size());
         for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
     }
@@ -269,8 +267,8 @@ public:
                 std::int64_t n = 0;
                 if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != held.size())
                     throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                                "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the container's " +
-                                    std::to_string(held.size()) + " elements");
+                                detail::concat({"argument 'shape': ", detail::sizes_text(s.shape, s.ndim),
+                                                " does not hold the container's ", held.size(), " elements"}));
                 s.read_only = std::is_const_v<std::remove_reference_t<decltype(*held.data())>>;
                 s.padded = s.dtype.is_subbyte();
                 return s;
@@ -299,8 +297,8 @@ public:
             std::int64_t n = 0;
             if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != elements.size())
                 throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            "argument 'shape': " + layout::to_string(s.shape, s.ndim) + " does not hold the span's " +
-                                std::to_string(elements.size()) + " elements");
+                            detail::concat({"argument 'shape': ", detail::sizes_text(s.shape, s.ndim),
+                                            " does not hold the span's ", elements.size(), " elements"}));
             s.read_only = std::is_const_v<T>;
             s.padded = s.dtype.is_subbyte();
             return s;
@@ -385,7 +383,7 @@ private:
         auto* held = Held::make(owner);
         if (held == nullptr) {
             if constexpr (at_end == detail::AtEnd::call) detail::call_owner(owner);
-            throw Error(ErrorCode::out_of_memory, "no memory for a tensor of " + std::to_string(sizeof(Held)) + " bytes");
+            throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for a tensor of ", sizeof(Held), " bytes"}));
         }
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
@@ -402,7 +400,7 @@ private:
             throw Error(error.code(), ErrorKind::value, error.what());
         }
         if (!held->reserve_dims(spec.ndim))
-            throw Error(ErrorCode::out_of_memory, "no memory for " + std::to_string(spec.ndim) + " dimensions");
+            throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for ", spec.ndim, " dimensions"}));
         detail::describe(&held->block, t, flags);
         detail::announce(&held->block);
         return result;

@@ -23,21 +23,11 @@ namespace detail {
 
 /// "argument 'x': " or, without a name, nothing.
 inline std::string argument_prefix(const char* argument) {
-    return argument != nullptr && *argument != '\0' ? "argument '" + std::string(argument) + "': " : std::string();
+    return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
 }
 
 ISTHMUS_COLD inline Error make_error(ErrorCode code, const char* argument, const std::string& text) {
     return Error(code, argument_prefix(argument) + text);
-}
-
-inline std::string hex(std::uint64_t value) {
-    char buffer[19];
-    int at = sizeof buffer;
-    do buffer[--at] = "0123456789abcdef"[value & 15];
-    while ((value >>= 4) != 0);
-    buffer[--at] = 'x';
-    buffer[--at] = '0';
-    return std::string(buffer + at, sizeof buffer - at);
 }
 
 /// The distance of an offset of 0 or less: right for INT64_MIN, which has no positive counterpart.
@@ -46,64 +36,65 @@ constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
 }
 
 /// The check that fails, in words. Called only when is_sound() has said no, so that the good case stays short.
-ISTHMUS_COLD inline Error explain_unsound(const DLTensor& t, Flags flags, const char* argument) {
+ISTHMUS_API Error explain_unsound(const DLTensor& t, Flags flags, const char* argument);
+#if ISTHMUS_DEFINE
+ISTHMUS_RARE ISTHMUS_API Error explain_unsound(const DLTensor& t, Flags flags, const char* argument) {
     const DType dtype = t.dtype;
     const Device device = t.device;
     const auto error = [argument](ErrorCode code, const std::string& text) { return make_error(code, argument, text); };
     if (flags & ~flag::dlpack_known)
         return error(ErrorCode::unsupported_version,
-                     "flags " + hex(flags) + " have bits that DLPack 1.3 does not define; wanted a combination of " +
-                         hex(flag::dlpack_known));
+                     concat({"flags ", hex(flags), " have bits that DLPack 1.3 does not define; wanted a combination of ",
+                             hex(flag::dlpack_known)}));
     if (t.ndim < 0 || t.ndim > max_ndim)
-        return error(ErrorCode::bad_layout, "ndim is " + std::to_string(t.ndim) + "; wanted 0 to " + std::to_string(max_ndim));
+        return error(ErrorCode::bad_layout, concat({"ndim is ", t.ndim, "; wanted 0 to ", max_ndim}));
     if (t.ndim > 0 && t.shape == nullptr)
-        return error(ErrorCode::bad_layout,
-                     "shape is NULL with ndim " + std::to_string(t.ndim) + "; wanted one size per dimension");
+        return error(ErrorCode::bad_layout, concat({"shape is NULL with ndim ", t.ndim, "; wanted one size per dimension"}));
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] < 0)
-            return error(ErrorCode::bad_layout, "shape " + layout::to_string(t.shape, t.ndim) +
-                                                    " has a negative size in dimension " + std::to_string(i) +
-                                                    "; wanted sizes of 0 or more");
+            return error(ErrorCode::bad_layout,
+                         concat({"shape ", sizes_text(t.shape, t.ndim), " has a negative size in dimension ", i,
+                                 "; wanted sizes of 0 or more"}));
     if (!dtype.is_valid())
-        return error(ErrorCode::bad_dtype, "dtype (code " + std::to_string(dtype.code) + ", bits " +
-                                               std::to_string(dtype.bits()) + ", lanes " + std::to_string(dtype.lanes()) +
-                                               ") is not one that DLPack 1.3 defines");
+        return error(ErrorCode::bad_dtype, concat({"dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ",
+                                                   dtype.lanes(), ") is not one that DLPack 1.3 defines"}));
     if (!device.is_valid())
-        return error(ErrorCode::bad_device, "device (type " + std::to_string(device.type) + ", id " +
-                                                std::to_string(device.id) + ") is not one that DLPack 1.3 defines");
+        return error(ErrorCode::bad_device,
+                     concat({"device (type ", device.type, ", id ", device.id, ") is not one that DLPack 1.3 defines"}));
     std::int64_t numel = 0, bytes = 0;
     if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, bytes))
-        return error(ErrorCode::overflow, "shape " + layout::to_string(t.shape, t.ndim) + " of " + dtype.name() +
-                                              " has more bytes than a 64-bit size can count");
+        return error(ErrorCode::overflow, concat({"shape ", sizes_text(t.shape, t.ndim), " of ", dtype,
+                                                  " has more bytes than a 64-bit size can count"}));
     if (numel > 0 && t.data == nullptr)
-        return error(ErrorCode::null_data, "data is NULL with " + std::to_string(numel) + " elements (shape " +
-                                               layout::to_string(t.shape, t.ndim) + "); wanted the address of the elements");
+        return error(ErrorCode::null_data, concat({"data is NULL with ", numel, " elements (shape ",
+                                                   sizes_text(t.shape, t.ndim), "); wanted the address of the elements"}));
     if (t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) ||
         reinterpret_cast<std::uintptr_t>(t.data) > UINTPTR_MAX - t.byte_offset)
-        return error(ErrorCode::overflow, "byte_offset " + std::to_string(t.byte_offset) + " from data " +
-                                              hex(reinterpret_cast<std::uintptr_t>(t.data)) + " leaves the address space");
+        return error(ErrorCode::overflow,
+                     concat({"byte_offset ", t.byte_offset, " from data ", hex(t.data), " leaves the address space"}));
     const auto address = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     if (numel > 0 && t.strides != nullptr) {
         if (packed && !layout::is_contiguous(t.shape, t.strides, t.ndim))
-            return error(ErrorCode::bad_layout, "strides " + layout::to_string(t.strides, t.ndim) + " of packed " +
-                                                    dtype.name() +
-                                                    " are not row-major; wanted contiguous memory, since elements share bytes");
+            return error(ErrorCode::bad_layout,
+                         concat({"strides ", sizes_text(t.strides, t.ndim), " of packed ", dtype,
+                                 " are not row-major; wanted contiguous memory, since elements share bytes"}));
         std::int64_t first = 0, last = 0;
         const bool fits = packed || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
         if (packed) last = bytes - 1;
         if (!fits ||
             (!device.is_opaque() && (address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))))
-            return error(ErrorCode::overflow, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " +
-                                                  layout::to_string(t.shape, t.ndim) + " leave the address space");
+            return error(ErrorCode::overflow, concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ",
+                                                      sizes_text(t.shape, t.ndim), " leave the address space"}));
     }
     if (numel > 0 && !device.is_opaque() && address % static_cast<std::uint64_t>(dtype.alignment()) != 0)
-        return error(ErrorCode::needs_copy, "data at " + hex(address) + " is not aligned to the " +
-                                                std::to_string(dtype.alignment()) + " bytes of " + dtype.name() +
-                                                "; copy it first (numpy: np.require(x, requirements='A'))");
+        return error(ErrorCode::needs_copy,
+                     concat({"data at ", hex(address), " is not aligned to the ", dtype.alignment(), " bytes of ", dtype,
+                             "; copy it first (numpy: np.require(x, requirements='A'))"}));
     return error(ErrorCode::overflow,
-                 "shape " + layout::to_string(t.shape, t.ndim) + " at " + hex(address) + " leaves the address space");
+                 concat({"shape ", sizes_text(t.shape, t.ndim), " at ", hex(address), " leaves the address space"}));
 }
+#endif
 
 /// Everything that can be known of a descriptor without touching the elements (DLPack 1.3, dlpack.h: DLTensor).
 /// NULL strides mean row-major, as they did before DLPack 1.2.

@@ -141,8 +141,8 @@ public:
         if constexpr (requirement.order != detail::Order::c && requirement.order != detail::Order::f)
             if (!this->is_contiguous())
                 throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            "span(): found strides " + layout::to_string(this->strides()) + " for shape " +
-                                layout::to_string(this->shape()) + "; wanted contiguous memory");
+                            detail::concat({"span(): found strides ", layout::to_string(this->strides()), " for shape ",
+                                    layout::to_string(this->shape()), "; wanted contiguous memory"}));
         return {data_, static_cast<std::size_t>(this->size())};
     }
 
@@ -155,8 +155,8 @@ public:
             const int last = this->ndim() - 1;
             if (last >= 0 && this->extent(last) > 1 && this->stride(last) != 1)
                 throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            "rows(): found strides " + layout::to_string(this->strides()) + " for shape " +
-                                layout::to_string(this->shape()) + "; wanted a last stride of 1");
+                            detail::concat({"rows(): found strides ", layout::to_string(this->strides()), " for shape ",
+                                    layout::to_string(this->shape()), "; wanted a last stride of 1"}));
         }
         return {data_, *this};
     }
@@ -221,7 +221,7 @@ public:
         if (dtype_ == dtype_of<U>() && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0) return typed<U>();
         const std::string what = dtype_ == dtype_of<U>() ? ": the data is not aligned for this type" : ": dtype differs";
         return Error(dtype_ == dtype_of<U>() ? ErrorCode::bad_layout : ErrorCode::bad_dtype, ErrorKind::value,
-                     "expected " + dtype_of<U>().name() + ", got " + dtype_.name() + what);
+                     detail::concat({"expected ", dtype_of<U>().name(), ", got ", dtype_.name(), what}));
     }
 
     /// Calls `f` with the view of the type that is there: every one of one_of<…> must do.

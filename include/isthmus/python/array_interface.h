@@ -12,7 +12,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// The dtype of a `typestr` ("<f4", "|b1"; numpy.org, "The array interface protocol").
-inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
+ISTHMUS_COLD inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     if (typestr.size() < 3 || typestr.size() > 4) return false;
     int itemsize = 0;
@@ -48,7 +48,7 @@ inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_or
 }
 
 /// Reads a tuple of integers into `out`; false, with a Python exception or without, when it is none.
-inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
+ISTHMUS_COLD inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
     if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) > max_ndim) return false;
     count = static_cast<int>(PyTuple_GET_SIZE(tuple));
     for (int i = 0; i < count; ++i) {
@@ -93,20 +93,20 @@ struct InterfaceBuffer {
 
 /// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its stream).
 /// Neither has a way to release the memory: the object itself is what keeps it.
-inline bool import_array_interface(Import& import, bool cuda) {
+ISTHMUS_COLD inline bool import_array_interface(Import& import, bool cuda) {
     const Names& names = interned();
     const std::string what = type_name(import.object) + (cuda ? ".__cuda_array_interface__" : ".__array_interface__");
     const auto bad = [&](ErrorCode code, const std::string& text) {
         if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
             return import.fail_with_exception(ErrorCode::producer_failed, what);
         PyErr_Clear();
-        return import.fail(code, what + " has " + text);
+        return import.fail(code, concat({what, " has ", text}));
     };
     import.keep_alive();
     Ref dict(PyObject_GetAttr(import.object, cuda ? names.cuda_array_interface : names.array_interface));
     if (!dict) return import.fail_with_exception(ErrorCode::producer_failed, what);
     if (!PyDict_Check(dict.get()))
-        return import.fail(ErrorCode::producer_failed, what + " is a " + type_name(dict.get()) + "; wanted a dict");
+        return import.fail(ErrorCode::producer_failed, concat({what, " is a ", type_name(dict.get()), "; wanted a dict"}));
     // References of our own: a number among the values may be an object whose __index__ empties the dict.
     const auto item = [&](const char* key) {
         PyObject* value = PyDict_GetItemString(dict.get(), key);
@@ -132,9 +132,8 @@ inline bool import_array_interface(Import& import, bool cuda) {
     bool foreign_order = false;
     if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order))
         return foreign_order
-                   ? bad(ErrorCode::not_values,
-                         std::string("typestr '") + text + "', which is not in this machine's byte order")
-                   : bad(ErrorCode::bad_dtype, std::string("typestr '") + text + "', which has no counterpart in DLPack");
+                   ? bad(ErrorCode::not_values, concat({"typestr '", text, "', which is not in this machine's byte order"}))
+                   : bad(ErrorCode::bad_dtype, concat({"typestr '", text, "', which has no counterpart in DLPack"}));
     t.dtype = dtype;
     if (item("mask")) return bad(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
 
@@ -155,10 +154,10 @@ inline bool import_array_interface(Import& import, bool cuda) {
                        cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
                             : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
         if (!buffer.open(import, exporter))
-            return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of " + what);
+            return import.fail_with_exception(ErrorCode::producer_failed, concat({"the buffer of ", what}));
         if (Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
-            return bad(ErrorCode::bad_layout, "no valid 'offset'; wanted a number of bytes within the " +
-                                                  std::to_string(buffer.size) + " of the buffer");
+            return bad(ErrorCode::bad_layout,
+                       concat({"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"}));
         t.data = buffer.start + buffer.offset;
         read_only = buffer.read_only;
     }
@@ -168,7 +167,7 @@ inline bool import_array_interface(Import& import, bool cuda) {
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
             return bad(ErrorCode::bad_layout,
-                       "no valid 'strides'; wanted None or a tuple of " + std::to_string(ndim) + " integers, in bytes");
+                       concat({"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"}));
         t.strides = import.out.strides();
         if (!element_strides(reinterpret_cast<const Py_ssize_t*>(bytes), ndim, dtype.itemsize(), t.strides) &&
             !element_strides_that_matter(import, reinterpret_cast<const Py_ssize_t*>(bytes)))
@@ -179,7 +178,7 @@ inline bool import_array_interface(Import& import, bool cuda) {
     if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
     if (buffer.start != nullptr) {
         if (!buffer.holds(t))
-            return bad(ErrorCode::overflow, "elements beyond the " + std::to_string(buffer.size) + " bytes of its buffer");
+            return bad(ErrorCode::overflow, concat({"elements beyond the ", buffer.size, " bytes of its buffer"}));
         return import.accept_sound(flags);
     }
     // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the

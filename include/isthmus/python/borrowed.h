@@ -80,8 +80,7 @@ private:
     friend struct detail_import;
 
     void reset() noexcept {
-        if (release_ != nullptr)
-            detail::run_deleter([this] { std::exchange(release_, nullptr)(owner_ == nullptr ? &buffer_ : owner_); });
+        if (release_ != nullptr) detail::run_release(std::exchange(release_, nullptr), owner_ == nullptr ? &buffer_ : owner_);
     }
     void take(Borrowed& other) noexcept {
         dl_ = other.dl_;

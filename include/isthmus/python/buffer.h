@@ -81,11 +81,13 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
 }
 
 ISTHMUS_COLD inline bool explain_buffer_format(Import& import, const char* format, Py_ssize_t itemsize, bool foreign_order) {
-    const std::string found = "the buffer of this " + type_name(import.object) + " has format '" + format + "' with itemsize " +
-                              std::to_string(itemsize);
+    const std::string found =
+        concat({"the buffer of this ", type_name(import.object), " has format '", format, "' with itemsize ", itemsize});
     if (foreign_order)
-        return import.fail(ErrorCode::not_values, found + ", which is not in this machine's byte order; swap the bytes first");
-    return import.fail(ErrorCode::bad_dtype, found + "; wanted one number per element (one of ?bBhHiIlLqQnNefdg, Zf, Zd)");
+        return import.fail(ErrorCode::not_values,
+                           concat({found, ", which is not in this machine's byte order; swap the bytes first"}));
+    return import.fail(ErrorCode::bad_dtype,
+                       concat({found, "; wanted one number per element (one of ?bBhHiIlLqQnNefdg, Zf, Zd)"}));
 }
 
 /// The tensor of a buffer that `import.out.buffer()` holds (PEP 3118), always host memory.
@@ -117,8 +119,9 @@ inline bool import_held_buffer(Import& import) {
     if (ISTHMUS_UNLIKELY(view.suboffsets != nullptr))
         for (int i = 0; i < view.ndim; ++i)
             if (view.suboffsets[i] >= 0)
-                return import.fail(ErrorCode::bad_layout, "the buffer of this " + type_name(import.object) +
-                                                              " is indirect (suboffsets), an array of pointers; copy it first");
+                return import.fail(ErrorCode::bad_layout,
+                                   concat({"the buffer of this ", type_name(import.object),
+                                           " is indirect (suboffsets), an array of pointers; copy it first"}));
     if (view.strides != nullptr) {
         t.strides = import.out.strides();
         if (ISTHMUS_UNLIKELY(!element_strides(view.strides, view.ndim, view.itemsize, t.strides)) &&
@@ -131,7 +134,8 @@ inline bool import_held_buffer(Import& import) {
 /// Any exporter of the buffer protocol.
 inline bool import_buffer(Import& import) {
     if (ISTHMUS_UNLIKELY(PyObject_GetBuffer(import.object, &import.out.buffer(), PyBUF_FULL_RO) != 0))
-        return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of this " + type_name(import.object));
+        return import.fail_with_exception(ErrorCode::producer_failed,
+                                          concat({"the buffer of this ", type_name(import.object)}));
     return import_held_buffer(import);
 }
 

@@ -36,9 +36,9 @@ ISTHMUS_COLD inline bool element_strides_that_matter(Import& import, const Py_ss
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] == 1) continue;
         if (bytes[i] % itemsize != 0)
-            return import.fail(ErrorCode::needs_copy, "the stride of dimension " + std::to_string(i) + " is " +
-                                                          std::to_string(bytes[i]) + " bytes, no multiple of the " +
-                                                          std::to_string(itemsize) + "-byte element; copy it first");
+            return import.fail(ErrorCode::needs_copy,
+                               concat({"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ", itemsize,
+                                       "-byte element; copy it first"}));
         t.strides[i] = bytes[i] / itemsize;
     }
     return true;

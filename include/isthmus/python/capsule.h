@@ -70,10 +70,10 @@ inline bool import_capsule(Import& import, PyObject* capsule) {
     if (std::strcmp(name, capsule_name) == 0)
         return consume_capsule<DLManagedTensor>(import, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
-        return import.fail(ErrorCode::consumed_capsule, std::string("the capsule is '") + name +
-                                                            "': it was consumed before; ask the producer for a new one");
+        return import.fail(ErrorCode::consumed_capsule,
+                           concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
     return import.fail(ErrorCode::bad_capsule,
-                       std::string("the capsule is called '") + name + "'; wanted 'dltensor_versioned' or 'dltensor'");
+                       concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
 }
 
 }  // namespace detail

@@ -12,7 +12,7 @@ namespace detail {
 
 /// Whether the TypeError now set says that the producer does not know a keyword, rather than that something failed inside it.
 /// A Python function that could not be called has no frame in the traceback; a C function says it in its text only.
-inline bool refuses_keyword(PyObject* exception, const char* keyword) {
+ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keyword) {
     const std::string text = exception_text(exception);
     const std::string_view view = text;
     const auto says = [&](const char* words) { return view.find(words) != std::string_view::npos; };
@@ -41,8 +41,8 @@ inline bool tells_of_failure_below(PyObject* exception) {
 enum class Asked { ok, failed, keyword_refused, buffer_error };
 
 /// One call of `__dlpack__`, with the keywords that have a value. The exception stays with `exception`.
-inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* stream, PyObject* device, PyObject* copy,
-                        PyObject*& capsule, PyObject*& exception) {
+ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* stream, PyObject* device,
+                                     PyObject* copy, PyObject*& capsule, PyObject*& exception) {
     const Names& names = interned();
     PyObject* arguments[5] = {object};
     PyObject* keywords[4];
@@ -82,7 +82,8 @@ inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* strea
 }
 
 ISTHMUS_COLD inline bool fail_producer(Import& import, PyObject* exception, const std::string& what) {
-    if (exception == nullptr) return import.fail(ErrorCode::producer_failed, what + " failed without setting an exception");
+    if (exception == nullptr)
+        return import.fail(ErrorCode::producer_failed, concat({what, " failed without setting an exception"}));
     restore_exception(exception);
     return import.fail_with_exception(ErrorCode::producer_failed, what);
 }
@@ -110,14 +111,14 @@ inline bool import_dlpack_method(Import& import) {
     PyObject *capsule = nullptr, *exception = nullptr;
     Asked asked = ask_dlpack(object, version.get(), stream.get(), device.get(), copy.get(), capsule, exception);
     if (ISTHMUS_UNLIKELY(asked != Asked::ok)) {
-        const std::string what = type_name(object) + ".__dlpack__()";
+        const std::string what = concat({type_name(object), ".__dlpack__()"});
         const bool again = version && (asked == Asked::keyword_refused || asked == Asked::buffer_error);
         if (!again) return fail_producer(import, exception, what);
         Ref first(exception);
         if (asked == Asked::keyword_refused && (device || copy))
             return import.fail(ErrorCode::needs_copy,
-                               what + " knows neither dl_device nor copy, so it cannot move or copy the data (" +
-                                   exception_text(first.get()) + ")");
+                               concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
+                                       exception_text(first.get()), ")"}));
         if (device || copy) return fail_producer(import, first.release(), what);
         PyObject* second = nullptr;
         if (ask_dlpack(object, nullptr, stream.get(), nullptr, nullptr, capsule, second) != Asked::ok) {
@@ -130,7 +131,7 @@ inline bool import_dlpack_method(Import& import) {
     Ref held(capsule);
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule)))
         return import.fail(ErrorCode::producer_failed,
-                           type_name(object) + ".__dlpack__() returned a " + type_name(capsule) + "; wanted a capsule");
+                           concat({type_name(object), ".__dlpack__() returned a ", type_name(capsule), "; wanted a capsule"}));
     return import_capsule(import, capsule);
 }
 

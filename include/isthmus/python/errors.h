@@ -37,14 +37,14 @@ inline void restore_exception(PyObject* stolen) {
 }
 
 /// "ValueError: no such buffer": an exception in one line.
-inline std::string exception_text(PyObject* exception) {
+ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     std::string text = Py_TYPE(exception)->tp_name;
     Ref message(PyObject_Str(exception));
     const char* utf8 = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
     if (utf8 == nullptr)
         PyErr_Clear();
     else if (*utf8 != '\0')
-        text += std::string(": ") + utf8;
+        text += concat({": ", utf8});
     return text;
 }
 
@@ -54,14 +54,14 @@ inline void drop_cause(void* cause) { drop_object(static_cast<PyObject*>(cause))
 /// the text says so.
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, const std::string& what) {
     PyObject* exception = take_exception();
-    if (exception == nullptr) return make_error(code, argument, what + " failed without setting an exception");
-    Error error = make_error(code, argument, what + " raised " + exception_text(exception));
+    if (exception == nullptr) return make_error(code, argument, concat({what, " failed without setting an exception"}));
+    Error error = make_error(code, argument, concat({what, " raised ", exception_text(exception)}));
     error.set_cause(exception, drop_cause);
     return error;
 }
 
 /// "numpy.ndarray", "list": a type as users write it.
-inline std::string type_name(PyTypeObject* type) {
+ISTHMUS_COLD inline std::string type_name(PyTypeObject* type) {
     std::string name = type->tp_name;
     if (name.find('.') != std::string::npos || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
     Ref module(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
@@ -70,9 +70,9 @@ inline std::string type_name(PyTypeObject* type) {
         PyErr_Clear();
         return name;
     }
-    return std::string(utf8) == "builtins" ? name : std::string(utf8) + "." + name;
+    return std::string(utf8) == "builtins" ? name : concat({utf8, ".", name});
 }
-inline std::string type_name(PyObject* object) { return type_name(Py_TYPE(object)); }
+ISTHMUS_COLD inline std::string type_name(PyObject* object) { return type_name(Py_TYPE(object)); }
 
 }  // namespace detail
 

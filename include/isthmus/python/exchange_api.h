@@ -35,7 +35,7 @@ inline bool import_exchange(Import& import, const DLPackExchangeAPI* api) {
     DLManagedTensorVersioned* managed = nullptr;
     const int status = api->managed_tensor_from_py_object_no_sync(import.object, &managed);
     if (ISTHMUS_UNLIKELY(status != 0 || managed == nullptr || PyErr_Occurred() != nullptr)) {
-        const std::string what = "the exchange API of " + type_name(import.object);
+        const std::string what = concat({"the exchange API of ", type_name(import.object)});
         if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
         return import.fail_with_exception(ErrorCode::producer_failed, what);
     }

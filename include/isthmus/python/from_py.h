@@ -42,7 +42,8 @@ inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
             return import_held_buffer(import);
         }
         if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return import.fail_with_exception(ErrorCode::producer_failed, "the buffer of this " + type_name(import.object));
+            return import.fail_with_exception(ErrorCode::producer_failed,
+                                              concat({"the buffer of this ", type_name(import.object)}));
         PyErr_Clear();
     }
     if (ISTHMUS_UNLIKELY(entry.string_dtype_aborts) && !has_numeric_dtype(import)) return false;
@@ -51,11 +52,11 @@ inline bool import_buffer_or_dlpack(Import& import, const TypeEntry& entry) {
 
 ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) {
     if (entry.refusal != nullptr)
-        return import.fail(ErrorCode::not_values, "a " + type_name(import.object) + " is not taken: " + entry.refusal);
+        return import.fail(ErrorCode::not_values, concat({"a ", type_name(import.object), " is not taken: ", entry.refusal}));
     // A class has what its instances have, but is none of them.
     if (PyType_Check(import.object))
-        return import.fail(ErrorCode::not_a_tensor,
-                           "expected a tensor, got the class " + type_name(reinterpret_cast<PyTypeObject*>(import.object)));
+        return import.fail(ErrorCode::not_a_tensor, concat({"expected a tensor, got the class ",
+                                                            type_name(reinterpret_cast<PyTypeObject*>(import.object))}));
     // The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
     import.keep_alive();
     const Names& names = interned();
@@ -63,11 +64,11 @@ ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) 
     if (has_attribute(import.object, names.cuda_array_interface)) return import_array_interface(import, true);
     if (has_attribute(import.object, names.array_interface)) return import_array_interface(import, false);
     if (PyErr_Occurred() != nullptr)
-        return import.fail_with_exception(ErrorCode::producer_failed, "looking at this " + type_name(import.object));
+        return import.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(import.object)}));
     return import.fail(ErrorCode::not_a_tensor,
-                       "expected a tensor (an object with __dlpack__, the buffer protocol, __array_interface__ or "
-                       "__cuda_array_interface__, or a DLPack capsule), got " +
-                           type_name(import.object));
+                       concat({"expected a tensor (an object with __dlpack__, the buffer protocol, __array_interface__ or "
+                               "__cuda_array_interface__, or a DLPack capsule), got ",
+                               type_name(import.object)}));
 }
 
 ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {

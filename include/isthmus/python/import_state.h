@@ -35,12 +35,13 @@ struct Import {
     }
     ISTHMUS_COLD bool fail_unsound(const DLTensor& t, Flags flags) { return fail(explain_unsound(t, flags, options.argument)); }
     ISTHMUS_COLD bool fail_read_only() {
-        return fail(ErrorCode::read_only, "the memory of this " + type_name(object) + " is read-only; wanted writable memory");
+        return fail(ErrorCode::read_only,
+                    concat({"the memory of this ", type_name(object), " is read-only; wanted writable memory"}));
     }
 
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
-                    "the " + type_name(object) + " could only be exported as a copy; wanted its own memory");
+                    concat({"the ", type_name(object), " could only be exported as a copy; wanted its own memory"}));
     }
 
     /// Checks the descriptor, writes the strides where there are none, and the wish for writable memory.

@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// module.a.b as a new reference; NULL with a Python exception set.
-inline PyObject* import_function(const char* module, const char* dotted) {
+ISTHMUS_COLD inline PyObject* import_function(const char* module, const char* dotted) {
     Ref at(PyImport_ImportModule(module));
     for (std::string_view rest = dotted; at && !rest.empty();) {
         const std::string part(rest.substr(0, rest.find('.')));
@@ -58,7 +58,7 @@ inline Result<PyObject*> block_to_exchange(Block* block, const DLPackExchangeAPI
     if (ISTHMUS_UNLIKELY(managed == nullptr)) return Error(ErrorCode::out_of_memory, "no memory for an export");
     void* object = nullptr;
     if (ISTHMUS_UNLIKELY(api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || object == nullptr))
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, std::string(name) + "'s exchange API");
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({name, "'s exchange API"}));
     return static_cast<PyObject*>(object);
 }
 

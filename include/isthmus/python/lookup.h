@@ -101,12 +101,12 @@ inline Protocol torch_protocol(TypeEntry& entry) {
     return entry.api != nullptr ? Protocol::torch_exchange : Protocol::torch_method;
 }
 
-inline Protocol choose_protocol(TypeEntry& entry) {
+ISTHMUS_COLD inline Protocol choose_protocol(TypeEntry& entry) {
     PyTypeObject* type = entry.type;
     const Names& names = interned();
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return Protocol::none;
-    if (PyType_IsSubtype(type, shared->tensor)) return Protocol::isthmus_tensor;
+    if (shared->tensor != nullptr && PyType_IsSubtype(type, shared->tensor)) return Protocol::isthmus_tensor;
     if (const KnownProducer* known = find_known_producer(type)) {
         entry.may_be_written = known->may_be_written;
         entry.refusal = known->refusal;

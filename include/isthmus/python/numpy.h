@@ -88,28 +88,31 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* d
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
-    const std::string found = "dtype " + name;
+    const std::string found = concat({"dtype ", name});
     if (descr->byteorder == numpy_foreign_order)
-        return import.fail(ErrorCode::not_values,
-                           found + " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first");
+        return import.fail(
+            ErrorCode::not_values,
+            concat({found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"}));
     switch (descr->kind) {
         case 'O':
-            return import.fail(ErrorCode::bad_dtype,
-                               found + ": Python objects have no counterpart in DLPack; convert to a numeric dtype first");
+            return import.fail(
+                ErrorCode::bad_dtype,
+                concat({found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"}));
         case 'M':
         case 'm':
             return import.fail(ErrorCode::bad_dtype,
-                               found + " has no counterpart in DLPack; call .view('int64') for the counts");
+                               concat({found, " has no counterpart in DLPack; call .view('int64') for the counts"}));
         case 'S':
         case 'U':
         case 'T':
             return import.fail(ErrorCode::bad_dtype,
-                               found + ": strings have no counterpart in DLPack; call .view('uint8') for the bytes");
+                               concat({found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"}));
         case 'V':
-            return import.fail(ErrorCode::bad_dtype,
-                               found + ": structured and void types have no counterpart in DLPack; take one field, x['name']");
+            return import.fail(
+                ErrorCode::bad_dtype,
+                concat({found, ": structured and void types have no counterpart in DLPack; take one field, x['name']"}));
         default:
-            return import.fail(ErrorCode::bad_dtype, found + " has no counterpart in DLPack");
+            return import.fail(ErrorCode::bad_dtype, concat({found, " has no counterpart in DLPack"}));
     }
 }
 

@@ -76,20 +76,21 @@ ISTHMUS_COLD inline Ref find_ml_descr(DType dtype) {
 ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
     const DType dtype = t.dtype;
     PyErr_Clear();
-    const std::string found = "dtype " + dtype.name();
+    const std::string found = concat({"dtype ", dtype});
     if (dtype.lanes() != 1)
-        return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is " +
-                                               DType(dtype.code, dtype.bits()).name() + " with a last dimension of " +
-                                               std::to_string(dtype.lanes()));
-    if (dtype == complex32) return Error(ErrorCode::bad_dtype, found + " has no counterpart in NumPy; nearest is complex64");
-    if (dtype.is_subbyte() && !padded)
-        return Error(ErrorCode::bad_dtype, found + ", packed, has no counterpart in NumPy; nearest is uint8, the bytes");
-    if (dtype.code == kDLOpaqueHandle)
         return Error(ErrorCode::bad_dtype,
-                     found + " has no counterpart in NumPy; nearest is uint" + std::to_string(dtype.bits()));
-    return Error(ErrorCode::bad_dtype, found +
-                                           " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint" +
-                                           std::to_string(8 * dtype.itemsize()));
+                     concat({found, " has no counterpart in NumPy; nearest is ", DType(dtype.code, dtype.bits()).name(),
+                             " with a last dimension of ", dtype.lanes()}));
+    if (dtype == complex32)
+        return Error(ErrorCode::bad_dtype, concat({found, " has no counterpart in NumPy; nearest is complex64"}));
+    if (dtype.is_subbyte() && !padded)
+        return Error(ErrorCode::bad_dtype,
+                     concat({found, ", packed, has no counterpart in NumPy; nearest is uint8, the bytes"}));
+    if (dtype.code == kDLOpaqueHandle)
+        return Error(ErrorCode::bad_dtype, concat({found, " has no counterpart in NumPy; nearest is uint", dtype.bits()}));
+    return Error(ErrorCode::bad_dtype,
+                 concat({found, " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint",
+                         8 * dtype.itemsize()}));
 }
 
 /// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
@@ -99,7 +100,7 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
         return Error(ErrorCode::bad_device,
-                     "the tensor is on " + Device(t.device).name() + ", which NumPy cannot see; copy it to the cpu first");
+                     concat({"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"}));
     const DType dtype = t.dtype;
     const std::int64_t itemsize = dtype.itemsize();
     Py_ssize_t strides[max_ndim];

@@ -22,7 +22,7 @@ inline bool is_frame_of_isthmus(PyObject* frame) {
 }
 
 /// "train.py:12 in step": the innermost line of the user's Python that runs in this thread.
-inline std::string python_place() {
+ISTHMUS_COLD inline std::string python_place() {
     Ref held(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
     while (held && is_frame_of_isthmus(held.get()))
         held = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(held.get()))));
@@ -33,7 +33,7 @@ inline std::string python_place() {
     const char *file_text = file ? PyUnicode_AsUTF8(file.get()) : nullptr,
                *function_text = function ? PyUnicode_AsUTF8(function.get()) : nullptr;
     if (file_text == nullptr || function_text == nullptr) return {};
-    return std::string(file_text) + ":" + std::to_string(PyFrame_GetLineNumber(frame)) + " in " + function_text;
+    return concat({file_text, ":", PyFrame_GetLineNumber(frame), " in ", function_text});
 }
 
 /// Whose memory a new block is. An import holds the GIL; anything else may come from a thread without it.
@@ -44,8 +44,8 @@ ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing)
         BlockWords words{};
         try {
             if (PyObject* source = source_of(block))
-                words.producer =
-                    copied_text(block->origin == Origin::python_owner ? "blob of " + type_name(source) : type_name(source));
+                words.producer = copied_text(block->origin == Origin::python_owner ? concat({"blob of ", type_name(source)})
+                                                                                   : type_name(source));
             else if (block->origin == Origin::torch_handle || block->origin == Origin::at_tensor)
                 words.producer = copied_text("torch.Tensor");
             if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");

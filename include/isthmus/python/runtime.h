@@ -14,7 +14,7 @@ namespace detail {
 /// interpreter's dictionary; it is never freed, since objects made from it may outlive everybody.
 struct SharedRuntime {
     std::uint32_t size;         ///< of this struct: fields are only ever added at the end
-    PyTypeObject* tensor;       ///< isthmus.Tensor
+    PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (shared_types())
     PyTypeObject* dtype;        ///< isthmus.DType
     PyTypeObject* device;       ///< isthmus.Device
     PyTypeObject* device_type;  ///< isthmus.DeviceType
@@ -44,7 +44,7 @@ ISTHMUS_STATE bool forgotten_at_exit = false;
 
 /// The interpreter is about to end. The main one still runs code after this (other hooks, daemon threads, the destructors of
 /// modules), some of it perhaps in the midst of an import: what is cached stays until all that is over.
-inline PyObject* end_of_interpreter(PyObject*, PyObject*) {
+ISTHMUS_COLD inline PyObject* end_of_interpreter(PyObject*, PyObject*) {
     close_door();
     if (!forgotten_at_exit || PyInterpreterState_Get() != PyInterpreterState_Main()) forget_interpreter();
     Py_RETURN_NONE;
@@ -74,7 +74,7 @@ ISTHMUS_COLD inline bool start_runtime() {
     return true;
 }
 
-inline bool make_errors(SharedRuntime& shared) {
+ISTHMUS_COLD inline bool make_errors(SharedRuntime& shared) {
     struct Row {
         const char* name;
         PyObject* builtin;
@@ -98,8 +98,6 @@ inline bool make_errors(SharedRuntime& shared) {
     return true;
 }
 
-/// Makes the Python types (isthmus/python/object/tensor_type.h).
-bool make_types(SharedRuntime& shared);
 /// isthmus/python/observe.h
 BlockWords words_of_python(const Block* block, bool tracing) noexcept;
 
@@ -124,9 +122,7 @@ ISTHMUS_COLD inline SharedRuntime* find_shared_runtime() {
     if (shared == nullptr) return PyErr_NoMemory(), nullptr;
     shared->size = sizeof(SharedRuntime);
     Ref capsule(PyCapsule_New(shared, runtime_key, nullptr));
-    if (!capsule || !make_errors(*shared) || !make_types(*shared) ||
-        PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0)
-        return nullptr;
+    if (!capsule || !make_errors(*shared) || PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0) return nullptr;
     return join_runtime(shared);
 }
 inline SharedRuntime* shared_runtime() {

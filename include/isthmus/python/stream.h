@@ -49,7 +49,7 @@ inline bool order_after_producer(Device device, long long stream) noexcept {
 
 /// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the
 /// stream on which the producer works (version 3) is waited for, unless it says that there is nothing to wait for.
-inline bool place_cuda_data(Import& import, DLTensor& t, PyObject* stream) {
+ISTHMUS_COLD inline bool place_cuda_data(Import& import, DLTensor& t, PyObject* stream) {
     constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     t.device = DLDevice{kDLCUDA, 0};
     const bool driver = cuda_driver.load();
@@ -68,7 +68,7 @@ inline bool place_cuda_data(Import& import, DLTensor& t, PyObject* stream) {
     // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
     if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
         return import.fail(ErrorCode::producer_failed,
-                           "the CUDA driver could not wait for stream " + std::to_string(number) + " of the producer");
+                           concat({"the CUDA driver could not wait for stream ", number, " of the producer"}));
     return true;
 }
 

@@ -34,24 +34,24 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
     const std::string name(facts.name);
     if (!options.allow_copy) {
         if (facts.always_copies)
-            return Error(ErrorCode::needs_copy, name + " always copies what it imports; allow it with allow_copy");
+            return Error(ErrorCode::needs_copy, concat({name, " always copies what it imports; allow it with allow_copy"}));
         if (facts.alignment != 0 && Device(t.device).is_host() &&
             reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0)
-            return Error(ErrorCode::needs_copy, "data at " + hex(reinterpret_cast<std::uintptr_t>(t.data)) +
-                                                    " is not aligned to " + std::to_string(facts.alignment) + " bytes, so " +
-                                                    name + " would copy it; use Tensor::empty, or allow_copy");
+            return Error(ErrorCode::needs_copy,
+                         concat({"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", name,
+                                 " would copy it; use Tensor::empty, or allow_copy"}));
     }
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
-        return Error(ErrorCode::needs_copy, "strides " + layout::to_string(t.strides, t.ndim) + " of shape " +
-                                                layout::to_string(t.shape, t.ndim) + " are not contiguous, as " + name +
-                                                " needs; copy it first");
+        return Error(ErrorCode::needs_copy,
+                     concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                             " are not contiguous, as ", name, " needs; copy it first"}));
     const Importers::Entry* importer = importers.find(facts);
-    if (importer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, "importing " + name);
+    if (importer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", name}));
     if (importer->api != nullptr && torch_takes_strides(t)) return block_to_exchange(block, importer->api, facts.name);
     Ref handed;
     if (facts.hand == Hand::legacy_capsule && legacy_loses_padding(block))
         return Error(ErrorCode::bad_dtype,
-                     "dtype " + DType(t.dtype).name() + " has no counterpart in " + name + "; nearest is uint8, the bytes");
+                     concat({"dtype ", DType(t.dtype), " has no counterpart in ", name, "; nearest is uint8, the bytes"}));
     const bool is_bool = DType(t.dtype) == boolean;
     if (facts.framework == Framework::onnxruntime && is_bool) {
         // It knows booleans as bytes, and is told by an argument that they are.
@@ -71,15 +71,14 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
         Block* shown = hide ? writable_alias(block) : (retain(block), block);
         if (shown != nullptr) handed = Ref(hide ? new_tensor_object(shown) : object_of_block(shown));
     }
-    if (!handed) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the object for " + name);
+    if (!handed) return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({"making the object for ", name}));
     Ref result(facts.framework == Framework::onnxruntime
                    ? PyObject_CallFunctionObjArgs(importer->function, handed.get(), is_bool ? Py_True : Py_False, nullptr)
                    : PyObject_CallFunctionObjArgs(importer->function, handed.get(), nullptr));
     if (!result) {
-        std::string what = std::string(facts.module) + "." + facts.importer + "()";
+        std::string what = concat({facts.module, ".", facts.importer, "()"});
         if (numpy_type_number(t.dtype) < 0)
-            what += " of " + DType(t.dtype).name() + " (nearest: uint" + std::to_string(8 * DType(t.dtype).itemsize()) +
-                    ", the bytes)";
+            what += concat({" of ", DType(t.dtype), " (nearest: uint", 8 * DType(t.dtype).itemsize(), ", the bytes)"});
         return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
     }
     if (facts.always_copies) {
@@ -88,9 +87,8 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
         const std::int64_t size = itemsize ? PyLong_AsLongLong(itemsize.get()) : DType(t.dtype).itemsize();
         PyErr_Clear();
         if (size != DType(t.dtype).itemsize())
-            return Error(ErrorCode::bad_dtype, "dtype " + DType(t.dtype).name() + " has no counterpart in " + name +
-                                                   ", which made elements of " + std::to_string(size) +
-                                                   " bytes of it; convert it first");
+            return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", name,
+                                                       ", which made elements of ", size, " bytes of it; convert it first"}));
     }
     if (facts.pointer != nullptr && !options.allow_copy && t.data != nullptr) {
         Ref pointer(PyObject_CallMethod(result.get(), facts.pointer, nullptr));
@@ -98,12 +96,13 @@ ISTHMUS_COLD inline Result<PyObject*> block_to_framework(Block* block, const Fra
         PyErr_Clear();
         std::int64_t numel = 0;
         if (layout::numel(t.shape, t.ndim, numel) && numel > 0 && address != t.data)
-            return Error(ErrorCode::needs_copy, name + " copied the data, which nobody asked for; allow it with allow_copy");
+            return Error(ErrorCode::needs_copy,
+                         concat({name, " copied the data, which nobody asked for; allow it with allow_copy"}));
     }
     return result.release();
 }
 
-inline Result<PyObject*> export_unseen(Block* block, Framework framework, const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_unseen(Block* block, Framework framework, const ExportOptions& options) {
     if (PyObject* same = same_object(block, framework)) return same;
     switch (framework) {
         case Framework::tensor:
@@ -123,9 +122,10 @@ inline Result<PyObject*> export_unseen(Block* block, Framework framework, const 
                              "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or "
                              "allow_read_only_loss");
             if (legacy && legacy_loses_padding(block))
-                return Error(ErrorCode::bad_dtype,
-                             DType(block->dl.dtype).name() +
-                                 " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one");
+                return Error(
+                    ErrorCode::bad_dtype,
+                    concat({DType(block->dl.dtype),
+                            " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one"}));
             PyObject* capsule = legacy ? legacy_capsule(block) : versioned_capsule(block);
             if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
             return capsule;
@@ -136,10 +136,10 @@ inline Result<PyObject*> export_unseen(Block* block, Framework framework, const 
     const FrameworkFacts* facts = find_framework(framework);
     if (facts == nullptr)
         return Error(ErrorCode::bad_argument,
-                     "argument 'framework': no framework has the number " + std::to_string(static_cast<int>(framework)));
+                     concat({"argument 'framework': no framework has the number ", static_cast<int>(framework)}));
     if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
-        return Error(ErrorCode::read_only, "the memory is read-only, and " + std::string(facts->name) +
-                                               " would let it be written; copy it first, or say allow_read_only_loss");
+        return Error(ErrorCode::read_only, concat({"the memory is read-only, and ", facts->name,
+                                                   " would let it be written; copy it first, or say allow_read_only_loss"}));
     if (framework == Framework::torch) return block_to_torch(block);
     return block_to_framework(block, *facts, options);
 }

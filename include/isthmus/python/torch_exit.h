@@ -35,14 +35,14 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, const char* wh
     for (int i = 0; i < t.ndim; ++i)
         if (t.strides[i] < 0)
             return Error(ErrorCode::bad_layout,
-                         "strides " + layout::to_string(t.strides, t.ndim) +
-                             " are negative, which torch has not; copy it first (numpy: np.ascontiguousarray)");
+                         concat({"strides ", sizes_text(t.strides, t.ndim),
+                                 " are negative, which torch has not; copy it first (numpy: np.ascontiguousarray)"}));
     if (torch_shims.code_of(dtype) < 0) {
-        std::string nearest = "uint" + std::to_string(8 * dtype.itemsize());
+        std::string nearest = concat({"uint", 8 * dtype.itemsize()});
         if (dtype == float4_e2m1fn) nearest = "float4_e2m1fn_x2, two elements a byte";
-        return Error(ErrorCode::bad_dtype, "dtype " + dtype.name() + " has no counterpart in torch; nearest is " + nearest);
+        return Error(ErrorCode::bad_dtype, concat({"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest}));
     }
-    return Error(ErrorCode::consumer_failed, std::string("torch did not take the tensor: ") + (what != nullptr ? what : ""));
+    return Error(ErrorCode::consumer_failed, concat({"torch did not take the tensor: ", (what != nullptr ? what : "")}));
 }
 
 ISTHMUS_STATE thread_local unsigned torch_drops = 0;
@@ -81,14 +81,14 @@ inline Result<PyObject*> block_to_torch_stable(Block* block) {
     const int wrapped = torch.to_pyobject(handle, nullptr, &object);
     torch.delete_handle(handle);
     if (ISTHMUS_UNLIKELY(wrapped != 0))
-        return Error(ErrorCode::consumer_failed, std::string("torch made no object of the tensor: ") + torch.what());
+        return Error(ErrorCode::consumer_failed, concat({"torch made no object of the tensor: ", torch.what()}));
     return static_cast<PyObject*>(object);
 }
 
 /// The same before torch 2.14: by the exchange API, else by its Python function.
 ISTHMUS_COLD inline Result<PyObject*> block_to_torch_older(Block* block) {
     if (!torch_takes_strides(block->dl)) return explain_torch_export(block->dl, nullptr);
-    const auto what = [block] { return "handing a tensor of " + DType(block->dl.dtype).name() + " to torch"; };
+    const auto what = [block] { return concat({"handing a tensor of ", DType(block->dl.dtype), " to torch"}); };
     if (torch_exit.api != nullptr && torch_exit.api->managed_tensor_to_py_object_no_sync != nullptr) {
         DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
         if (managed == nullptr) return Error(ErrorCode::out_of_memory, "no memory for an export");

@@ -10,7 +10,7 @@ namespace detail {
 
 /// What the exchange API does not check and `__dlpack__` checks only in part, asked of torch's Python methods.
 /// `refused` grad makes the tensor read-only or the import an error, as in check_grad().
-inline bool check_torch_by_python(Import& import, bool& grad, bool& may_be_written) {
+ISTHMUS_COLD inline bool check_torch_by_python(Import& import, bool& grad, bool& may_be_written) {
     PyObject* object = import.object;
     bool failed = false;
     grad = false;
@@ -34,7 +34,7 @@ inline bool check_torch_by_python(Import& import, bool& grad, bool& may_be_writt
     }
     if (import.options.require_writable && ask("is_inference", true) && !mode("is_inference_mode_enabled"))
         return import.fail(ErrorCode::requires_grad, torch_words::inference);
-    if (failed) return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(object));
+    if (failed) return import.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(object)}));
     return true;
 }
 
@@ -66,7 +66,7 @@ inline bool names_a_smaller_dtype(Import& import) {
 
 /// torch without the stable shims: 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
 /// The entry is a copy: the questions run Python code, which may look at other types and take its place in the cache.
-inline bool import_torch_older(Import& import, const TypeEntry entry) {
+ISTHMUS_COLD inline bool import_torch_older(Import& import, const TypeEntry entry) {
     bool grad = false, may_be_written = true;
     import.keep_alive();
     if (!check_torch_by_python(import, grad, may_be_written)) return false;
@@ -75,7 +75,7 @@ inline bool import_torch_older(Import& import, const TypeEntry entry) {
     Ref detached;
     if (grad) {
         detached = Ref(PyObject_CallMethod(object, "detach", nullptr));
-        if (!detached) return import.fail_with_exception(ErrorCode::producer_failed, type_name(object) + ".detach()");
+        if (!detached) return import.fail_with_exception(ErrorCode::producer_failed, concat({type_name(object), ".detach()"}));
         import.object = detached.get();
         if (!may_be_written) import.may_be_written = false;
     }
@@ -93,7 +93,7 @@ inline bool import_torch_older(Import& import, const TypeEntry entry) {
 }
 
 /// A device that the stable shims do not describe in DLPack's terms (XPU, MPS, extensions), or one with a stream to wait for.
-inline bool import_torch_elsewhere(Import& import, const TypeEntry& entry) {
+ISTHMUS_COLD inline bool import_torch_elsewhere(Import& import, const TypeEntry& entry) {
     TypeEntry other = entry;
     other.api = find_exchange_api(entry.type);
     return import_torch_older(import, other);

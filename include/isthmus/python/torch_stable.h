@@ -69,7 +69,7 @@ struct TorchShims {
     }
 
     /// False when this libtorch is older than 2.14, or none is loaded.
-    bool load() noexcept;
+    ISTHMUS_RARE bool load() noexcept;
 };
 
 template <class F>
@@ -180,9 +180,10 @@ ISTHMUS_COLD inline bool explain_torch_layout(Import& import, const char* what) 
     if (meta) return import.fail(ErrorCode::not_values, torch_words::meta);
     if (found == "torch._mkldnn") return import.fail(ErrorCode::not_values, torch_words::mkldnn);
     if (!found.empty() && found != "torch.strided")
-        return import.fail(ErrorCode::not_values, "layout is " + found + "; wanted a dense tensor: call .to_dense() first");
-    std::string message = "torch refused to show the memory of this " + type_name(object);
-    if (what != nullptr && *what != '\0') message += std::string(": ") + what;
+        return import.fail(ErrorCode::not_values,
+                           concat({"layout is ", found, "; wanted a dense tensor: call .to_dense() first"}));
+    std::string message = concat({"torch refused to show the memory of this ", type_name(object)});
+    if (what != nullptr && *what != '\0') message += concat({": ", what});
     return import.fail(ErrorCode::not_values, message);
 }
 
@@ -193,10 +194,11 @@ ISTHMUS_COLD inline bool explain_torch_dtype(Import& import) {
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
     if (name.find("torch.q") == 0)
-        return import.fail(ErrorCode::not_values,
-                           "dtype is " + name + ", whose bytes are not its values; call .dequantize() or .int_repr() first");
+        return import.fail(
+            ErrorCode::not_values,
+            concat({"dtype is ", name, ", whose bytes are not its values; call .dequantize() or .int_repr() first"}));
     return import.fail(ErrorCode::bad_dtype,
-                       "dtype " + name + " has no counterpart in DLPack; call .view(torch.uint8) for the bytes");
+                       concat({"dtype ", name, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"}));
 }
 
 /// What autograd has to say: a leaf that requires grad must not be written while grad mode is on; reading is always allowed.
@@ -224,7 +226,7 @@ ISTHMUS_COLD inline bool announce_write(Import& import, const TorchShims& torch,
     } catch (const std::exception& refused) {
         std::string text = refused.what();
         return import.fail(ErrorCode::requires_grad,
-                           "torch refuses a write to this tensor: " + text.substr(0, text.find('\n')));
+                           concat({"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))}));
     }
     Ref module(PyImport_ImportModule("torch.autograd.graph"));
     Ref done(module ? PyObject_CallMethod(module.get(), "increment_version", "O", import.object) : nullptr);
@@ -253,7 +255,7 @@ ISTHMUS_ALWAYS_INLINE bool check_torch_values(Import& import, const TorchShims& 
                                               : ask_python(import.object, "requires_grad", false, failed);
     }
     if (ISTHMUS_UNLIKELY(failed))
-        return import.fail_with_exception(ErrorCode::producer_failed, "asking this " + type_name(import.object));
+        return import.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(import.object)}));
     return ISTHMUS_LIKELY(!grad) || check_grad(import, torch, handle, flags);
 }
 
@@ -262,8 +264,8 @@ ISTHMUS_COLD inline bool explain_torch_unsound(Import& import, Flags flags) {
     Error error = explain_unsound(import.out.dl(), flags, import.options.argument);
     if (error.code() != ErrorCode::null_data) return import.fail(std::move(error));
     return import.fail(ErrorCode::null_data,
-                       "data is NULL with elements: this " + type_name(import.object) +
-                           " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor");
+                       concat({"data is NULL with elements: this ", type_name(import.object),
+                               " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor"}));
 }
 
 ISTHMUS_STATE TorchShims torch_shims{};
@@ -318,8 +320,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool 
         if (import.owning) import.out.hold_object(import.object);
     } else {
         if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0))
-            return import.fail(ErrorCode::not_a_tensor,
-                               "torch does not take this " + type_name(import.object) + " for a tensor: " + torch.what());
+            return import.fail(ErrorCode::not_a_tensor, concat({"torch does not take this ", type_name(import.object),
+                                                                " for a tensor: ", torch.what()}));
         import.out.hold(handle, import.owning ? drop_torch_handle : drop_torch_handle_now, Origin::torch_handle);
         if (known_class && torch.inside == 0) torch.find_inside(import.object, handle);
     }

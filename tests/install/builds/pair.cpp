@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An extension that makes a tensor and takes one: built several times, as by different projects.
+// An extension that makes a tensor and takes one: built several times, as by different projects. With IMPORT_ONLY it takes
+// only.
 #include <isthmus/python.h>
 
 #include <vector>
@@ -11,11 +12,13 @@
 
 namespace {
 
+#if !defined(IMPORT_ONLY)
 PyObject* make(PyObject*, PyObject*) {
     auto result = isthmus::to_py(isthmus::Tensor::own(std::vector<float>{1, 2, 3}));
     if (!result) return isthmus::set_python_error(result.error()), nullptr;
     return *result;
 }
+#endif
 
 PyObject* address(PyObject*, PyObject* x) {
     auto tensor = isthmus::from_py(x);
@@ -29,7 +32,12 @@ PyObject* fail(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"make", make, METH_NOARGS, nullptr}, {"address", address, METH_O, nullptr}, {"fail", fail, METH_NOARGS, nullptr}, {}};
+#if !defined(IMPORT_ONLY)
+    {"make", make, METH_NOARGS, nullptr},
+#endif
+    {"address", address, METH_O, nullptr},
+    {"fail", fail, METH_NOARGS, nullptr},
+    {}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods};
 
 }  // namespace

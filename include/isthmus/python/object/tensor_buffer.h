@@ -38,7 +38,7 @@ inline const char* buffer_format(DType dtype) noexcept {
     }
 }
 
-inline int refuse_buffer(Py_buffer* view, ErrorCode code, const std::string& text) {
+ISTHMUS_COLD inline int refuse_buffer(Py_buffer* view, ErrorCode code, const std::string& text) {
     view->obj = nullptr;
     set_python_error(Error(code, ErrorKind::buffer, text));
     return -1;
@@ -53,11 +53,11 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const char* format = buffer_format(dtype);
     if (!Device(t.device).is_host())
         return refuse_buffer(view, ErrorCode::bad_device,
-                             "the tensor is on " + Device(t.device).name() + "; the buffer protocol is for host memory");
+                             concat({"the tensor is on ", Device(t.device), "; the buffer protocol is for host memory"}));
     if (format == nullptr)
-        return refuse_buffer(view, ErrorCode::bad_dtype,
-                             "dtype " + dtype.name() + " has no format in the buffer protocol; nearest is uint" +
-                                 std::to_string(8 * dtype.itemsize()));
+        return refuse_buffer(
+            view, ErrorCode::bad_dtype,
+            concat({"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()}));
     const bool read_only = (block->flags & flag::read_only) != 0;
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only)
         return refuse_buffer(view, ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
@@ -67,8 +67,8 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     if ((wants(PyBUF_C_CONTIGUOUS) && !c_order) || (wants(PyBUF_F_CONTIGUOUS) && !f_order) ||
         (wants(PyBUF_ANY_CONTIGUOUS) && !c_order && !f_order) || (!wants(PyBUF_STRIDES) && !c_order))
         return refuse_buffer(view, ErrorCode::bad_layout,
-                             "strides " + layout::to_string(t.strides, t.ndim) + " of shape " +
-                                 layout::to_string(t.shape, t.ndim) + " are not contiguous as the buffer was asked for");
+                             concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                                     " are not contiguous as the buffer was asked for"}));
     const Py_ssize_t itemsize = static_cast<Py_ssize_t>(dtype.itemsize());
     view->internal = nullptr;
     view->strides = nullptr;

@@ -19,16 +19,17 @@ inline bool read_pair(PyObject* object, long& first, long& second) {
     return PyErr_Occurred() == nullptr || (PyErr_Clear(), false);
 }
 
-inline PyObject* raise(ErrorCode code, ErrorKind kind, const std::string& text) {
+ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, const std::string& text) {
     set_python_error(Error(code, kind, text));
     return nullptr;
 }
 
-inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted, ErrorKind kind = ErrorKind::value) {
+ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted,
+                                             ErrorKind kind = ErrorKind::value) {
     Ref text(PyObject_Repr(found));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 == nullptr) return nullptr;
-    return raise(ErrorCode::bad_argument, kind, argument_prefix(name) + "found " + utf8 + "; wanted " + wanted);
+    return raise(ErrorCode::bad_argument, kind, concat({argument_prefix(name), "found ", utf8, "; wanted ", wanted}));
 }
 
 /// A copy that only the caller of `__dlpack__` will see.
@@ -93,7 +94,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
             return raise_argument("stream", stream, "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA");
         if (!device.is_host() && number != -1 && !order_after_producer(device, number))
             return raise(ErrorCode::producer_failed, ErrorKind::buffer,
-                         "the driver could not order stream " + std::to_string(number) + " after the work on " + device.name());
+                         concat({"the driver could not order stream ", number, " after the work on ", device}));
     }
     Device wanted = device;
     if (dl_device != nullptr) {
@@ -103,19 +104,19 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
         wanted = Device(static_cast<int>(type), static_cast<int>(id));
         if (wanted != device && !(wanted == Device::cpu() && device.is_host()))
             return raise(ErrorCode::bad_device, ErrorKind::buffer,
-                         "argument 'dl_device': the tensor is on " + device.name() + " and cannot be exported to " +
-                             wanted.name() + "; move it with its own framework");
+                         concat({"argument 'dl_device': the tensor is on ", device, " and cannot be exported to ", wanted,
+                                 "; move it with its own framework"}));
         // Pinned memory is the host's own: calling it so needs a copy only because the descriptor says otherwise.
         if (wanted != device && may_copy == 0)
             return raise(ErrorCode::needs_copy, ErrorKind::buffer,
-                         "argument 'copy': False, but moving from " + device.name() + " to " + wanted.name() + " needs a copy");
+                         concat({"argument 'copy': False, but moving from ", device, " to ", wanted, " needs a copy"}));
         if (wanted != device) may_copy = 1;
     }
     if (!versioned && legacy_loses_padding(block))
         return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
-                     DType(block->dl.dtype).name() +
-                         " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
-                         "max_version=(1, 0) or newer");
+                     concat({DType(block->dl.dtype),
+                             " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
+                             "max_version=(1, 0) or newer"}));
     if (may_copy == 1) return export_copy(block, wanted, versioned);
     note_consumer(block, "__dlpack__");
     if (versioned) return versioned_capsule(block);

@@ -17,7 +17,8 @@ inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out
         if (prototype == nullptr || prototype->ndim < 0 || (prototype->ndim > 0 && prototype->shape == nullptr))
             throw Error(ErrorCode::bad_layout, ErrorKind::value, "the prototype has no valid shape");
         if (Device(prototype->device) != Device::cpu())
-            throw Error(ErrorCode::bad_device, "isthmus allocates on the cpu only, not on " + Device(prototype->device).name());
+            throw Error(ErrorCode::bad_device,
+                        concat({"isthmus allocates on the cpu only, not on ", Device(prototype->device)}));
         const Tensor made = Tensor::empty(
             std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
         *out = made.to_dlpack();
@@ -38,9 +39,9 @@ inline Block* exchange_block(void* object) noexcept {
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return nullptr;
     if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), shared->tensor)) {
-        set_python_error(Error(ErrorCode::not_a_tensor,
-                               "expected an isthmus.Tensor, got " +
-                                   (object != nullptr ? type_name(static_cast<PyObject*>(object)) : std::string("NULL"))));
+        set_python_error(
+            Error(ErrorCode::not_a_tensor, concat({"expected an isthmus.Tensor, got ",
+                                                   object != nullptr ? type_name(static_cast<PyObject*>(object)) : "NULL"})));
         return nullptr;
     }
     return block_of(static_cast<PyObject*>(object));

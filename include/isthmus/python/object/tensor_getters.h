@@ -49,19 +49,18 @@ inline PyObject* block_owner(Block* block) {
     return owner;
 }
 
-inline PyObject* tensor_repr(PyObject* self) {
+ISTHMUS_COLD inline PyObject* tensor_repr(PyObject* self) {
     Block* block = reinterpret_cast<TensorObject*>(self)->block;
     if (block == nullptr) return PyUnicode_FromString("<isthmus.Tensor, cleared>");
-    std::string text =
-        "isthmus.Tensor(" + describe_tensor(block->dl) + " at " + hex(reinterpret_cast<std::uintptr_t>(block->dl.data));
+    std::string text = concat({"isthmus.Tensor(", describe_tensor(block->dl), " at ", hex(block->dl.data)});
     if (!layout::is_contiguous(block->dl.shape, block->dl.strides, block->dl.ndim))
-        text += ", strides " + layout::to_string(block->dl.strides, block->dl.ndim);
+        text += concat({", strides ", sizes_text(block->dl.strides, block->dl.ndim)});
     if (block->flags & flag::read_only) text += ", read-only";
     if (block->flags & flag::padded) text += ", padded";
     Ref owner(block_owner(block));
-    if (owner && owner.get() != Py_None) text += ", owner " + type_name(owner.get());
+    if (owner && owner.get() != Py_None) text += concat({", owner ", type_name(owner.get())});
     PyErr_Clear();
-    return PyUnicode_FromString((text + ")").c_str());
+    return PyUnicode_FromString((concat({text, ")"})).c_str());
 }
 
 inline PyGetSetDef tensor_getset[] = {

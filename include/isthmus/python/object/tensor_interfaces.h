@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// "<f4": the typestr of a dtype (numpy.org, "The array interface protocol"); empty where it has none.
-inline std::string typestr_of(DType dtype) {
+ISTHMUS_COLD inline std::string typestr_of(DType dtype) {
     char letter = 0;
     switch (dtype.code) {
         case kDLInt:
@@ -38,7 +38,7 @@ inline std::string typestr_of(DType dtype) {
 
 /// `__array_interface__` and `__cuda_array_interface__`, both version 3. An AttributeError, so that `hasattr` is honest, where
 /// the memory or the dtype is not of its kind.
-inline PyObject* array_interface(Block* block, bool cuda) {
+ISTHMUS_COLD inline PyObject* array_interface(Block* block, bool cuda) {
     const DLTensor& t = block->dl;
     const Device device = t.device;
     const char* attribute = cuda ? "__cuda_array_interface__" : "__array_interface__";
@@ -47,7 +47,7 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     if (!here || typestr.empty()) {
         PyErr_Format(
             PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
-            here ? ("dtype " + DType(t.dtype).name() + " has no typestr").c_str() : ("it is on " + device.name()).c_str());
+            here ? (concat({"dtype ", DType(t.dtype), " has no typestr"})).c_str() : (concat({"it is on ", device})).c_str());
         return nullptr;
     }
     Ref shape(tuple_of(t.shape, t.ndim));
@@ -89,7 +89,7 @@ inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* key
         other = equal == 0;
         if (other && copy == Py_False)
             return raise_argument("dtype", dtype,
-                                  ("the tensor's own dtype " + DType(block->dl.dtype).name() + " with copy=False").c_str());
+                                  (concat({"the tensor's own dtype ", DType(block->dl.dtype), " with copy=False"})).c_str());
         if (other) return PyObject_CallMethod(array.get(), "astype", "O", wanted.get());
     }
     return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();

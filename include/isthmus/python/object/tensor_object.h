@@ -14,9 +14,19 @@ struct TensorObject {
     PyObject* weak_references;
 };
 
+/// Makes the Python types (isthmus/python/object/tensor_type.h). An extension that only imports never asks for them, and a
+/// linker that drops unused sections then leaves the whole object out of it.
+bool make_types(SharedRuntime& shared);
+/// The shared part with the Python types made. NULL with a Python exception set.
+inline SharedRuntime* shared_types() {
+    SharedRuntime* shared = shared_runtime();
+    if (ISTHMUS_UNLIKELY(shared != nullptr && shared->tensor == nullptr) && !make_types(*shared)) return nullptr;
+    return shared;
+}
+
 /// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block dropped.
 inline PyObject* new_tensor_object(Block* block) {
-    SharedRuntime* shared = shared_runtime();
+    SharedRuntime* shared = shared_types();
     auto* object = shared != nullptr ? PyObject_GC_New(TensorObject, shared->tensor) : nullptr;
     if (ISTHMUS_UNLIKELY(object == nullptr)) {
         drop(block);
@@ -53,7 +63,7 @@ inline Block* alias_block(Block* block, Flags flags) {
 }
 
 /// For a framework whose arrays are never written but which asks for the legacy form, where read-only cannot be said.
-inline Block* writable_alias(Block* block) {
+ISTHMUS_COLD inline Block* writable_alias(Block* block) {
     Block* alias = alias_block(block, block->flags & flag::padded);
     if (alias == nullptr) PyErr_NoMemory();
     return alias;

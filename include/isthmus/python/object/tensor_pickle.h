@@ -10,7 +10,7 @@ namespace detail {
 
 /// Pickled by value: bytes, dtype and shape, in row-major order. From protocol 5 on the bytes are a PickleBuffer, so that
 /// a pickler with a buffer callback moves them without a copy (PEP 574).
-inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+ISTHMUS_COLD inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     const long protocol = PyLong_AsLong(argument);
@@ -18,7 +18,7 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     const DLTensor& t = block->dl;
     if (!Device(t.device).is_host())
         return raise(ErrorCode::bad_device, ErrorKind::buffer,
-                     "the tensor is on " + Device(t.device).name() + "; copy it to the cpu before pickling");
+                     concat({"the tensor is on ", Device(t.device), "; copy it to the cpu before pickling"}));
     retain(block);
     Tensor whole = Tensor::steal(block);
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {

@@ -19,9 +19,9 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
     Framework framework = Framework::none;
     if (!parse_framework(name, framework)) {
         std::string known;
-        for (const auto& facts : framework_facts) known += (known.empty() ? "" : ", ") + std::string(facts.name);
+        for (const auto& facts : framework_facts) known += concat({(known.empty() ? "" : ", "), facts.name});
         return raise(ErrorCode::bad_argument, ErrorKind::value,
-                     "argument 'framework': found '" + std::string(name) + "'; wanted one of " + known);
+                     concat({"argument 'framework': found '", name, "'; wanted one of ", known}));
     }
     retain(block);
     Result<PyObject*> result = to_py(Tensor::steal(block), framework, ExportOptions{read_only_loss != 0, copy != 0});
@@ -29,7 +29,7 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
     return *result;
 }
 
-inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
+ISTHMUS_COLD inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     if (block->flags & flag::read_only) return Py_NewRef(self);

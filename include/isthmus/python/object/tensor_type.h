@@ -56,7 +56,7 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
     return nullptr;
 }
 
-inline PyTypeObject* make_tensor_class() {
+ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
     static PyGetSetDef getset[std::size(tensor_getset) + 2];
     std::copy(std::begin(tensor_getset), std::end(tensor_getset), getset);
     getset[std::size(tensor_getset) - 1] = {"__array_interface__", getter<host_interface>, nullptr,
@@ -108,9 +108,22 @@ inline PyTypeObject* make_tensor_class() {
     return reinterpret_cast<PyTypeObject*>(type.release());
 }
 
-inline bool make_types(SharedRuntime& shared) {
-    return (shared.device_type = make_device_type_class()) != nullptr && (shared.dtype = make_dtype_class()) != nullptr &&
-           (shared.device = make_device_class()) != nullptr && (shared.tensor = make_tensor_class()) != nullptr;
+/// Into `place`, unless somebody (code that the collector ran, another thread) was there first.
+inline bool make_type_once(PyTypeObject*& place, PyTypeObject* (*make)()) {
+    if (place != nullptr) return true;
+    PyTypeObject* type = make();
+    if (type == nullptr) return false;
+    if (place == nullptr)
+        place = type;
+    else
+        Py_DECREF(type);
+    return true;
+}
+
+// The tensor's own is the last: whoever finds it finds them all.
+ISTHMUS_COLD inline bool make_types(SharedRuntime& shared) {
+    return make_type_once(shared.device_type, make_device_type_class) && make_type_once(shared.dtype, make_dtype_class) &&
+           make_type_once(shared.device, make_device_class) && make_type_once(shared.tensor, make_tensor_class);
 }
 
 }  // namespace detail

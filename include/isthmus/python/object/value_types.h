@@ -44,7 +44,7 @@ inline bool value_from_tuple(PyObject* tuple, Device& out) {
 
 /// A dtype or device said in Python: one of ours, its name, or DLPack's tuple. False, without an exception, for anything else.
 template <class Value>
-bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
+ISTHMUS_COLD bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     if (PyObject_TypeCheck(object, type)) return out = value_of<Value>(object), true;
     if (PyUnicode_Check(object)) {
         const char* text = PyUnicode_AsUTF8(object);
@@ -66,11 +66,11 @@ inline PyTypeObject* value_type<Device>() noexcept {
 }
 
 template <class Value>
-PyObject* value_str(PyObject* self) {
+ISTHMUS_COLD PyObject* value_str(PyObject* self) {
     return PyUnicode_FromString(value_of<Value>(self).name().c_str());
 }
 template <class Value>
-PyObject* value_repr(PyObject* self) {
+ISTHMUS_COLD PyObject* value_repr(PyObject* self) {
     const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
     return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name,
                                 value_of<Value>(self).name().c_str());
@@ -85,12 +85,12 @@ PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
 }
 /// As the name's, since a value equals its name.
 template <class Value>
-Py_hash_t value_hash(PyObject* self) {
+ISTHMUS_COLD Py_hash_t value_hash(PyObject* self) {
     Ref name(value_str<Value>(self));
     return name ? PyObject_Hash(name.get()) : -1;
 }
 template <class Value>
-PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+ISTHMUS_COLD PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     Value value{};
     if (keywords != nullptr && PyDict_GET_SIZE(keywords) != 0) {
         PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", type->tp_name);
@@ -103,13 +103,13 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 == nullptr) return nullptr;
     set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
-                           std::string("found ") + utf8 +
-                               (std::is_same_v<Value, DType> ? "; wanted a name such as 'float32', or (code, bits, lanes)"
-                                                             : "; wanted a name such as 'cuda:0', or (type, id)")));
+                           concat({"found ", utf8,
+                                   (std::is_same_v<Value, DType> ? "; wanted a name such as 'float32', or (code, bits, lanes)"
+                                                                 : "; wanted a name such as 'cuda:0', or (type, id)")})));
     return nullptr;
 }
 template <class Value>
-PyObject* value_reduce(PyObject* self, PyObject*) {
+ISTHMUS_COLD PyObject* value_reduce(PyObject* self, PyObject*) {
     return Py_BuildValue("(O(s))", Py_TYPE(self), value_of<Value>(self).name().c_str());
 }
 
@@ -159,7 +159,7 @@ inline PyObject* new_device_type(int type) {
 
 inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
 
-inline PyTypeObject* make_device_type_class() {
+ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
     PyType_Slot slots[] = {
         {Py_tp_doc, const_cast<char*>("DLPack's device type, an int that equals its name.")},
         {Py_tp_str,
@@ -181,7 +181,7 @@ inline PyTypeObject* make_device_type_class() {
     return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
 }
 
-inline PyTypeObject* make_dtype_class() {
+ISTHMUS_COLD inline PyTypeObject* make_dtype_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<DType>(s); }, nullptr,
          "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
@@ -200,7 +200,7 @@ inline PyTypeObject* make_dtype_class() {
         getset, dtype_iter);
 }
 
-inline PyTypeObject* make_device_class() {
+ISTHMUS_COLD inline PyTypeObject* make_device_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<Device>(s); }, nullptr, "'cpu', 'cuda:0'", nullptr},
         {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr,
