@@ -56,7 +56,12 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
         build.torch_recipe,
     ),
 }
-NANOBIND_SIZE = ["-Os", "-ffunction-sections", "-fdata-sections"]  # as its own CMake functions build a module
+# What nanobind's own CMake functions give a module, and isthmus::python_compiled too: what is not called is left out.
+SECTIONS = ["-ffunction-sections", "-fdata-sections"]
+TIME_ROW = "compile time of one small file"
+SIZE_ROW = "size of its module at {}, stripped"
+TURNS = 7  # of all libraries, one after the other, so that what the machine does meets them alike
+SIZES = ("-O2", "-Os")  # nanobind's CMake functions choose -Os
 NOTES = {
     "isthmus compiled": "isthmus::python_compiled; the bridge's code is built once per project, beside it",
     "nanobind": "its library is built once per project, beside it",
@@ -72,52 +77,86 @@ def once_per_project(name: str) -> list[Path]:
     return []
 
 
-def measure(name: str, times: int) -> tuple[float, int]:
-    """(seconds to compile the file, bytes of the stripped module)."""
-    text, recipe_of = SOURCES[name]
-    recipe = recipe_of() if recipe_of is not None else build.Recipe([], ["-std=c++20"])
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "footprint.cpp"), Path(folder, "footprint.o")
-        source.write_text(text)
-        flags = [
-            *build.OPTIMISE,
-            *recipe.flags,
-            build.python_include(),
-            *(["-DISTHMUS_COMPILED"] if "compiled" in name else []),
-        ]
-        command = [build.compiler(source), *flags, "-c"]
-        taken = []
-        for _ in range(times):
-            start = time.perf_counter()
-            build.run([*command, str(source), "-o", str(target)], Path(folder, "log"))
-            taken.append(time.perf_counter() - start)
-        if name == "nanobind":
-            build.run([*command, *NANOBIND_SIZE, str(source), "-o", str(target)], Path(folder, "log"))
-            command += NANOBIND_SIZE
-        objects = [str(target)]
-        for extra in once_per_project(name):
-            objects.append(str(Path(folder, extra.stem + ".o")))
-            build.run([*command, str(extra), "-o", objects[-1]], Path(folder, "log"))
-        module = Path(folder, "footprint.so")
-        build.run(
-            [command[0], "-shared", "-s", "-Wl,--gc-sections", *objects, "-o", str(module), *recipe.link], Path(folder, "log")
-        )
-        return min(taken), module.stat().st_size
+def compile_one(command: list[str], source: Path, target: Path) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    build.run([*command, str(source), "-o", str(target)], target.with_suffix(".log"))
+    return time.perf_counter() - start
+
+
+class Candidate:
+    """One library's small file, its command line and what was measured of it, by row."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        text, recipe_of = SOURCES[name]
+        self.name, self.folder = name, folder
+        self.source = folder / "footprint.cpp"
+        folder.mkdir()
+        self.source.write_text(text)
+        self.recipe = recipe_of() if recipe_of is not None else build.Recipe([], ["-std=c++20"])
+        compiled = ["-DISTHMUS_COMPILED"] if "compiled" in name else []
+        flags = [*build.OPTIMISE, *self.recipe.flags, build.python_include(), *compiled]
+        self.command = [build.compiler(self.source), *flags, "-c"]
+        self.slow = name == "torch/extension.h"  # half a minute each time
+        self.rows: dict[str, float] = {}
+
+    def time(self) -> None:
+        if not (self.slow and self.rows):
+            seconds = compile_one(self.command, self.source, self.folder / "footprint.o")
+            self.rows[TIME_ROW] = min(seconds, self.rows.get(TIME_ROW, seconds))
+
+    def weigh(self) -> None:
+        for level in SIZES[:1] if self.slow else SIZES:
+            objects = []
+            for part in (self.source, *once_per_project(self.name)):
+                objects.append(self.folder / (part.stem + ".o"))
+                if not self.slow:
+                    compile_one([*self.command, *SECTIONS, level], part, objects[-1])
+            module = self.folder / "footprint.so"
+            linker = [self.command[0], "-shared", "-s", "-Wl,--gc-sections", *map(str, objects), "-o", str(module)]
+            build.run([*linker, *self.recipe.link], self.folder / "log")
+            self.rows[SIZE_ROW.format(level)] = module.stat().st_size
 
 
 def all_results(versions: Callable[[str], str], say: Callable[[str], None]) -> list[Result]:
     results: list[Result] = []
-    for name in SOURCES:
-        say(f"compile time and module size: {name}")
-        base: Result = {"group": "footprint", "library": name, "version": versions(name), "ns": None, "ratio_to_floor": None}
-        base |= {"note": NOTES[name]} if name in NOTES else {}
-        try:
-            seconds, size = measure(name, 1 if name == "torch/extension.h" else 3)
-        except (build.Unavailable, OSError, subprocess.SubprocessError) as why:
-            results.append(base | {"row": "compile time of one small file", "why_not": str(why)})
-            continue
-        results.append(base | {"row": "compile time of one small file", "value": round(seconds, 3), "unit": "s"})
-        results.append(base | {"row": "size of its module, stripped", "value": round(size / 1024), "unit": "kB"})
+    with tempfile.TemporaryDirectory() as folder:
+        candidates: dict[str, Candidate] = {}
+        why_not: dict[str, Exception] = {}
+
+        def attempt(name: str, step: Callable[[], None]) -> None:
+            try:
+                step()
+            except (build.Unavailable, OSError, subprocess.SubprocessError) as why:
+                candidates.pop(name, None)
+                why_not[name] = why
+
+        for i, name in enumerate(SOURCES):
+            attempt(name, lambda: candidates.__setitem__(name, Candidate(name, Path(folder, str(i)))))  # noqa: B023
+        for turn in range(TURNS):
+            say(f"compile time: turn {turn + 1} of {TURNS}")
+            for name, candidate in list(candidates.items()):
+                attempt(name, candidate.time)
+        for name, candidate in list(candidates.items()):
+            say(f"module size: {name}")
+            attempt(name, candidate.weigh)
+        for name in SOURCES:
+            base: Result = {
+                "group": "footprint",
+                "library": name,
+                "version": versions(name),
+                "ns": None,
+                "ratio_to_floor": None,
+            }
+            base |= {"note": NOTES[name]} if name in NOTES else {}
+            if name in why_not:
+                results.append(base | {"row": TIME_ROW, "why_not": str(why_not[name])})
+                continue
+            for row, value in candidates[name].rows.items():
+                amount = (
+                    {"value": round(value, 3), "unit": "s"} if row == TIME_ROW else {"value": round(value / 1024), "unit": "kB"}
+                )
+                results.append(base | {"row": row} | amount)
     for row in {r["row"] for r in results}:
         bare = next((r["value"] for r in results if r["row"] == row and r["library"] == "bare Python.h" and "value" in r), None)
         for r in results:
