@@ -232,7 +232,9 @@ def main(argv: list[str] | None = None) -> int:
         # The framework first: two of them crash when another's libraries came before.
         __import__(options.framework)
         built = build.build_all(lambda _: None)
-        built["torch/extension.h"].why_not = "needs torch in the process"
+        for peer in build.PEER_LIST:
+            if peer.links_torch:
+                built[peer.name].why_not = "needs torch in the process"
         peers = Peers(built)
         peers.set_size(BUFFER_ELEMENTS)
         options.raw.write_text(

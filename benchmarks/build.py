@@ -136,6 +136,7 @@ class Peer:
     module: str
     recipe: Callable[[], Recipe] | None  # None: cargo
     version: Callable[[], str]
+    links_torch: bool = False  # loads only where torch is in the process
 
 
 PEER_LIST = [
@@ -144,10 +145,11 @@ PEER_LIST = [
     Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
     Peer("pybind11", "bench_pybind11", pybind11_recipe, lambda: package_version("pybind11")),
     Peer("tvm-ffi", "bench_tvm_ffi", tvm_ffi_recipe, lambda: package_version("apache-tvm-ffi")),
-    Peer("torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch")),
+    Peer("torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch"), links_torch=True),
     Peer("pyo3-dlpack", "bench_pyo3_dlpack", None, lambda: locked_version("pyo3_dlpack", "pyo3-dlpack")),
     Peer("dlpark", "bench_dlpark", None, lambda: locked_version("dlpark", "dlpark")),
     Peer("rust-numpy", "bench_rust_numpy", None, lambda: locked_version("rust_numpy", "numpy")),
+    Peer("pyo3-tch", "bench_pyo3_tch", None, lambda: locked_version("pyo3_tch", "pyo3-tch"), links_torch=True),
 ]
 
 
@@ -204,7 +206,12 @@ def build_cargo(peer: Peer) -> Path:
         shutil.copytree(source, copy, dirs_exist_ok=True)
         target_folder = OUT / "cargo" / "target"
         command = ["cargo", "build", "--release", "--quiet", "--jobs", "2", "--manifest-path", str(copy / "Cargo.toml")]
-        run(command, OUT / f"{peer.module}.log", CARGO_TARGET_DIR=str(target_folder), PYO3_PYTHON=sys.executable)
+        environment = {"CARGO_TARGET_DIR": str(target_folder), "PYO3_PYTHON": sys.executable}
+        if peer.links_torch:
+            # Written for one version of torch each; what it needs here is in the neighbouring ones too.
+            environment |= {"LIBTORCH_USE_PYTORCH": "1", "LIBTORCH_BYPASS_VERSION_CHECK": "1"}
+            environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        run(command, OUT / f"{peer.module}.log", **environment)
         shutil.copy2(target_folder / "release" / f"lib{peer.module}.so", target)
         stamp.write_text(state)
     return target

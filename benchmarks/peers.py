@@ -37,7 +37,7 @@ class Peers:
 
                 self.modules[peer.name] = tvm_ffi.load_module(str(built.path))
                 self.modules["tvm_ffi"] = tvm_ffi
-            elif peer.name != "torch/extension.h" or "torch" in sys.modules:
+            elif not peer.links_torch or "torch" in sys.modules:
                 self.modules[peer.name] = importlib.import_module(peer.module)
         except Exception as why:  # a peer that does not load is a row that says so
             self.why_not[peer.name] = f"does not load: {why}"[:200]

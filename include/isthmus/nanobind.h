@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <isthmus/python/agreeing.h>
 #include <isthmus/python/argument.h>
 
 ISTHMUS_BEGIN

@@ -6,6 +6,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <isthmus/python/agreeing.h>
 #include <isthmus/python/argument.h>
 
 ISTHMUS_BEGIN

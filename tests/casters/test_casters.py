@@ -206,6 +206,34 @@ def test_an_error_thrown_by_the_function_is_translated(ext):
         ext.distance(matrix(), np.zeros((2, 4), np.float32))
 
 
+class TestSizesThatAgreeBetweenArguments:
+    def test_by_name(self, ext):
+        a, b = matrix(), matrix()
+        assert ext.distance_checked(a, b) == a[0, 0] - b[0, 0]
+        expected = r"distance_checked\(\): argument 'b': expected float32\[m, d\] on cpu: d is 4 here and 3 in argument 'a'"
+        with pytest.raises(ValueError, match=expected) as raised:
+            ext.distance_checked(a, np.zeros((2, 4), np.float32))
+        assert raised.value.code == "bad_layout"
+
+    def test_by_place_and_beside_arguments_without_sizes(self, ext):
+        rows, other = np.zeros((5, 3), np.float32), np.zeros((7, 3), np.float32)
+        assert ext.mixed(rows, 1.5, None, other, rows) == 3 + 7
+        assert ext.mixed(rows, 1.5, rows, other, rows) == 3 + 5 + 7
+        with pytest.raises(ValueError, match=r"mixed\(\): argument '3': .* n is 7 here and 5 in argument '1'"):
+            ext.mixed(rows, 1.5, other, other, rows)
+        with pytest.raises(ValueError, match=r"mixed\(\): argument 'points': .* d is 2 here and 3 in argument '1'"):
+            ext.mixed(rows, 1.5, None, np.zeros((7, 2), np.float32), rows)
+
+    def test_of_a_lambda(self, ext):
+        a = np.ones((2, 2), np.float32)
+        assert ext.checked_lambda(a, a) == 102
+        with pytest.raises(ValueError, match=r"checked_lambda\(\): argument '2': .* n is 3 here and 2 in argument '1'"):
+            ext.checked_lambda(a, np.ones((3, 2), np.float32))
+
+    def test_the_signature_is_the_function_s_own(self, ext):
+        assert "typing.Annotated[typing.Any, 'float32[m, d] on cpu']" in ext.distance_checked.__doc__
+
+
 def test_signatures_say_what_is_wanted(ext):
     assert "typing.Annotated[typing.Any, 'float32[n, d] on cpu']" in ext.sum.__doc__
     assert "typing.Annotated[typing.Any, 'writable float32[:] on cpu']" in ext.fill.__doc__

@@ -15,6 +15,8 @@ np = pytest.importorskip("numpy")
 ext = pytest.importorskip("isthmus_torch_stable_ext")
 
 WAY = ext.protocol(torch.zeros(1))
+if os.environ.get("ISTHMUS_TEST_NO_UNPROMISED"):
+    ext.hide_unpromised()
 stable = pytest.mark.skipif(WAY != "stable", reason=f"torch is imported by {WAY} here")
 VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
@@ -303,6 +305,22 @@ def test_many_threads_at_once() -> None:
     for thread in threads:
         thread.join()
     assert sys.getrefcount(x) == before
+
+
+@pytest.mark.skipif(
+    WAY != "stable" or bool(os.environ.get("ISTHMUS_TEST_NO_UNPROMISED")),
+    reason="the tensor is held by a handle, into which the collector cannot look",
+)
+def test_a_cycle_through_its_attributes_is_collected() -> None:
+    x = torch.zeros(3)
+    number = ext.keep(x)
+    x.seen = ext.give(number, "tensor")
+    ext.drop(number)
+    ref = weakref.ref(x)
+    del x
+    assert ref() is not None
+    gc.collect()
+    assert ref() is None
 
 
 def test_no_memory_is_lost() -> None:

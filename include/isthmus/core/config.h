@@ -34,6 +34,7 @@
 #define ISTHMUS_COLD __attribute__((cold, noinline))
 #define ISTHMUS_RARE __attribute__((cold))
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
+#define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #define ISTHMUS_EXPORT __attribute__((visibility("default")))
 // State is private to each shared object: two extensions must not be merged by the dynamic linker.
 #define ISTHMUS_STATE inline __attribute__((visibility("hidden")))
@@ -43,6 +44,7 @@
 #define ISTHMUS_COLD
 #define ISTHMUS_RARE
 #define ISTHMUS_ALWAYS_INLINE inline
+#define ISTHMUS_INLINE_LAMBDA
 #define ISTHMUS_EXPORT
 #define ISTHMUS_STATE inline
 #endif

@@ -17,7 +17,7 @@ namespace detail {
 /// wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the whole process at the
 /// first noexcept function. It is stopped for good here instead, as 3.14 does.
 template <class F>
-auto surviving_exit(F&& f) noexcept -> decltype(f()) {
+ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #if defined(ISTHMUS_FORCED_UNWIND)
     try {
         return f();

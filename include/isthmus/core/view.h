@@ -142,7 +142,7 @@ public:
             if (!this->is_contiguous())
                 throw Error(ErrorCode::bad_layout, ErrorKind::value,
                             detail::concat({"span(): found strides ", layout::to_string(this->strides()), " for shape ",
-                                    layout::to_string(this->shape()), "; wanted contiguous memory"}));
+                                            layout::to_string(this->shape()), "; wanted contiguous memory"}));
         return {data_, static_cast<std::size_t>(this->size())};
     }
 
@@ -156,7 +156,7 @@ public:
             if (last >= 0 && this->extent(last) > 1 && this->stride(last) != 1)
                 throw Error(ErrorCode::bad_layout, ErrorKind::value,
                             detail::concat({"rows(): found strides ", layout::to_string(this->strides()), " for shape ",
-                                    layout::to_string(this->shape()), "; wanted a last stride of 1"}));
+                                            layout::to_string(this->shape()), "; wanted a last stride of 1"}));
         }
         return {data_, *this};
     }

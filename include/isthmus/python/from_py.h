@@ -72,12 +72,11 @@ ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) 
 }
 
 ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
-    if (ISTHMUS_LIKELY(entry.protocol == Protocol::numpy)) return import_numpy(import);  // the one where a jump table shows
     switch (entry.protocol) {
         case Protocol::isthmus_tensor:
             return import_isthmus(import);
         case Protocol::numpy:
-            break;
+            return import_numpy(import);
         case Protocol::torch_stable: {
             bool handled = true;
             const bool ok = import_torch(import, torch_shims, entry.known_torch, handled);
@@ -117,7 +116,7 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
     plain.device = Device{0, 0};
     plain.copy = Copy::if_needed;
     plain.require_writable = import.options.require_writable && import.options.copy != Copy::always;
-    Import shared{import.object, plain, import.out, import.owning, import.may_be_written, import.error};
+    Import shared{import.object, plain, import.out, import.owning, import.may_be_written, import.error, import.alive};
     if (!import_by_any(shared, entry)) return false;
     const Device wanted = import.options.device;
     const bool moved = wanted.type != 0 && wanted != Device(import.out.dl().device);
@@ -126,7 +125,7 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
         import.out.reset();
         ImportOptions elsewhere = import.options;
         if (elsewhere.copy == Copy::never) elsewhere.copy = Copy::if_needed;
-        Import asked{import.object, elsewhere, import.out, import.owning, import.may_be_written, import.error};
+        Import asked{import.object, elsewhere, import.out, import.owning, import.may_be_written, import.error, import.alive};
         return import_dlpack_method(asked);
     }
     if (!copy) {
@@ -144,51 +143,63 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
     return true;
 }
 
-ISTHMUS_COLD inline bool fail_lookup(Import& import) {
-    return import.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
-}
-
-/// The street that every tensor takes: type → protocol → validation → `out`.
-ISTHMUS_ALWAYS_INLINE bool import_any(Import& import) {
+/// What keeps a type from being looked at: no object, no GIL, or an exception on the way.
+ISTHMUS_COLD inline bool fail_early(Import& import) {
 #if !defined(NDEBUG)
     if (!have_gil())
         return import.fail(ErrorCode::bad_thread,
                            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
                            "while Python objects are imported");
 #endif
-    if (ISTHMUS_UNLIKELY(import.object == nullptr))
-        return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
+    if (import.object == nullptr) return import.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
+    return import.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
+}
+
+/// The street that every tensor takes: type → protocol → validation → `out`; what failed goes to the raw storage of `error`.
+/// `alive` may be left holding the object, which need not outlive its own export otherwise.
+ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning, Error* error,
+                                      Ref& alive) {
+    bool ready = object != nullptr;
+#if !defined(NDEBUG)
+    ready = ready && have_gil();
+#endif
     TypeEntry scratch;
-    const TypeEntry* entry = find_type(Py_TYPE(import.object), scratch);
-    if (ISTHMUS_UNLIKELY(entry == nullptr)) return fail_lookup(import);
-    import.may_be_written = entry->may_be_written;
-    if (ISTHMUS_UNLIKELY(import.options.copy == Copy::always || import.options.device.type != 0))
-        return import_copying(import, *entry);
-    return import_by(import, *entry);
+    const TypeEntry* entry = ISTHMUS_LIKELY(ready) ? find_type(Py_TYPE(object), scratch) : nullptr;
+    if (ISTHMUS_UNLIKELY(entry == nullptr)) {
+        Import failed{object, options, {out}, owning, true, error, alive};
+        return fail_early(failed);
+    }
+    const bool copying = options.copy == Copy::always || options.device.type != 0;
+    if (ISTHMUS_LIKELY(entry->protocol == Protocol::numpy && !copying) &&
+        import_plain_numpy(object, options.require_writable, {out}, owning))
+        return true;
+    Import import{object, options, {out}, owning, entry->may_be_written, error, alive};
+    return ISTHMUS_UNLIKELY(copying) ? import_copying(import, *entry) : import_by(import, *entry);
 }
 
 }  // namespace detail
 
 ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Borrowed> result{detail::Uninitialised{}};
-    detail::surviving_exit([&] {
+    detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         alignas(Error) unsigned char error[sizeof(Error)];
-        detail::Import import{object, options, {*result}, false, true, reinterpret_cast<Error*>(error)};
-        if (ISTHMUS_UNLIKELY(!detail::import_any(import))) detail::fail_result(result, import);
+        Ref alive;
+        if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, *result, false, reinterpret_cast<Error*>(error), alive)))
+            detail::fail_result(result, reinterpret_cast<Error&>(error));
     });
     return result;
 }
 
 ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Tensor> result{detail::Uninitialised{}};
-    detail::surviving_exit([&] {
+    detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         Borrowed borrowed;
         alignas(Error) unsigned char error[sizeof(Error)];
-        detail::Import import{object, options, {borrowed}, true, true, reinterpret_cast<Error*>(error)};
+        Ref alive;
         detail::Block* block = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::import_any(import)))
-            detail::fail_result(result, import);
-        else if (ISTHMUS_UNLIKELY(!import.out.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object)))
+        if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, borrowed, true, reinterpret_cast<Error*>(error), alive)))
+            detail::fail_result(result, reinterpret_cast<Error&>(error));
+        else if (ISTHMUS_UNLIKELY(!detail_import{borrowed}.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object)))
             result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
         else
             *result = Tensor::steal(block);

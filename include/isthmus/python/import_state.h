@@ -15,10 +15,10 @@ struct Import {
     PyObject* object;
     const ImportOptions& options;
     detail_import out;
-    bool owning;                 ///< the result outlives the call: hold what keeps the memory alive
-    bool may_be_written = true;  ///< false where the type's memory is read-only though its protocol cannot say so
-    Error* error = nullptr;      ///< raw storage, filled by fail()
-    Ref alive{};                 ///< what keep_alive() took
+    bool owning;          ///< the result outlives the call: hold what keeps the memory alive
+    bool may_be_written;  ///< false where the type's memory is read-only though its protocol cannot say so
+    Error* error;         ///< raw storage, filled by fail()
+    Ref& alive;           ///< what keep_alive() took, until the result is made
 
     /// For protocols that run code of the producer, which may give away the only reference to it: the caller's.
     void keep_alive() {
@@ -70,9 +70,9 @@ struct Import {
 
 /// Hands the error of a failed import to the caller; what was held by then is given back.
 template <class T>
-ISTHMUS_COLD void fail_result(Result<T>& result, Import& import) {
-    result.fail(std::move(*import.error));
-    import.error->~Error();
+ISTHMUS_COLD void fail_result(Result<T>& result, Error& error) {
+    result.fail(std::move(error));
+    error.~Error();
 }
 
 }  // namespace detail

@@ -26,7 +26,7 @@ struct NumpyArray {
     int flags;
 };
 
-inline constexpr char numpy_foreign_order = PY_LITTLE_ENDIAN ? '>' : '<';
+inline bool has_native_order(const NumpyDescr* descr) noexcept { return descr->byteorder != (PY_LITTLE_ENDIAN ? '>' : '<'); }
 
 namespace numpy_flag {
 inline constexpr int c_contiguous = 0x0001, f_contiguous = 0x0002, aligned = 0x0100, writeable = 0x0400;
@@ -63,10 +63,17 @@ inline constexpr int numpy_builtin_types = sizeof(numpy_dtypes) / sizeof(numpy_d
 
 /// log2 of the bytes of an element, by type number: all are powers of two.
 struct NumpyShifts {
+    static constexpr std::uint8_t none = 255;
     std::uint8_t values[numpy_builtin_types]{};
     constexpr NumpyShifts() {
-        for (int i = 0; i < numpy_builtin_types; ++i)
+        for (int i = 0; i < numpy_builtin_types; ++i) {
             for (int bytes = numpy_dtypes[i].bits / 8; bytes > 1; bytes /= 2) ++values[i];
+            if (numpy_dtypes[i].bits == 0) values[i] = none;
+        }
+    }
+    /// Whether the type is one of NumPy's own, and has a counterpart.
+    constexpr bool has(unsigned number) const noexcept {
+        return number < static_cast<unsigned>(numpy_builtin_types) && values[number] != none;
     }
     constexpr int operator[](unsigned number) const noexcept { return values[number]; }
 };
@@ -89,7 +96,7 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* d
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
     const std::string found = concat({"dtype ", name});
-    if (descr->byteorder == numpy_foreign_order)
+    if (!has_native_order(descr))
         return import.fail(
             ErrorCode::not_values,
             concat({found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"}));
@@ -118,56 +125,67 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(Import& import, const NumpyDescr* d
 
 /// The dtype of an array whose type is not one of NumPy's own, or has no counterpart.
 ISTHMUS_COLD inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
-    if (descr->byteorder == numpy_foreign_order ||
-        static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types))
+    if (!has_native_order(descr) || static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types))
         return false;
     if (!find_ml_dtype(descr, out)) return false;
     if (DType(out).is_subbyte()) flags |= flag::padded;  // ml_dtypes keeps one element a byte
     return true;
 }
 
-/// An array whose strides or address NumPy does not vouch for.
-ISTHMUS_COLD inline bool accept_odd_array(Import& import, const NumpyArray* array, bool whole, Flags flags) {
-    if (!whole && !element_strides_that_matter(import, array->strides)) return false;
-    return is_sound(import.out.dl(), flags) || import.fail_unsound(import.out.dl(), flags);
+/// Writes the descriptor of an array whose items have 2^shift bytes. False when a stride is not a number of items.
+ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, detail_import out) noexcept {
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    const int ndim = array->nd;
+    const Py_ssize_t* bytes = array->strides;
+    std::int64_t* strides = out.strides();
+    Py_ssize_t rest = 0;
+    for (int i = 0; i < ndim; ++i) {
+        rest |= bytes[i];
+        strides[i] = bytes[i] >> shift;
+    }
+    DLTensor& t = out.dl();
+    t.data = array->data;
+    t.device = DLDevice{kDLCPU, 0};
+    t.ndim = ndim;
+    t.dtype = dtype;
+    t.shape = reinterpret_cast<std::int64_t*>(array->dimensions);
+    t.strides = strides;
+    t.byte_offset = 0;
+    return (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
 }
 
 /// A numpy.ndarray (or a subclass that is no mask) by its struct, without a call into NumPy.
-ISTHMUS_ALWAYS_INLINE bool import_numpy(Import& import) {
+inline bool import_numpy(Import& import) {
     const auto* array = reinterpret_cast<const NumpyArray*>(import.object);
     const NumpyDescr* descr = array->descr;
-    DLTensor& t = import.out.dl();
-    const int state = array->flags;
-    Flags flags = (state & numpy_flag::writeable) ? 0 : flag::read_only;
+    Flags flags = (array->flags & numpy_flag::writeable) ? 0 : flag::read_only;
     const auto number = static_cast<unsigned>(descr->type_num);
-    int shift = 0;
-    if (ISTHMUS_LIKELY(number < static_cast<unsigned>(numpy_builtin_types) && numpy_dtypes[number].bits != 0 &&
-                       descr->byteorder != numpy_foreign_order)) {
-        t.dtype = numpy_dtypes[number];
-        shift = numpy_shifts[number];
-    } else {
-        if (!unusual_numpy_dtype(descr, t.dtype, flags)) return explain_numpy_dtype(import, descr);
-        shift = __builtin_ctz(static_cast<unsigned>(DType(t.dtype).itemsize()));
-    }
-    t.data = array->data;
-    t.device = DLDevice{kDLCPU, 0};
-    t.ndim = array->nd;
-    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
-    t.shape = reinterpret_cast<std::int64_t*>(array->dimensions);
-    t.strides = import.out.strides();
-    t.byte_offset = 0;
-    Py_ssize_t rest = 0;
-    for (int i = 0; i < t.ndim; ++i) {
-        rest |= array->strides[i];
-        t.strides[i] = array->strides[i] >> shift;
-    }
-    const bool whole = (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
-    // An aligned array that NumPy calls contiguous is as NumPy made it; strides of any other may have been set by hand.
-    const bool known =
-        (state & numpy_flag::aligned) && (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) && t.data != nullptr;
-    if (ISTHMUS_UNLIKELY(!whole || !known) && !accept_odd_array(import, array, whole, flags)) return false;
+    DLDataType dtype{};
+    if (ISTHMUS_LIKELY(numpy_shifts.has(number) && has_native_order(descr)))
+        dtype = numpy_dtypes[number];
+    else if (!unusual_numpy_dtype(descr, dtype, flags))
+        return explain_numpy_dtype(import, descr);
+    const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
+    if (!describe_numpy(array, dtype, shift, import.out) && !element_strides_that_matter(import, array->strides)) return false;
     if (import.owning) import.out.hold_object(import.object);
-    return import.accept_sound(flags);
+    return import.accept(flags);
+}
+
+/// The same for most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while
+/// strides of any other may have been set by hand. False, and nothing held, for those that import_numpy() must look at.
+ISTHMUS_ALWAYS_INLINE bool import_plain_numpy(PyObject* object, bool require_writable, detail_import out,
+                                              bool owning) noexcept {
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+    const int state = array->flags;
+    const auto number = static_cast<unsigned>(array->descr->type_num);
+    if (ISTHMUS_UNLIKELY(!numpy_shifts.has(number) || !has_native_order(array->descr) || !(state & numpy_flag::aligned) ||
+                         !(state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) || array->data == nullptr ||
+                         (require_writable && !(state & numpy_flag::writeable)) ||
+                         !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out)))
+        return false;
+    if (owning) out.hold_object(object);
+    out.flags() = (state & numpy_flag::writeable) ? 0 : flag::read_only;
+    return true;
 }
 
 }  // namespace detail

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
+
 #include <isthmus/python/export_capsule.h>
 #include <isthmus/python/lookup.h>
 #include <isthmus/python/torch_stable.h>
@@ -53,6 +55,26 @@ inline bool torch_takes_strides(const DLTensor& t) noexcept {
     return signs >= 0;
 }
 
+ISTHMUS_COLD inline Error explain_torch_wrap(const char* what) {
+    if (PyErr_Occurred() != nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "torch");
+    return Error(ErrorCode::consumer_failed, concat({"torch made no object of the tensor: ", what}));
+}
+
+/// The torch.Tensor of a handle that nobody else holds; the handle may be empty afterwards.
+inline Result<PyObject*> wrap_torch_handle(TorchShims::Handle handle) {
+    if (ISTHMUS_LIKELY(torch_shims.wrap != nullptr)) {
+        try {
+            PyObject* object = torch_shims.wrap(handle);
+            return ISTHMUS_LIKELY(object != nullptr) ? Result<PyObject*>(object) : explain_torch_wrap("no reason given");
+        } catch (const std::exception& refused) {
+            return explain_torch_wrap(refused.what());
+        }
+    }
+    void* object = nullptr;
+    if (torch_shims.to_pyobject(handle, nullptr, &object) == 0) return static_cast<PyObject*>(object);
+    return explain_torch_wrap(torch_shims.what());
+}
+
 /// torch.Tensor over the block's memory, by the stable shims: one allocation of torch's own, none of ours.
 inline Result<PyObject*> block_to_torch_stable(Block* block) {
     const TorchShims& torch = torch_shims;
@@ -77,12 +99,9 @@ inline Result<PyObject*> block_to_torch_stable(Block* block) {
         if (torch_drops == before) drop(block);
         return explain_torch_export(t, torch.what());
     }
-    void* object = nullptr;
-    const int wrapped = torch.to_pyobject(handle, nullptr, &object);
+    Result<PyObject*> object = wrap_torch_handle(handle);
     torch.delete_handle(handle);
-    if (ISTHMUS_UNLIKELY(wrapped != 0))
-        return Error(ErrorCode::consumer_failed, concat({"torch made no object of the tensor: ", torch.what()}));
-    return static_cast<PyObject*>(object);
+    return object;
 }
 
 /// The same before torch 2.14: by the exchange API, else by its Python function.

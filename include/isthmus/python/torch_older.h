@@ -23,16 +23,11 @@ ISTHMUS_COLD inline bool check_torch_by_python(Import& import, bool& grad, bool&
     if (ask("is_neg", true)) return import.fail(ErrorCode::not_values, torch_words::negative);
     grad = ask("requires_grad", false);
     may_be_written = true;
-    const auto mode = [&](const char* name) {
-        Ref torch(PyImport_ImportModule("torch"));
-        failed = failed || !torch;
-        return !failed && ask_python(torch.get(), name, true, failed);
-    };
-    if (grad && !import.options.allow_grad && mode("is_grad_enabled")) {
+    if (grad && !import.options.allow_grad && ask_torch("is_grad_enabled", failed)) {
         may_be_written = import.options.require_writable;
         if (may_be_written && ask("is_leaf", false)) return import.fail(ErrorCode::requires_grad, torch_words::leaf);
     }
-    if (import.options.require_writable && ask("is_inference", true) && !mode("is_inference_mode_enabled"))
+    if (!failed && import.options.require_writable && is_closed_inference_tensor(object, failed))
         return import.fail(ErrorCode::requires_grad, torch_words::inference);
     if (failed) return import.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(object)}));
     return true;

@@ -42,15 +42,21 @@ struct TorchShims {
     bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
     bool (*is_leaf)(Handle);       ///< at::TensorBase::is_leaf() const
     void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
+    PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without the lock and the count of to_pyobject
 
     /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
     /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
     PyTypeObject* tensor_class;  ///< torch.Tensor as libtorch knows it; NULL where it does not say
     std::ptrdiff_t inside;       ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
-    void find_inside(PyObject* object, Handle handle) noexcept {
+    /// False when torch does not take this object.
+    bool find_inside(PyObject* object) noexcept {
+        Handle handle = nullptr;
+        if (from_pyobject(object, &handle) != 0) return false;
         void* found = nullptr;
         std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
         inside = found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1;
+        delete_handle(handle);
+        return true;
     }
 
     std::int32_t layout_strided;
@@ -97,6 +103,8 @@ inline bool TorchShims::load() noexcept {
         find_symbol(lib, "aoti_torch_grad_mode_is_enabled", grad_mode_is_enabled);
     if (!complete) return false;
     void* python = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
+    wrap = nullptr;
+    if (python != nullptr) find_symbol(python, "_Z16THPVariable_WrapON2at10TensorBaseE", wrap);
     PyTypeObject** known_class = nullptr;
     tensor_class = python != nullptr && find_symbol(python, "THPVariableClass", known_class) ? *known_class : nullptr;
     inside = 0;
@@ -164,6 +172,18 @@ ISTHMUS_COLD inline bool ask_python(PyObject* object, const char* name, bool cal
     return truth > 0;
 }
 
+/// The same of a function of the module torch.
+ISTHMUS_COLD inline bool ask_torch(const char* name, bool& failed) {
+    Ref torch(PyImport_ImportModule("torch"));
+    failed = failed || !torch;
+    return !failed && ask_python(torch.get(), name, true, failed);
+}
+
+/// Made in inference mode, and wanted for writing outside of it.
+ISTHMUS_COLD inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
+    return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed);
+}
+
 /// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead.
 ISTHMUS_COLD inline bool explain_torch_layout(Import& import, const char* what) {
     PyObject* object = import.object;
@@ -228,7 +248,9 @@ ISTHMUS_COLD inline bool announce_write(Import& import, const TorchShims& torch,
         return import.fail(ErrorCode::requires_grad,
                            concat({"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))}));
     }
-    Ref module(PyImport_ImportModule("torch.autograd.graph"));
+    bool failed = false;
+    if (is_closed_inference_tensor(import.object, failed)) return import.fail(ErrorCode::requires_grad, torch_words::inference);
+    Ref module(failed ? nullptr : PyImport_ImportModule("torch.autograd.graph"));
     Ref done(module ? PyObject_CallMethod(module.get(), "increment_version", "O", import.object) : nullptr);
     if (!done) return import.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
     return true;
@@ -307,6 +329,11 @@ inline PyObject* torch_object_of(const Block* block) {
     return owner->object(owner);
 }
 
+ISTHMUS_COLD inline bool explain_torch_handle(Import& import) {
+    return import.fail(ErrorCode::not_a_tensor,
+                       concat({"torch does not take this ", type_name(import.object), " for a tensor: ", torch_shims.what()}));
+}
+
 /// A torch.Tensor by its handle: owns the object, or the TensorImpl that Python has, so the way back is the same object.
 /// `torch` is what TorchShims::load() found. Returns false with `import.error` filled, or true.
 /// `known_class`: the object's type is derived from torch.Tensor as libtorch knows it.
@@ -314,16 +341,15 @@ inline PyObject* torch_object_of(const Block* block) {
 ISTHMUS_ALWAYS_INLINE bool import_torch(Import& import, TorchShims& torch, bool known_class, bool& handled) {
     void* handle = nullptr;
     handled = true;
+    if (ISTHMUS_UNLIKELY(known_class && torch.inside == 0) && !torch.find_inside(import.object))
+        return explain_torch_handle(import);
     if (ISTHMUS_LIKELY(known_class && torch.inside > 0)) {
         handle = reinterpret_cast<char*>(import.object) + torch.inside;
         // A second handle would make libtorch take the GIL and count the object up; we have the one and can do the other.
         if (import.owning) import.out.hold_object(import.object);
     } else {
-        if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0))
-            return import.fail(ErrorCode::not_a_tensor, concat({"torch does not take this ", type_name(import.object),
-                                                                " for a tensor: ", torch.what()}));
+        if (ISTHMUS_UNLIKELY(torch.from_pyobject(import.object, &handle) != 0)) return explain_torch_handle(import);
         import.out.hold(handle, import.owning ? drop_torch_handle : drop_torch_handle_now, Origin::torch_handle);
-        if (known_class && torch.inside == 0) torch.find_inside(import.object, handle);
     }
 
     std::int32_t layout = 0, dtype = 0, device_type = 0, device_index = 0;

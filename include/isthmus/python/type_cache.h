@@ -82,10 +82,11 @@ inline void forget_types() noexcept { type_cache = TypeCache{}; }
 /// Looks at a type for the first time (isthmus/python/lookup.h). NULL with a Python exception set when even that failed.
 const TypeEntry* look_at_type(PyTypeObject* type, TypeEntry& scratch);
 
-/// A type that dies and another that gets its address have different tags, and so have two states of one type.
+/// A type that dies and another that gets its address have different tags, and so have two states of one type; no entry has 0,
+/// the tag of a type without one.
 inline const TypeEntry* find_type(PyTypeObject* type, TypeEntry& scratch) {
     TypeEntry& entry = type_cache.entries[TypeCache::slot(type)];
-    if (ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type) && entry.version != 0)) return &entry;
+    if (ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type))) return &entry;
     return look_at_type(type, scratch);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <isthmus/python/agreeing.h>
 #include <isthmus/python/argument.h>
 
 namespace casters {
@@ -63,6 +64,14 @@ inline double distance(const Rows& a, const View<const float, 2, sizes<"m d">>& 
     match.agree("b", b).value();
     return static_cast<double>(a(0, 0) - b(0, 0));
 }
+/// The same, compared ahead of the call.
+inline double distance_checked(const Rows& a, const View<const float, 2, sizes<"m d">>& b) {
+    return static_cast<double>(a(0, 0) - b(0, 0));
+}
+using Points = Argument<View<const float, 2, sizes<"m d">>, "points">;
+inline std::int64_t mixed(const Rows& a, double, const std::optional<Rows>& b, const Points& c, const Tensor&) {
+    return a.extent(1) + (b ? b->extent(0) : 0) + c->extent(0);
+}
 inline void fail() { throw Error(ErrorCode::needs_copy, ErrorKind::buffer, "thrown by the function"); }
 
 template <class Def>
@@ -85,6 +94,12 @@ void bind(Def def) {
     def("describe", describe);
     def("any_float", any_float);
     def("distance", distance);
+    def("distance_checked", agreeing<"distance_checked", "a", "b">(distance_checked));
+    def("mixed", agreeing<"mixed">(mixed));
+    const float offset = 100;
+    def("checked_lambda", agreeing<"checked_lambda">([offset](const Rows& a, const Rows& b) {
+            return static_cast<double>(a(0, 0) + b(0, 0) + offset);
+        }));
     def("fail", fail);
 }
 

@@ -125,6 +125,17 @@ PyObject* protocol(PyObject*, PyObject* object) {
     }
 }
 
+/// What libtorch exports without a promise, as if it did not: from here on, in this module.
+PyObject* hide_unpromised(PyObject*, PyObject*) {
+    auto& torch = isthmus::detail::torch_shims;
+    torch.is_neg = torch.is_conj = torch.is_leaf = nullptr;
+    torch.requires_grad = nullptr;
+    torch.bump_version = nullptr;
+    torch.wrap = nullptr;
+    torch.inside = -1;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"own", support::keywords(own), METH_VARARGS | METH_KEYWORDS, "from_py(x), dropped again: what it says of itself"},
     {"borrow", support::keywords(borrow), METH_VARARGS | METH_KEYWORDS, "borrow_py(x): the address"},
@@ -138,6 +149,7 @@ PyMethodDef methods[] = {
     {"buffers", support::count_buffers, METH_NOARGS, "how many of those live"},
     {"derive", derive, METH_VARARGS, "another view of a kept tensor: its number"},
     {"protocol", protocol, METH_O, "how this tensor of torch is imported"},
+    {"hide_unpromised", hide_unpromised, METH_NOARGS, "uses the promised symbols of libtorch alone"},
     {"drop", Kept::drop, METH_O, "gives a kept tensor back, with the GIL held"},
     {"drop_without_gil", Kept::drop_without_gil, METH_O, "the same with the GIL released"},
     {"drop_on_thread", Kept::drop_on_thread, METH_O, "the same on a thread of C++"},

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/argument.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+inline constexpr const char* argument_places[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
+
+template <class T, int N, class... C>
+void agree(Match& match, const char* name, const View<T, N, C...>& view) {
+    match.agree(name, view).value();
+}
+template <class V>
+    requires is_view<V>
+void agree(Match& match, const char* name, const std::optional<V>& view) {
+    if (view) match.agree(name, *view).value();
+}
+template <class V, Literal own_name>
+void agree(Match& match, const char* name, const Argument<V, own_name>& argument) {
+    match.agree(own_name.view().empty() ? name : own_name.text, *argument).value();
+}
+/// A scalar, a Tensor: nothing that has named sizes.
+template <class X>
+void agree(Match&, const char*, const X&) noexcept {}
+
+template <Literal function, class F, class R, class... A>
+auto agreeing(F f, const char* const* names) {
+    return [f = std::move(f), names](A... arguments) -> R {
+        Match match(function.text);
+        const char* const* name = names;
+        (agree(match, *name++, arguments), ...);
+        return f(std::forward<A>(arguments)...);
+    };
+}
+
+template <Literal function, Literal... names, class F, class R, class... A>
+auto agreeing(F f, R (*)(A...)) {
+    static_assert(sizeof...(names) == 0 || sizeof...(names) == sizeof...(A),
+                  "isthmus: agreeing<\"f\", \"a\", …> wants a name for each argument, or none");
+    static_assert(sizeof...(names) != 0 || sizeof...(A) <= std::size(argument_places),
+                  "isthmus: a function of so many arguments needs their names: agreeing<\"f\", \"a\", …>");
+    static constexpr const char* given[sizeof...(names) + 1] = {names.text..., nullptr};
+    return agreeing<function, F, R, A...>(std::move(f), sizeof...(names) != 0 ? given : argument_places);
+}
+
+template <class C, class R, class... A>
+auto signature_of(R (C::*)(A...) const) -> R (*)(A...);
+template <class C, class R, class... A>
+auto signature_of(R (C::*)(A...)) -> R (*)(A...);
+
+}  // namespace detail
+
+/// A function, or a lambda, whose arguments' named sizes must agree: the same function for a caster to bind, which compares
+/// them first and throws the Error that names the function and the arguments. A caster converts each argument on its own, so
+/// this cannot choose between overloads.
+///
+///     m.def("distance", isthmus::agreeing<"distance", "a", "b">(distance));
+///
+/// Without names the arguments are called by their place, '1', '2', …; an Argument keeps its own name.
+template <detail::Literal function, detail::Literal... names, class R, class... A>
+auto agreeing(R (*f)(A...)) {
+    return detail::agreeing<function, names...>(f, f);
+}
+template <detail::Literal function, detail::Literal... names, class F>
+    requires requires { &F::operator(); }
+auto agreeing(F f) {
+    return detail::agreeing<function, names...>(std::move(f), decltype(detail::signature_of(&F::operator())){});
+}
+
+ISTHMUS_END
