@@ -208,8 +208,9 @@ def build_cargo(peer: Peer) -> Path:
         command = ["cargo", "build", "--release", "--quiet", "--jobs", "2", "--manifest-path", str(copy / "Cargo.toml")]
         environment = {"CARGO_TARGET_DIR": str(target_folder), "PYO3_PYTHON": sys.executable}
         if peer.links_torch:
-            # Written for one version of torch each; what it needs here is in the neighbouring ones too.
+            # torch-sys is written for one version of torch, and for its C++; removed.h has what a later one lacks.
             environment |= {"LIBTORCH_USE_PYTORCH": "1", "LIBTORCH_BYPASS_VERSION_CHECK": "1"}
+            environment["CXXFLAGS"] = f"-std=c++20 -include {source / 'removed.h'}"
             environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         run(command, OUT / f"{peer.module}.log", **environment)
         shutil.copy2(target_folder / "release" / f"lib{peer.module}.so", target)

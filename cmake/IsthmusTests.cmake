@@ -41,6 +41,7 @@ function(isthmus_check_headers name target)
   if(sources)
     add_library(${name} OBJECT ${sources})
     target_link_libraries(${name} PRIVATE ${target} isthmus_build_flags)
+    target_compile_options(${name} PRIVATE -O0 -g0)
   endif()
 endfunction()
 
