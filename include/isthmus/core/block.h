@@ -100,12 +100,13 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
         (void)layout::row_major(shape, ndim, strides);
 }
 
+ISTHMUS_COLD inline void announce_to_observer(Block* block) noexcept {
+    block->flags |= observed_flag;
+    if (const Observer* o = observer.load_acquire()) o->created(block);
+}
 /// Tells the listener, if there is one, of a block that is complete.
 inline Block* announce(Block* block) noexcept {
-    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) {
-        block->flags |= observed_flag;
-        if (const Observer* o = observer.load_acquire()) o->created(block);
-    }
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) announce_to_observer(block);
     return block;
 }
 

@@ -31,8 +31,8 @@ ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 
 /// Calls a foreign destructor. What it throws is swallowed: deleters are C by contract, and nobody is left to tell.
 template <class F>
-void run_deleter(F&& f) noexcept {
-    surviving_exit([&] {
+ISTHMUS_ALWAYS_INLINE void run_deleter(F&& f) noexcept {
+    surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         try {
             f();
 #if defined(ISTHMUS_FORCED_UNWIND)

@@ -142,7 +142,7 @@ struct detail_import {
 
     /// Moves what is held into a block, together with a reference to the object it came from where the protocol holds another
     /// thing. False (and nothing moved) when memory is out.
-    bool into_block(detail::Block*& out, PyObject* source) const noexcept {
+    ISTHMUS_ALWAYS_INLINE bool into_block(detail::Block*& out, PyObject* source) const noexcept {
         if (b.release_ == detail::drop_owned_block) {  // a block already: one of our own, or a copy made for this import
             out = static_cast<detail::Block*>(b.owner_);
             b.release_ = nullptr;
