@@ -14,16 +14,20 @@ inline constexpr const char* capsule_name_used = "used_dltensor";
 inline constexpr const char* capsule_name_versioned = "dltensor_versioned";
 inline constexpr const char* capsule_name_versioned_used = "used_dltensor_versioned";
 
-/// Ends a managed tensor whose deleter may be Python underneath: it must neither meet an exception of ours nor leave one
-/// behind.
-template <class Managed>
-void end_managed_in_python(void* managed) {
-    if (!have_gil()) return end_managed(static_cast<Managed*>(managed));
+/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind.
+template <class F>
+void release_in_python(F&& release) {
+    if (!have_gil()) return release();
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
-    end_managed(static_cast<Managed*>(managed));
+    release();
     if (ISTHMUS_UNLIKELY(PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
     PyErr_Restore(type, value, trace);
+}
+
+template <class Managed>
+void end_managed_in_python(void* managed) {
+    release_in_python([managed] { end_managed(static_cast<Managed*>(managed)); });
 }
 
 /// Borrows what an owner already made sound: the descriptor is the managed tensor's own.

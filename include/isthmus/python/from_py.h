@@ -3,6 +3,7 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/python/array_interface.h>
+#include <isthmus/python/arrow.h>
 #include <isthmus/python/buffer.h>
 #include <isthmus/python/dlpack_method.h>
 #include <isthmus/python/lookup.h>
@@ -98,6 +99,10 @@ ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
             return import_buffer(import);
         case Protocol::array_interface:
             return import_array_interface(import, false);
+        case Protocol::arrow_device_array:
+            return import_arrow(import, true);
+        case Protocol::arrow_array:
+            return import_arrow(import, false);
         case Protocol::capsule:
             return import_capsule(import, import.object);
         case Protocol::none:

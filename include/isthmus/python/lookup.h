@@ -121,6 +121,8 @@ ISTHMUS_COLD inline Protocol choose_protocol(TypeEntry& entry) {
     if (type_has(type, names.cuda_array_interface)) return Protocol::cuda_array_interface;
     if (type->tp_as_buffer != nullptr && type->tp_as_buffer->bf_getbuffer != nullptr) return Protocol::buffer;
     if (type_has(type, names.array_interface)) return Protocol::array_interface;
+    if (type_has(type, names.arrow_device_array)) return Protocol::arrow_device_array;
+    if (type_has(type, names.arrow_array)) return Protocol::arrow_array;
     return Protocol::none;
 }
 

@@ -17,6 +17,7 @@ struct CudaDriver {
     int (*event_create)(void**, unsigned) = nullptr;
     int (*event_record)(void*, void*) = nullptr;
     int (*event_destroy)(void*) = nullptr;
+    int (*event_synchronize)(void*) = nullptr;
     int (*stream_wait_event)(void*, void*, unsigned) = nullptr;
 
     bool load() noexcept {
@@ -29,7 +30,8 @@ struct CudaDriver {
         };
         return find(pointer_get_attribute, "cuPointerGetAttribute") && find(event_create, "cuEventCreate") &&
                find(event_record, "cuEventRecord") && find(event_destroy, "cuEventDestroy_v2") &&
-               find(stream_wait_event, "cuStreamWaitEvent") && find(stream_synchronize, "cuStreamSynchronize");
+               find(event_synchronize, "cuEventSynchronize") && find(stream_wait_event, "cuStreamWaitEvent") &&
+               find(stream_synchronize, "cuStreamSynchronize");
     }
 };
 ISTHMUS_STATE CudaDriver cuda_driver;
@@ -45,6 +47,14 @@ inline bool order_after_producer(Device device, long long stream) noexcept {
     const bool ok = cuda_driver.event_record(event, nullptr) == 0 && cuda_driver.stream_wait_event(consumer, event, 0) == 0;
     cuda_driver.event_destroy(event);
     return ok;
+}
+
+/// Waits for an event of a producer: on the consumer's stream where it named one. False where that cannot be done.
+ISTHMUS_COLD inline bool wait_for_event(Device device, void* event, const ImportOptions& options) noexcept {
+    if ((device.type != kDLCUDA && device.type != kDLCUDAManaged) || !cuda_driver.load()) return false;
+    if (!options.has_stream()) return cuda_driver.event_synchronize(event) == 0;
+    auto* stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(options.stream));
+    return options.stream == -1 || cuda_driver.stream_wait_event(stream, event, 0) == 0;
 }
 
 /// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the

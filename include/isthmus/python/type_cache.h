@@ -27,6 +27,8 @@ enum class Protocol : std::uint8_t {
     cuda_array_interface,
     buffer,
     array_interface,
+    arrow_device_array,
+    arrow_array,
     capsule,
 };
 
