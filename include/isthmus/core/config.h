@@ -31,16 +31,23 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define ISTHMUS_NOINLINE __attribute__((noinline))
 #define ISTHMUS_COLD __attribute__((cold, noinline))
 #define ISTHMUS_RARE __attribute__((cold))
+#if defined(__OPTIMIZE_SIZE__)  // -Os: the compiler is to choose
+#define ISTHMUS_ALWAYS_INLINE inline
+#define ISTHMUS_INLINE_LAMBDA
+#else
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
+#endif
 #define ISTHMUS_EXPORT __attribute__((visibility("default")))
 // State is private to each shared object: two extensions must not be merged by the dynamic linker.
 #define ISTHMUS_STATE inline __attribute__((visibility("hidden")))
 #else
 #define ISTHMUS_LIKELY(x) (x)
 #define ISTHMUS_UNLIKELY(x) (x)
+#define ISTHMUS_NOINLINE
 #define ISTHMUS_COLD
 #define ISTHMUS_RARE
 #define ISTHMUS_ALWAYS_INLINE inline

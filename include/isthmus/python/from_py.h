@@ -72,17 +72,25 @@ ISTHMUS_COLD inline bool import_nothing(Import& import, const TypeEntry& entry) 
                                type_name(import.object)}));
 }
 
-ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
+ISTHMUS_ALWAYS_INLINE bool import_torch_stable(Import& import, const TypeEntry& entry) {
+    bool handled = true;
+    const bool ok = import_torch(import, torch_shims, entry.known_torch, handled);
+    return ISTHMUS_LIKELY(handled) ? ok : import_torch_elsewhere(import, entry);
+}
+
+/// The same out of line, for those that copy.
+ISTHMUS_COLD inline bool import_torch_to_copy(Import& import, const TypeEntry& entry) {
+    return import_torch_stable(import, entry);
+}
+
+ISTHMUS_NOINLINE inline bool import_by(Import& import, const TypeEntry& entry) {
     switch (entry.protocol) {
         case Protocol::isthmus_tensor:
             return import_isthmus(import);
         case Protocol::numpy:
             return import_numpy(import);
-        case Protocol::torch_stable: {
-            bool handled = true;
-            const bool ok = import_torch(import, torch_shims, entry.known_torch, handled);
-            return ISTHMUS_LIKELY(handled) ? ok : import_torch_elsewhere(import, entry);
-        }
+        case Protocol::torch_stable:
+            return import_torch_to_copy(import, entry);
         case Protocol::torch_exchange:
         case Protocol::torch_method:
             return import_torch_older(import, entry);
@@ -111,8 +119,6 @@ ISTHMUS_ALWAYS_INLINE bool import_by(Import& import, const TypeEntry& entry) {
     return import_nothing(import, entry);
 }
 
-ISTHMUS_COLD inline bool import_by_any(Import& import, const TypeEntry& entry) { return import_by(import, entry); }
-
 /// Imports where a copy is welcome, or where the data is wanted on a certain device. Only host memory is copied by ourselves;
 /// everything else is asked of the producer.
 ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) {
@@ -122,7 +128,7 @@ ISTHMUS_COLD inline bool import_copying(Import& import, const TypeEntry& entry) 
     plain.copy = Copy::if_needed;
     plain.require_writable = import.options.require_writable && import.options.copy != Copy::always;
     Import shared{import.object, plain, import.out, import.owning, import.may_be_written, import.error, import.alive};
-    if (!import_by_any(shared, entry)) return false;
+    if (!import_by(shared, entry)) return false;
     const Device wanted = import.options.device;
     const bool moved = wanted.type != 0 && wanted != Device(import.out.dl().device);
     const bool copy = import.options.copy == Copy::always && !(import.out.flags() & flag::copied);
@@ -179,7 +185,10 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
         import_plain_numpy(object, options.require_writable, {out}, owning))
         return true;
     Import import{object, options, {out}, owning, entry->may_be_written, error, alive};
-    return ISTHMUS_UNLIKELY(copying) ? import_copying(import, *entry) : import_by(import, *entry);
+    if (ISTHMUS_UNLIKELY(copying)) return import_copying(import, *entry);
+    // In place, unlike the other ways in: at this speed a call shows.
+    if (ISTHMUS_LIKELY(entry->protocol == Protocol::torch_stable)) return import_torch_stable(import, *entry);
+    return import_by(import, *entry);
 }
 
 }  // namespace detail

@@ -32,8 +32,8 @@ ISTHMUS_COLD inline std::string typestr_of(DType dtype) {
             return {};
     }
     if (dtype.lanes() != 1 || dtype.is_subbyte() || dtype == complex32) return {};
-    const char order = dtype.itemsize() == 1 ? '|' : (PY_LITTLE_ENDIAN ? '<' : '>');
-    return std::string(1, order) + letter + std::to_string(dtype.itemsize());
+    const char kind[] = {dtype.itemsize() == 1 ? '|' : (PY_LITTLE_ENDIAN ? '<' : '>'), letter, '\0'};
+    return concat({kind, dtype.itemsize()});
 }
 
 /// `__array_interface__` and `__cuda_array_interface__`, both version 3. An AttributeError, so that `hasattr` is honest, where
