@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import random
+import resource
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
 SECTIONS = ["-ffunction-sections", "-fdata-sections"]
 TIME_ROW = "compile time of one small file"
 SIZE_ROW = "size of its module at {}, stripped"
-TURNS = 7  # of all libraries, one after the other, so that what the machine does meets them alike
+TURNS = 15  # of all libraries, shuffled each time, so that what the machine does meets them alike
 SIZES = ("-O2", "-Os")  # nanobind's CMake functions choose -Os
 NOTES = {
     "isthmus compiled": "isthmus::python_compiled; the bridge's code is built once per project, beside it",
@@ -78,10 +79,15 @@ def once_per_project(name: str) -> list[Path]:
 
 
 def compile_one(command: list[str], source: Path, target: Path) -> float:
-    """Seconds."""
-    start = time.perf_counter()
+    """Seconds of the processor, which a busy machine changes less than the clock's."""
+
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    start = spent()
     build.run([*command, str(source), "-o", str(target)], target.with_suffix(".log"))
-    return time.perf_counter() - start
+    return spent() - start
 
 
 class Candidate:
@@ -135,7 +141,7 @@ def all_results(versions: Callable[[str], str], say: Callable[[str], None]) -> l
             attempt(name, lambda: candidates.__setitem__(name, Candidate(name, Path(folder, str(i)))))  # noqa: B023
         for turn in range(TURNS):
             say(f"compile time: turn {turn + 1} of {TURNS}")
-            for name, candidate in list(candidates.items()):
+            for name, candidate in random.sample(list(candidates.items()), len(candidates)):
                 attempt(name, candidate.time)
         for name, candidate in list(candidates.items()):
             say(f"module size: {name}")

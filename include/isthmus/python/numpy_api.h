@@ -11,14 +11,14 @@ namespace detail {
 /// NumPy's C API, found at run time, so that nothing is compiled against NumPy: the function table whose slots have kept their
 /// numbers since 1.7 (numpy/__multiarray_api.h).
 struct NumpyApi {
-    using New = PyObject* (*)(PyTypeObject*, int, const Py_ssize_t*, int, const Py_ssize_t*, void*, int, int, PyObject*);
+    using DescrFromType = PyObject* (*)(int);
     using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int,
                                        PyObject*);
 
     PyTypeObject* array_type;
-    New make;
-    NewFromDescr make_from_descr;
+    NewFromDescr make;  ///< takes over the reference to the dtype
     PyInterpreterState* interpreter;
+    PyObject* dtypes[numpy_builtin_types];
 
     /// False with a Python exception set.
     bool load() {
@@ -32,8 +32,10 @@ struct NumpyApi {
         void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
         if (table == nullptr) return false;
         array_type = static_cast<PyTypeObject*>(table[2]);
-        make = reinterpret_cast<New>(table[93]);
-        make_from_descr = reinterpret_cast<NewFromDescr>(table[94]);
+        make = reinterpret_cast<NewFromDescr>(table[94]);
+        const auto dtype_of = reinterpret_cast<DescrFromType>(table[45]);
+        for (int number = 0; number < numpy_builtin_types; ++number)
+            if (numpy_shifts.has(static_cast<unsigned>(number)) && (dtypes[number] = dtype_of(number)) == nullptr) return false;
         interpreter = PyInterpreterState_Get();
         return true;
     }
@@ -45,9 +47,7 @@ struct NumpyNumbers {
     static constexpr unsigned slots = 64;
     std::int8_t values[slots]{};
     static constexpr unsigned slot(DType dtype) noexcept {
-        unsigned log = 0;
-        for (unsigned bits = dtype.bit_count; bits > 8; bits /= 2) ++log;
-        return dtype.code * 8u + log;
+        return dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x100u)) - 3u;
     }
     constexpr NumpyNumbers() {
         for (auto& value : values) value = -1;
@@ -103,8 +103,12 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
                      concat({"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"}));
     const DType dtype = t.dtype;
     const std::int64_t itemsize = dtype.itemsize();
-    Py_ssize_t strides[max_ndim];
-    for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
+    Py_ssize_t steps[max_ndim];
+    Py_ssize_t* strides = nullptr;  // row-major: NumPy is quicker to write them than to look at them
+    if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
+        strides = steps;
+        for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
+    }
     const int number = numpy_type_number(dtype);
     const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;
     const auto* shape = reinterpret_cast<const Py_ssize_t*>(t.shape);
@@ -115,18 +119,19 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
     PyObject* base = object_of_block(block);
     if (ISTHMUS_UNLIKELY(base == nullptr))
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
-    PyObject* array = nullptr;
+    PyObject* descr = nullptr;
     if (ISTHMUS_LIKELY(number >= 0)) {
-        array = numpy_api.make(numpy_api.array_type, t.ndim, shape, number, strides, data, 0, flags, nullptr);
+        descr = numpy_api.dtypes[number];
+        Py_INCREF(descr);
     } else {
         const bool padded = (block->flags & flag::padded) != 0;
-        Ref descr = dtype.lanes() == 1 && (!dtype.is_subbyte() || padded) ? find_ml_descr(dtype) : Ref();
-        if (!descr) {
+        if (dtype.lanes() == 1 && (!dtype.is_subbyte() || padded)) descr = find_ml_descr(dtype).release();
+        if (descr == nullptr) {
             Py_DECREF(base);
             return explain_numpy_export(t, padded);
         }
-        array = numpy_api.make_from_descr(numpy_api.array_type, descr.release(), t.ndim, shape, strides, data, flags, nullptr);
     }
+    PyObject* array = numpy_api.make(numpy_api.array_type, descr, t.ndim, shape, strides, data, flags, nullptr);
     if (ISTHMUS_UNLIKELY(array == nullptr)) {
         Py_DECREF(base);
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");

@@ -109,8 +109,9 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             if (api.interpreter == nullptr && !api.load()) return nullptr;
             Py_ssize_t strides[isthmus::max_ndim];
             for (int d = 0; d < t.ndim; ++d) strides[d] = t.strides[d] * tensor->itemsize();
-            made = api.make(api.array_type, t.ndim, reinterpret_cast<const Py_ssize_t*>(t.shape),
-                            isthmus::detail::numpy_type_number(t.dtype), strides, t.data, 0,
+            PyObject* dtype = api.dtypes[isthmus::detail::numpy_type_number(t.dtype)];
+            Py_INCREF(dtype);
+            made = api.make(api.array_type, dtype, t.ndim, reinterpret_cast<const Py_ssize_t*>(t.shape), strides, t.data,
                             isthmus::detail::numpy_flag::writeable, nullptr);
         } else if (framework == "capsule") {
             static DLManagedTensorVersioned nothing{};
