@@ -31,6 +31,10 @@ const char* protocol_name(isthmus::detail::Protocol protocol) {
             return "buffer";
         case Protocol::array_interface:
             return "array interface";
+        case Protocol::arrow_device_array:
+            return "arrow device array";
+        case Protocol::arrow_array:
+            return "arrow array";
         case Protocol::capsule:
             return "capsule";
     }

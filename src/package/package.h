@@ -23,10 +23,14 @@ PyCFunction with_keywords(F* function) {
 }
 
 /// An isthmus.Tensor, or the exception of what failed.
-inline PyObject* to_object(const isthmus::Result<Tensor>& tensor) {
-    isthmus::Result<PyObject*> object = tensor.and_then([](const Tensor& t) { return isthmus::to_py(t); });
+inline PyObject* to_object(const Tensor& tensor) {
+    const isthmus::Result<PyObject*> object = isthmus::to_py(tensor);
     if (!object) return isthmus::set_python_error(object.error()), nullptr;
     return *object;
+}
+inline PyObject* to_object(const isthmus::Result<Tensor>& tensor) {
+    if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
+    return to_object(*tensor);
 }
 
 /// Runs what may throw Error (or std::bad_alloc) where Python calls.

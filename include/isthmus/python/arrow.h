@@ -97,22 +97,22 @@ struct ArrowReader {
         t.strides = nullptr;
         t.shape[0] = array->length;
         t.ndim = 1;
-        std::int64_t first = 0, count = array->length;  // of the elements wanted, in the array's own numbers
+        Range levels[max_ndim];
+        std::int64_t first = 0, count = array->length, end = 0;
         for (;;) {
             std::int64_t list_size = -1;
             if (!read_format(schema, array, list_size)) return false;
             const bool list = list_size >= 0;
             if (array->offset < 0 || count < 0 || __builtin_add_overflow(first, array->offset, &first) ||
-                array->n_buffers != (list ? 1 : 2) || array->buffers == nullptr)
+                __builtin_add_overflow(first, count, &end) || array->n_buffers != (list ? 1 : 2) || array->buffers == nullptr)
                 return fail(ErrorCode::bad_layout, concat({"has length ", array->length, ", offset ", array->offset, " and ",
                                                            array->n_buffers, " buffers"}));
-            if (!has_no_nulls(array, first, count)) return false;
+            levels[t.ndim - 1] = {array, first, count};
             if (!list) break;
-            if (schema->n_children != 1 || array->n_children != 1 || t.ndim == max_ndim)
+            if (!has_one_child(*schema) || !has_one_child(*array) || t.ndim == max_ndim)
                 return fail(ErrorCode::bad_layout, concat({"has lists with ", array->n_children, " kinds of items"}));
             schema = schema->children[0];
             array = array->children[0];
-            std::int64_t end = 0;
             if (__builtin_mul_overflow(first, list_size, &first) || __builtin_mul_overflow(count, list_size, &count) ||
                 __builtin_add_overflow(first, count, &end) || end > array->length)
                 return fail(ErrorCode::bad_layout,
@@ -124,10 +124,25 @@ struct ArrowReader {
             return fail(ErrorCode::overflow, concat({"starts at element ", first}));
         t.data = const_cast<void*>(array->buffers[1]);
         t.byte_offset = static_cast<std::uint64_t>(offset);
+        // Bitmaps are read only where the sizes can be true.
+        if (!is_sound(t, flag::read_only)) return import.fail_unsound(t, flag::read_only);
+        for (int i = 0; i < t.ndim; ++i)
+            if (!has_no_nulls(levels[i])) return false;
         return true;
     }
 
 private:
+    /// What is wanted of one array, in the numbers of its buffers.
+    struct Range {
+        const ArrowArray* array;
+        std::int64_t first, count;
+    };
+
+    template <class Node>
+    static bool has_one_child(const Node& node) noexcept {
+        return node.n_children == 1 && node.children != nullptr && node.children[0] != nullptr;
+    }
+
     /// The dtype of numbers, or the size of lists.
     bool read_format(const ArrowSchema* schema, const ArrowArray* array, std::int64_t& list_size) const {
         const std::string_view format = schema->format != nullptr ? schema->format : "";
@@ -152,11 +167,11 @@ private:
         return bad("no counterpart in DLPack");
     }
 
-    bool has_no_nulls(const ArrowArray* array, std::int64_t first, std::int64_t count) const {
-        const void* valid = array->buffers[0];
-        if (array->null_count == 0 || valid == nullptr || count == 0) return true;
+    bool has_no_nulls(const Range& range) const {
+        const void* valid = range.array->buffers[0];
+        if (range.array->null_count == 0 || valid == nullptr || range.count == 0) return true;
         const bool host = Device(import.out.dl().device).is_host();
-        if (host && all_bits_set(valid, first, count)) return true;
+        if (host && all_bits_set(valid, range.first, range.count)) return true;
         return fail(ErrorCode::not_values,
                     concat({host ? "has" : "may have", " nulls, which DLPack cannot say; fill or drop them first"}));
     }
@@ -197,9 +212,11 @@ ISTHMUS_COLD inline bool import_arrow(Import& import, bool on_device) {
     if (on_device) {
         const auto* device = static_cast<const ArrowDeviceArray*>(pointed);
         t.device.device_type = static_cast<DLDeviceType>(device->device_type);
-        const bool host = Device(t.device).is_host();
-        if (!host) t.device.device_id = static_cast<std::int32_t>(device->device_id);
-        if (!host && device->sync_event != nullptr &&
+        const bool cpu = device->device_type == kDLCPU;
+        if (!cpu) t.device.device_id = static_cast<std::int32_t>(device->device_id);
+        if (!cpu && t.device.device_id != device->device_id)
+            return reader.fail(ErrorCode::bad_device, concat({"is on device number ", device->device_id}));
+        if (!cpu && device->sync_event != nullptr &&
             !wait_for_event(t.device, *static_cast<void**>(device->sync_event), import.options))
             return reader.fail(ErrorCode::unavailable,
                                concat({"has an event of ", Device(t.device), " that cannot be waited for here"}));

@@ -51,7 +51,8 @@ inline bool order_after_producer(Device device, long long stream) noexcept {
 
 /// Waits for an event of a producer: on the consumer's stream where it named one. False where that cannot be done.
 ISTHMUS_COLD inline bool wait_for_event(Device device, void* event, const ImportOptions& options) noexcept {
-    if ((device.type != kDLCUDA && device.type != kDLCUDAManaged) || !cuda_driver.load()) return false;
+    const bool cuda = device.type == kDLCUDA || device.type == kDLCUDAManaged || device.type == kDLCUDAHost;
+    if (!cuda || !cuda_driver.load()) return false;
     if (!options.has_stream()) return cuda_driver.event_synchronize(event) == 0;
     auto* stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(options.stream));
     return options.stream == -1 || cuda_driver.stream_wait_event(stream, event, 0) == 0;

@@ -84,7 +84,9 @@ class Producer:
             array = self._around(array, Array(length=count, n_buffers=1, buffers=(ct.c_void_p * 1)()))
         self.schema, self.array, self.inner = schema, array, inner
         for name, value in fields.items():
-            setattr(schema if hasattr(Schema, name) and name != "n_children" else array, name, value)
+            for struct in (schema, array):
+                if hasattr(type(struct), name):
+                    setattr(struct, name, value)
 
     def _around(self, child: object, parent: object) -> object:
         pointer = ct.pointer(child)
