@@ -102,16 +102,16 @@ private:
 };
 
 /// As a View; with a name, a mismatch raises.
-template <class V, isthmus::detail::Literal name>
-struct type_caster<isthmus::Argument<V, name>> {
-    using Argument = isthmus::Argument<V, name>;
+template <class V, isthmus::detail::Literal... names>
+struct type_caster<isthmus::Argument<V, names...>> {
+    using Argument = isthmus::Argument<V, names...>;
     NB_TYPE_CASTER(Argument, const_name(isthmus::detail::Annotation<V>::text.text))
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list*) {
         if (!isthmus::detail::is_call(flags)) return false;
-        if constexpr (name.view().empty()) {
+        if constexpr (!Argument::raises) {
             if (!isthmus::detail::load_for_nanobind(slot, src.ptr())) return false;
-        } else if (auto loaded = slot.load(src.ptr(), nullptr, name.text, nullptr); !loaded) {
+        } else if (auto loaded = slot.load(src.ptr(), Argument::function_name, Argument::argument_name, nullptr); !loaded) {
             isthmus::set_python_error(loaded.error());
             raise_python_error();
         } else {

@@ -99,20 +99,21 @@ private:
 };
 
 /// As a View; with a name, a mismatch raises.
-template <class V, isthmus::detail::Literal argument>
-struct type_caster<isthmus::Argument<V, argument>> : isthmus::detail::PybindViewArgument<isthmus::Argument<V, argument>> {
+template <class V, isthmus::detail::Literal... names>
+struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindViewArgument<isthmus::Argument<V, names...>> {
+    using Argument = isthmus::Argument<V, names...>;
     static constexpr auto name = const_name(isthmus::detail::Annotation<V>::text.text);
 
     bool load(handle src, bool) {
-        if constexpr (argument.view().empty()) {
+        if constexpr (!Argument::raises) {
             if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
-        } else if (auto loaded = slot.load(src.ptr(), nullptr, argument.text, nullptr); !loaded) {
+        } else if (auto loaded = slot.load(src.ptr(), Argument::function_name, Argument::argument_name, nullptr); !loaded) {
             isthmus::set_python_error(loaded.error());
             throw error_already_set();
         } else {
             isthmus::pybind11_translate_errors();
         }
-        this->value = isthmus::Argument<V, argument>(slot.view, src.ptr());
+        this->value = Argument(slot.view, src.ptr());
         return true;
     }
 

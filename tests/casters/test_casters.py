@@ -124,6 +124,17 @@ def test_a_named_argument_raises_the_whole_sentence(ext):
         ext.height("no")
 
 
+def test_an_argument_that_knows_its_function_names_it(ext):
+    assert ext.width(np.zeros((4, 5, 3), np.uint8)) == 5
+    with pytest.raises(ValueError) as raised:
+        ext.width(np.zeros((480, 640, 3), np.float32))
+    assert str(raised.value) == (
+        "width(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: dtype differs"
+    )
+    with pytest.raises(TypeError, match=r"width\(\): argument 'image': expected a tensor"):
+        ext.width("no")
+
+
 def test_an_error_of_a_producer_comes_through_a_named_argument(ext):
     class Broken:
         def __dlpack_device__(self):

@@ -18,9 +18,9 @@ template <class V>
 void agree(Match& match, const char* name, const std::optional<V>& view) {
     if (view) match.agree(name, *view).value();
 }
-template <class V, Literal own_name>
-void agree(Match& match, const char* name, const Argument<V, own_name>& argument) {
-    match.agree(own_name.view().empty() ? name : own_name.text, *argument).value();
+template <class V, Literal... own>
+void agree(Match& match, const char* name, const Argument<V, own...>& argument) {
+    match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
 }
 /// A scalar, a Tensor: nothing that has named sizes.
 template <class X>

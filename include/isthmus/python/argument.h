@@ -24,12 +24,15 @@ struct As {
 };
 
 /// A view as an argument, which also knows the Python object it came from: `return x.reply(result)` answers in the caller's own
-/// framework. With a name, Argument<V, "image">, a mismatch raises the error that says so, at once; without one, the next
-/// overload is tried. Valid for the length of the call.
-template <class V, detail::Literal name = "">
+/// framework. With a name, Argument<V, "image">, or with the function's too, Argument<V, "image", "blur">, a mismatch raises
+/// the error that says so, at once; without one, the next overload is tried. Valid for the length of the call.
+template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
     static_assert(detail::is_view<V>, "isthmus: an Argument is made of a View");
+    static constexpr bool raises = !name.view().empty();
+    static constexpr const char* argument_name = raises ? name.text : nullptr;
+    static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
     Argument() noexcept = default;
     Argument(const V& view, PyObject* object) noexcept : view_(view), object_(object) {}
 

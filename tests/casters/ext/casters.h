@@ -32,6 +32,7 @@ inline std::string which_double(View<const double, 1>) { return "float64[:]"; }
 inline std::string which_matrix(View<const float, 2>) { return "float32[:, :]"; }
 inline std::string which_integer(std::int64_t) { return "int"; }
 inline std::int64_t height(const Argument<Image, "image">& image) { return image->extent(0); }
+inline std::int64_t width(const Argument<Image, "image", "width">& image) { return image->extent(1); }
 
 /// In the caller's framework.
 inline Reply twice(const Argument<View<const float, 1>>& x) {
@@ -84,6 +85,7 @@ void bind(Def def) {
     def("which", which_matrix);
     def("which", which_integer);
     def("height", height);
+    def("width", width);
     def("twice", twice);
     def("counting", counting);
     def("counting_numpy", counting_numpy);
