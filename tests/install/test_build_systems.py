@@ -76,6 +76,8 @@ def module(folder: Path) -> Path:
 
 @pytest.mark.skipif(not importlib.util.find_spec("setuptools"), reason="setuptools is not installed")
 def test_setuptools(tmp_path: Path) -> None:
+    for folder in ("temp", "consumer"):  # its source is not below it, for which older ones make no folder
+        (tmp_path / folder).mkdir()
     options = ("--build-temp", tmp_path / "temp", "--build-lib", tmp_path / "lib")
     run(sys.executable, BUILDS / "setup.py", "-q", "build_ext", *options, cwd=BUILDS)
     run(sys.executable, "-c", USE, cwd=module(tmp_path / "lib"))

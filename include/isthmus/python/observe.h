@@ -4,6 +4,10 @@
 #include <isthmus/python/borrowed.h>
 #include <isthmus/python/runtime.h>
 
+#if PY_VERSION_HEX < 0x030B0000
+#include <frameobject.h>  // PyFrame_GetBack, in Python.h itself from 3.11 on
+#endif
+
 ISTHMUS_BEGIN
 
 namespace detail {
