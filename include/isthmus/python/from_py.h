@@ -172,7 +172,7 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
                                       Ref& alive) {
     bool ready = object != nullptr;
 #if !defined(NDEBUG)
-    ready = ready && have_gil();
+    ready = ready && have_gil() && start_runtime();  // which refuses another interpreter than the one it serves
 #endif
     TypeEntry scratch;
     const TypeEntry* entry = ISTHMUS_LIKELY(ready) ? find_type(Py_TYPE(object), scratch) : nullptr;
