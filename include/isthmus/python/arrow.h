@@ -90,7 +90,7 @@ struct ArrowReader {
         return import.fail(code, concat({"the array of ", type_name(import.object), ".", method, "() ", text}));
     }
 
-    /// Fills the descriptor but for the device.
+    /// Fills the descriptor but for the device, and checks it.
     ISTHMUS_COLD bool read(const ArrowSchema* schema, const ArrowArray* array) const {
         DLTensor& t = import.out.dl();
         t.shape = import.out.shape();
@@ -225,7 +225,7 @@ ISTHMUS_COLD inline bool import_arrow(Import& import, bool on_device) {
     auto* kept = static_cast<ArrowArray*>(std::malloc(sizeof(ArrowArray)));
     if (kept == nullptr) return import.fail(ErrorCode::out_of_memory, "no memory for an Arrow array");
     *kept = *array;
-    if (!import.accept(flag::read_only)) return std::free(kept), false;
+    if (!import.accept_sound(flag::read_only)) return std::free(kept), false;
     array->release = nullptr;
     import.out.hold(kept, end_arrow_array);
     return true;
