@@ -181,7 +181,7 @@ ISTHMUS_COLD inline bool ask_torch(const char* name, bool& failed) {
 
 /// Made in inference mode, and wanted for writing outside of it.
 ISTHMUS_COLD inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
-    return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed);
+    return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) && !failed;
 }
 
 /// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead.
