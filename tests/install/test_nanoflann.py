@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,27 +11,15 @@ import pytest
 
 np = pytest.importorskip("numpy")
 nanobind = pytest.importorskip("nanobind")
-isthmus = pytest.importorskip("isthmus")
+pytest.importorskip("isthmus")
 
 pytestmark = pytest.mark.slow
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nanoflann"
 
 
 @pytest.fixture(scope="module")
-def neighbours(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    if shutil.which("cmake") is None:
-        pytest.skip("cmake is not installed")
-    build = tmp_path_factory.mktemp("nanoflann")
-    configure = [
-        "cmake", "-S", EXAMPLE, "-B", build, f"-Disthmus_DIR={isthmus.get_cmake_dir()}",
-        f"-Dnanobind_DIR={nanobind.cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}",
-    ]  # fmt: skip
-    done = subprocess.run(configure, capture_output=True, text=True, timeout=300)
-    if "nanoflann_dir" in done.stderr:
-        pytest.skip("nanoflann is not installed")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(["cmake", "--build", build], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
+def neighbours(build_example: Callable[..., Path]) -> ModuleType:
+    missing = {"nanoflann_dir": "nanoflann is not installed"}
+    build = build_example("nanoflann", f"-Dnanobind_DIR={nanobind.cmake_dir()}", missing=missing)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(build))
         return importlib.import_module("neighbours")

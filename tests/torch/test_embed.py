@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
-isthmus = pytest.importorskip("isthmus")
+pytest.importorskip("isthmus")
 
 pytestmark = pytest.mark.slow
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "embed"
 
 
 @pytest.fixture(scope="module")
@@ -34,26 +33,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("cmake") is None:
-        pytest.skip("cmake is not installed")
-    build = tmp_path_factory.mktemp("embed")
-    configure = [
-        "cmake",
-        "-S",
-        EXAMPLE,
-        "-B",
-        build,
-        f"-Disthmus_DIR={isthmus.get_cmake_dir()}",
-        f"-DPython_EXECUTABLE={sys.executable}",
-    ]
-    done = subprocess.run(configure, capture_output=True, text=True, timeout=300)
-    if "Development.Embed" in done.stderr:
-        pytest.skip("this Python has no library to embed")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(["cmake", "--build", build], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return build / "embed"
+def program(build_example: Callable[..., Path]) -> Path:
+    return build_example("embed", missing={"Development.Embed": "this Python has no library to embed"}) / "embed"
 
 
 def run(program: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,37 @@
+"""What the tests of several folders share."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture(scope="session")
+def build_example(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """build_example(name, *definitions, missing={what CMake says: why the test is skipped}): the build folder of an example,
+    built against the installed package as a user builds it."""
+
+    def build(name: str, *definitions: str, missing: dict[str, str]) -> Path:
+        isthmus = pytest.importorskip("isthmus")
+        if shutil.which("cmake") is None:
+            pytest.skip("cmake is not installed")
+        folder = tmp_path_factory.mktemp(name)
+        definitions = (f"-Disthmus_DIR={isthmus.get_cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}", *definitions)
+        configure = ["cmake", "-S", EXAMPLES / name, "-B", folder, *definitions]
+        done = subprocess.run(configure, capture_output=True, text=True, timeout=300)
+        for said, why in missing.items():
+            if said in done.stderr:
+                pytest.skip(why)
+        assert done.returncode == 0, done.stdout + done.stderr
+        done = subprocess.run(["cmake", "--build", folder], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return folder
+
+    return build
