@@ -7,7 +7,7 @@
 #include <nanobind/nanobind.h>
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/argument.h>
+#include <isthmus/python/binding.h>
 
 ISTHMUS_BEGIN
 

@@ -7,7 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/argument.h>
+#include <isthmus/python/binding.h>
 
 ISTHMUS_BEGIN
 

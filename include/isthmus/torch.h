@@ -6,8 +6,8 @@
 
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
-#include <isthmus/python/runtime.h>
-#include <isthmus/python/torch_stable.h>
+#include <isthmus/python/runtime/life.h>
+#include <isthmus/python/framework/torch/import.h>
 
 // The least of libtorch that does the job; docs/torch.md has what each header costs to compile.
 #include <ATen/ops/from_blob.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that describe a dtype: the format of a buffer (PEP 3118), the typestr of an array interface, and our own names of
 // dtypes and devices. What is understood must be a dtype of the width that was said.
-#include <isthmus/python/ref.h>
+#include <isthmus/python/runtime/ref.h>
 
-#include <isthmus/python/array_interface.h>
-#include <isthmus/python/buffer.h>
+#include <isthmus/python/protocol/array_interface/import.h>
+#include <isthmus/python/protocol/buffer/import.h>
 
 #include <cstdio>
 #include <cstdlib>

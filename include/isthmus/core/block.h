@@ -6,7 +6,7 @@
 #include <new>
 
 #include <isthmus/core/atomic.h>
-#include <isthmus/core/foreign.h>
+#include <isthmus/core/deleter.h>
 #include <isthmus/core/observer.h>
 #include <isthmus/core/validate.h>
 
@@ -24,7 +24,7 @@ enum class Origin : std::uint32_t {
     buffer,         ///< a Py_buffer; its `obj` is the PyObject
     sourced,        ///< a Sourced (isthmus/python/borrowed.h), which knows the PyObject
     torch_handle,   ///< libtorch's AtenTensorHandle (stable shims)
-    at_tensor,      ///< an AtTensorOwner (isthmus/python/torch_stable.h): an at::Tensor, libtorch linked
+    at_tensor,      ///< an AtTensorOwner (isthmus/python/framework/torch/import.h): an at::Tensor, libtorch linked
 };
 
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/argument.h>
+#include <isthmus/python/binding.h>
 
 ISTHMUS_BEGIN
 

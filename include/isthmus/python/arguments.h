@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
 #include <tuple>
 
-#include <isthmus/python/argument.h>
+#include <isthmus/python/binding.h>
 
 ISTHMUS_BEGIN
 

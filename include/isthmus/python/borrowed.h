@@ -2,8 +2,8 @@
 #pragma once
 
 #include <isthmus/core/dlpack.h>
-#include <isthmus/core/view.h>
-#include <isthmus/python/gil.h>
+#include <isthmus/core/view/view.h>
+#include <isthmus/python/runtime/gil.h>
 
 ISTHMUS_BEGIN
 

@@ -7,7 +7,7 @@
 
 ISTHMUS_BEGIN
 
-/// The frameworks that have an exit of their own (isthmus/python/frameworks.h lists what is known of each).
+/// The frameworks that have an exit of their own (isthmus/python/framework/facts.h lists what is known of each).
 enum class Framework : std::uint8_t {
     none,
     tensor,   ///< isthmus.Tensor, which every framework takes

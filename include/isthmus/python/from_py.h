@@ -2,15 +2,15 @@
 #pragma once
 
 #include <isthmus/core/copy.h>
-#include <isthmus/python/array_interface.h>
-#include <isthmus/python/arrow.h>
-#include <isthmus/python/buffer.h>
-#include <isthmus/python/dlpack_method.h>
-#include <isthmus/python/lookup.h>
-#include <isthmus/python/numpy.h>
+#include <isthmus/python/protocol/array_interface/import.h>
+#include <isthmus/python/protocol/arrow.h>
+#include <isthmus/python/protocol/buffer/import.h>
+#include <isthmus/python/protocol/dlpack_method/import.h>
+#include <isthmus/python/dispatch/classify.h>
+#include <isthmus/python/framework/numpy/import.h>
 #include <isthmus/python/object/tensor_object.h>
-#include <isthmus/python/tensorflow.h>
-#include <isthmus/python/torch_older.h>
+#include <isthmus/python/framework/tensorflow.h>
+#include <isthmus/python/framework/torch/import_by_python.h>
 
 ISTHMUS_BEGIN
 

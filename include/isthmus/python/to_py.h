@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/frameworks.h>
+#include <isthmus/python/framework/facts.h>
 #include <isthmus/python/from_py.h>
-#include <isthmus/python/importers.h>
-#include <isthmus/python/numpy_api.h>
-#include <isthmus/python/observe.h>
-#include <isthmus/python/torch_exit.h>
+#include <isthmus/python/framework/consumer.h>
+#include <isthmus/python/framework/numpy/export.h>
+#include <isthmus/python/runtime/observe.h>
+#include <isthmus/python/framework/torch/export.h>
 
 ISTHMUS_BEGIN
 

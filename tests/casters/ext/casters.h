@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/argument.h>
+#include <isthmus/python/binding.h>
 
 namespace casters {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/view.h>
+#include <isthmus/core/view/view.h>
 #include <isthmus/python/object/tensor_object.h>
 #include <isthmus/python/object/value_types.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <isthmus/core/tensor.h>
-#include <isthmus/python/runtime.h>
+#include <isthmus/python/runtime/life.h>
 
 ISTHMUS_BEGIN
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/object/tensor_dlpack.h>
+#include <isthmus/python/protocol/dlpack_method/export.h>
 #include <isthmus/python/object/tensor_getters.h>
 
 ISTHMUS_BEGIN

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/ref.h>  // Python.h must come before any other header
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any other header
 
 #include <structmember.h>
 
 #include <algorithm>
 #include <iterator>
 
-#include <isthmus/python/object/tensor_buffer.h>
-#include <isthmus/python/object/tensor_dlpack.h>
-#include <isthmus/python/object/tensor_exchange.h>
+#include <isthmus/python/protocol/buffer/export.h>
+#include <isthmus/python/protocol/dlpack_method/export.h>
+#include <isthmus/python/protocol/exchange_api/export.h>
 #include <isthmus/python/object/tensor_getters.h>
-#include <isthmus/python/object/tensor_interfaces.h>
+#include <isthmus/python/protocol/array_interface/export.h>
 #include <isthmus/python/object/tensor_pickle.h>
 #include <isthmus/python/object/tensor_to.h>
 

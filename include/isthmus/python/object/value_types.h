@@ -3,7 +3,7 @@
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
-#include <isthmus/python/runtime.h>
+#include <isthmus/python/runtime/life.h>
 
 ISTHMUS_BEGIN
 

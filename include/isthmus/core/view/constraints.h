@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/view/requirement.h>
+
+ISTHMUS_BEGIN
+
+// What may follow the rank in View<T, N, …>. Each constraint enters itself into the Requirement of the view type.
+
+/// Row-major without gaps; column-major without gaps; the last dimension without gaps. Without one of them any strides do.
+struct c_contiguous {
+    static constexpr void apply(detail::Requirement& r) { r.order = detail::Order::c; }
+};
+struct f_contiguous {
+    static constexpr void apply(detail::Requirement& r) { r.order = detail::Order::f; }
+};
+struct inner_contiguous {
+    static constexpr void apply(detail::Requirement& r) { r.order = detail::Order::inner; }
+};
+
+/// Memory of one DLPack device type (`on<kDLROCM>`), instead of memory that the host may touch.
+template <int device_type>
+struct on {
+    static_assert(Device(device_type, 0).is_valid(), "isthmus: DLPack defines no such device type");
+    static constexpr void apply(detail::Requirement& r) { r.device_type = device_type; }
+};
+using on_cuda = on<kDLCUDA>;
+/// Memory of any device: the view then gives addresses, and no elements.
+struct on_any_device {
+    static constexpr void apply(detail::Requirement& r) { r.device_type = detail::any_memory; }
+};
+
+/// The first element is at a multiple of this many bytes.
+template <std::size_t bytes>
+struct aligned {
+    static_assert(bytes != 0 && (bytes & (bytes - 1)) == 0, "isthmus: an alignment is a power of two");
+    static constexpr void apply(detail::Requirement& r) {
+        if (bytes > r.alignment) r.alignment = bytes;
+    }
+};
+
+/// Between so many and so many dimensions: View<float, dynamic_rank, rank_between<1, 3>>.
+template <int least, int most = max_ndim>
+struct rank_between {
+    static_assert(0 <= least && least <= most && most <= max_ndim, "isthmus: ranks go from 0 to max_ndim");
+    static constexpr void apply(detail::Requirement& r) {
+        r.least_rank = least;
+        r.most_rank = most;
+    }
+};
+
+// In the place of T: a set of dtypes. `const` before it means what it means before a type.
+
+/// One of several C++ types: View<one_of<float, double>, 2>, whose visit() calls with the view of the type found.
+template <class... T>
+struct one_of {
+    static_assert(sizeof...(T) > 0 && (!std::is_const_v<T> && ...), "isthmus: write the const before one_of");
+    static constexpr bool accepts(DType dtype) noexcept { return ((dtype == dtype_of<T>()) || ...); }
+    static constexpr void describe(detail::Words& words) {
+        bool first = true;
+        ((first ? void() : words.add("|"), first = false, words.add(dtype_of<T>())), ...);
+    }
+};
+/// Any floating-point type, of whatever width.
+struct floating {
+    static constexpr bool accepts(DType d) noexcept {
+        return d.lanes() == 1 &&
+               (d.code == kDLFloat || d.code == kDLBfloat || (d.code >= kDLFloat8_e3m4 && d.code <= kDLFloat4_e2m1fn));
+    }
+    static constexpr void describe(detail::Words& words) { words.add("floating"); }
+};
+/// Any integer, signed or not; no bool.
+struct integral {
+    static constexpr bool accepts(DType d) noexcept { return d.lanes() == 1 && (d.code == kDLInt || d.code == kDLUInt); }
+    static constexpr void describe(detail::Words& words) { words.add("integral"); }
+};
+struct complex_valued {
+    static constexpr bool accepts(DType d) noexcept { return d.lanes() == 1 && d.code == kDLComplex; }
+    static constexpr void describe(detail::Words& words) { words.add("complex"); }
+};
+struct any_dtype {
+    static constexpr bool accepts(DType) noexcept { return true; }
+    static constexpr void describe(detail::Words& words) { words.add("any dtype"); }
+};
+
+namespace detail {
+template <class C>
+concept Constraint = requires(Requirement& r) { C::apply(r); };
+template <class S>
+concept DTypeSet = requires(Words& words) {
+    { S::accepts(DType{}) } -> std::same_as<bool>;
+    S::describe(words);
+};
+}  // namespace detail
+
+ISTHMUS_END

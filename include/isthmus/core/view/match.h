@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/view/view.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// "blur(): argument 'image': "
+inline std::string call_prefix(const char* function, const char* argument) {
+    const bool named = function != nullptr && *function != '\0';
+    return concat({named ? function : "", named ? "(): " : "", argument_prefix(argument)});
+}
+
+}  // namespace detail
+
+/// The arguments of one call: each is matched with the view that is wanted, sizes of the same name agree between them, and an
+/// error names the function and the argument.
+///
+///     isthmus::Match match("distances");
+///     auto a = match.view<View<const float, 2, sizes<"n d">>>("a", tensor_a);
+///     auto b = match.view<View<const float, 2, sizes<"m d">>>("b", tensor_b);
+class Match {
+public:
+    explicit Match(const char* function = nullptr) noexcept : function_(function) {}
+
+    /// `source` is a Tensor or a Borrowed, which the view does not outlive.
+    template <class V, class Source>
+        requires detail::is_view<V>
+    Result<V> view(const char* argument, const Source& source) {
+        Result<V> result = detail::make_view<V>(source.descriptor(), source.flags(), &names_, argument);
+        if (ISTHMUS_UNLIKELY(!result)) return result.error().prefixed(detail::call_prefix(function_, argument));
+        return result;
+    }
+    template <class V, class Source>
+        requires(detail::is_view<V> && !std::is_lvalue_reference_v<Source>)
+    Result<V> view(const char* argument, Source&& source) = delete;  // the view would outlive it
+
+    /// For views that were made one by one (by a caster, say): whether their named sizes agree with those seen so far.
+    template <class T, int N, class... C>
+    Result<void> agree(const char* argument, const View<T, N, C...>& view) {
+        constexpr const detail::Requirement& r = View<T, N, C...>::requirement;
+        if constexpr (r.size_count >= 0)
+            for (int i = 0; i < view.ndim(); ++i) {
+                if (r.sizes[i].name.empty()) continue;
+                const auto* other = names_.contradiction(r.sizes[i].name, view.extent(i), argument, i);
+                if (other != nullptr) return disagreement(argument, r, i, view.extent(i), *other);
+            }
+        return {};
+    }
+    /// The size that a name stands for; -1 for a name not seen yet.
+    std::int64_t operator[](std::string_view name) const noexcept {
+        for (int i = 0; i < names_.count; ++i)
+            if (names_.entries[i].name == name) return names_.entries[i].size;
+        return -1;
+    }
+
+private:
+    ISTHMUS_COLD Error disagreement(const char* argument, const detail::Requirement& r, int dimension, std::int64_t size,
+                                    const detail::SizeNames::Entry& other) const {
+        return Error(ErrorCode::bad_layout, ErrorKind::value,
+                     detail::concat({detail::call_prefix(function_, argument), "expected ", r.words, ": ",
+                                     r.sizes[dimension].name, " is ", size, " here and ", other.size, " in argument '",
+                                     (other.argument != nullptr ? other.argument : ""), "'"}));
+    }
+
+    const char* function_;
+    detail::SizeNames names_;
+};
+
+ISTHMUS_END

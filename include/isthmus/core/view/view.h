@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/view/constraints.h>
+#include <isthmus/core/view/rows.h>
+#include <isthmus/core/tensor.h>
+
+ISTHMUS_BEGIN
+
+/// Defined by <isthmus/mdspan.h> for every view that an mdspan can show.
+template <class V>
+struct mdspan_of;
+
+namespace detail {
+
+/// What View<T, N, C…> asks of a tensor, and the same in words.
+template <class T, int N, class... C>
+struct Wanted {
+    static_assert(N >= dynamic_rank && N <= max_ndim, "isthmus: a view has 0 to max_ndim dimensions, or dynamic_rank");
+    static_assert((Constraint<C> && ...), "isthmus: what follows the rank must be constraints (isthmus/core/view/constraints.h)");
+    using Element = std::remove_cv_t<T>;
+
+    static constexpr Requirement make() {
+        Requirement r;
+        r.writable = !std::is_const_v<T>;
+        if constexpr (DTypeSet<Element>) {
+            r.accepts = Element::accepts;
+        } else {
+            r.dtype = dtype_of<Element>();
+            r.alignment = alignof(Element);
+        }
+        if constexpr (N != dynamic_rank) r.least_rank = r.most_rank = N;
+        (C::apply(r), ...);
+        return r;
+    }
+    static constexpr Requirement bare = make();
+    static_assert(N == dynamic_rank || (bare.least_rank == N && bare.most_rank == N),
+                  "isthmus: rank_between is for views of dynamic_rank");
+    static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are wanted");
+
+    static constexpr Words spell() {
+        Words words;
+        if constexpr (DTypeSet<Element>)
+            Element::describe(words);
+        else
+            words.add(dtype_of<Element>());
+        add_shape_words(words, bare);
+        return words;
+    }
+    static constexpr ShortWords<spell().size> words{spell()};
+    static constexpr Requirement finish() {
+        Requirement r = make();
+        r.words = words.view();
+        return r;
+    }
+    static constexpr Requirement requirement = finish();
+};
+
+/// A view with these constraints serves where `D` are wanted: each of them is among its own.
+template <class D, class... C>
+inline constexpr bool is_one_of = (std::is_same_v<D, C> || ...);
+
+/// The view of a tensor that is what `V` wants. `names` are those of the call, where it has several arguments.
+template <class V>
+Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, const char* argument = nullptr) {
+    constexpr const Requirement& r = V::requirement;
+    if constexpr (r.size_count < 0) {
+        if (ISTHMUS_LIKELY(meets(t, flags, r))) return V(t);
+    } else {
+        SizeNames own;
+        if (ISTHMUS_LIKELY(meets(t, flags, r) && has_sizes(t, r.sizes, names != nullptr ? *names : own, argument))) return V(t);
+    }
+    SizeNames own;
+    return explain_mismatch(t, flags, r, names != nullptr ? *names : own, argument);
+}
+
+}  // namespace detail
+
+/// A typed, borrowed window: N sizes and N strides (in elements) over elements of type T. Does not own: it is valid as long as
+/// the Tensor or Borrowed it came from. `T const` promises not to write. N may be dynamic_rank: the view then shows the sizes
+/// of that very Tensor or Borrowed, which must stay where it is.
+///
+/// What follows N is asked of the tensor before there is a view: View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>.
+/// Without a constraint on the device, the memory is one that the host may touch.
+template <class T, int N, class... C>
+class View : public detail::Layout<N> {
+    using Base = detail::Layout<N>;
+    using Wanted = detail::Wanted<T, N, C...>;
+
+public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    static constexpr const detail::Requirement& requirement = Wanted::requirement;
+    static constexpr bool on_host = detail::is_host_type(requirement.device_type);
+    static constexpr bool has_contiguous_rows =
+        requirement.order == detail::Order::c || requirement.order == detail::Order::inner;
+
+    /// Of nothing: no elements.
+    constexpr View() noexcept = default;
+    View(T* data, const std::array<std::int64_t, static_cast<std::size_t>(N < 0 ? 0 : N)>& extents,
+         const std::array<std::int64_t, static_cast<std::size_t>(N < 0 ? 0 : N)>& strides) noexcept
+        requires(N >= 0 && sizeof...(C) == 0)
+        : Base(extents, strides), data_(data) {}
+
+    /// A view that may write serves where one that only reads is wanted, and one that promises more where less is wanted.
+    template <class U, class... D>
+        requires((std::is_same_v<U, T> || std::is_same_v<U, const T>) && !std::is_same_v<View, View<U, N, D...>> &&
+                 View<U, N, D...>::on_host == on_host && (detail::is_one_of<D, C...> && ...))
+    operator View<U, N, D...>() const noexcept {
+        return View<U, N, D...>(data_, *this);
+    }
+
+    /// "uint8[h, w, 3] C-contiguous on cpu": what this type of view asks for.
+    static constexpr std::string_view words() noexcept { return requirement.words; }
+
+    T* data() const noexcept { return data_; }
+
+    template <class... I>
+        requires(on_host && (N < 0 || sizeof...(I) == static_cast<std::size_t>(N)) &&
+                 (std::is_convertible_v<I, std::int64_t> && ...))
+    T& operator()(I... index) const noexcept {
+#if ISTHMUS_CHECK_BOUNDS
+        if (static_cast<int>(sizeof...(I)) != this->ndim())
+            detail::wrong_index_count(static_cast<int>(sizeof...(I)), this->ndim());
+#endif
+        std::int64_t offset = 0;
+        int d = 0;
+        ((offset += this->at(d++, static_cast<std::int64_t>(index))), ...);
+        return data_[offset];
+    }
+    T& operator[](std::int64_t i) const noexcept
+        requires(on_host && N == 1)
+    {
+        return data_[this->at(0, i)];
+    }
+
+    /// The elements in memory order. Throws Error(bad_layout) when they are not contiguous, unless the type already says so.
+    std::span<T> span() const
+        requires on_host
+    {
+        if constexpr (requirement.order != detail::Order::c && requirement.order != detail::Order::f)
+            if (!this->is_contiguous())
+                throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                            detail::concat({"span(): found strides ", layout::to_string(this->strides()), " for shape ",
+                                            layout::to_string(this->shape()), "; wanted contiguous memory"}));
+        return {data_, static_cast<std::size_t>(this->size())};
+    }
+
+    /// The rows along the last dimension, as spans: for (std::span<T> row : view.rows()). Throws Error(bad_layout) when the
+    /// elements of a row are not neighbours, unless the type already says so.
+    Rows<T, N> rows() const
+        requires on_host
+    {
+        if constexpr (!has_contiguous_rows) {
+            const int last = this->ndim() - 1;
+            if (last >= 0 && this->extent(last) > 1 && this->stride(last) != 1)
+                throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                            detail::concat({"rows(): found strides ", layout::to_string(this->strides()), " for shape ",
+                                            layout::to_string(this->shape()), "; wanted a last stride of 1"}));
+        }
+        return {data_, *this};
+    }
+
+    /// The view at index `i` of the first dimension, one dimension less.
+    auto slice(std::int64_t i) const noexcept
+        requires(on_host && (N > 1 || N == dynamic_rank))
+    {
+        if constexpr (N == dynamic_rank) {
+            return View<T, N>(data_ + this->at(0, i), detail::Layout<N>(this->inner()));
+        } else if constexpr (has_contiguous_rows) {  // what holds of the rows holds of those of a part
+            using Row = std::conditional_t<requirement.order == detail::Order::c, c_contiguous, inner_contiguous>;
+            return View<T, N - 1, Row>(data_ + this->at(0, i), detail::Layout<N - 1>(this->inner()));
+        } else {
+            return View<T, N - 1>(data_ + this->at(0, i), detail::Layout<N - 1>(this->inner()));
+        }
+    }
+
+    /// As an mdspan; include <isthmus/mdspan.h>.
+    template <class V = View>
+    auto mdspan() const {
+        return mdspan_of<V>::make(static_cast<const V&>(*this));
+    }
+
+private:
+    template <class, int, class...>
+    friend class View;
+    template <class V>
+    friend Result<V> detail::make_view(const DLTensor&, Flags, detail::SizeNames*, const char*);
+
+    explicit View(const DLTensor& t) noexcept : Base(t), data_(static_cast<T*>(t.data)) {}
+    View(T* data, const Base& layout) noexcept : Base(layout), data_(data) {}
+
+    T* data_ = nullptr;
+};
+
+/// A window on elements of one of a set of dtypes: View<one_of<float, double>, 2>, View<const floating, dynamic_rank>.
+/// as<U>() and visit() give the view of the type that is there.
+template <class S, int N, class... C>
+    requires detail::DTypeSet<std::remove_cv_t<S>>
+class View<S, N, C...> : public detail::Layout<N> {
+    using Base = detail::Layout<N>;
+    using Wanted = detail::Wanted<S, N, C...>;
+    template <class U>
+    using Typed = View<std::conditional_t<std::is_const_v<S>, const U, U>, N, C...>;
+
+public:
+    using element_type = S;
+    static constexpr const detail::Requirement& requirement = Wanted::requirement;
+    static constexpr bool on_host = detail::is_host_type(requirement.device_type);
+
+    constexpr View() noexcept = default;
+    static constexpr std::string_view words() noexcept { return requirement.words; }
+
+    DType dtype() const noexcept { return dtype_; }
+    std::conditional_t<std::is_const_v<S>, const void, void>* data() const noexcept { return data_; }
+
+    /// The view of elements of type U, or an Error when they are of another.
+    template <class U>
+        requires(!std::is_const_v<U> && has_dtype<U>)
+    Result<Typed<U>> as() const {
+        if (dtype_ == dtype_of<U>() && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0) return typed<U>();
+        const std::string what = dtype_ == dtype_of<U>() ? ": the data is not aligned for this type" : ": dtype differs";
+        return Error(dtype_ == dtype_of<U>() ? ErrorCode::bad_layout : ErrorCode::bad_dtype, ErrorKind::value,
+                     detail::concat({"expected ", dtype_of<U>().name(), ", got ", dtype_.name(), what}));
+    }
+
+    /// Calls `f` with the view of the type that is there: every one of one_of<…> must do.
+    template <class F>
+    decltype(auto) visit(F&& f) const {
+        return visit_set(std::type_identity<std::remove_cv_t<S>>{}, f);
+    }
+
+private:
+    template <class V>
+    friend Result<V> detail::make_view(const DLTensor&, Flags, detail::SizeNames*, const char*);
+
+    explicit View(const DLTensor& t) noexcept : Base(t), data_(t.data), dtype_(t.dtype) {}
+
+    template <class U>
+    Typed<U> typed() const noexcept {
+        using E = std::conditional_t<std::is_const_v<S>, const U, U>;
+        return Typed<U>(static_cast<E*>(data_), static_cast<const Base&>(*this));
+    }
+    template <class First, class... Rest, class F>
+    decltype(auto) visit_set(std::type_identity<one_of<First, Rest...>>, F& f) const {
+        if constexpr (sizeof...(Rest) == 0) {
+            return f(typed<First>());
+        } else {
+            if (dtype_ == dtype_of<First>()) return f(typed<First>());
+            return visit_set(std::type_identity<one_of<Rest...>>{}, f);
+        }
+    }
+
+    void* data_ = nullptr;
+    DType dtype_{};
+};
+
+template <class T, int N, class... C>
+Result<View<T, N, C...>> Tensor::view() const& {
+    return detail::make_view<View<T, N, C...>>(block_->dl, block_->flags);
+}
+template <class V>
+    requires detail::is_view<V>
+Result<V> Tensor::view() const& {
+    return detail::make_view<V>(block_->dl, block_->flags);
+}
+
+ISTHMUS_END

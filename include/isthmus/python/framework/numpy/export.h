@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/framework/numpy/import.h>
+#include <isthmus/python/object/tensor_object.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// NumPy's C API, found at run time, so that nothing is compiled against NumPy: the function table whose slots have kept their
+/// numbers since 1.7 (numpy/__multiarray_api.h).
+struct NumpyApi {
+    using DescrFromType = PyObject* (*)(int);
+    using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int,
+                                       PyObject*);
+
+    PyTypeObject* array_type;
+    NewFromDescr make;  ///< takes over the reference to the dtype
+    PyInterpreterState* interpreter;
+    PyObject* dtypes[numpy_builtin_types];
+
+    /// False with a Python exception set.
+    bool load() {
+        interpreter = nullptr;
+        Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
+        if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
+            PyErr_Clear();
+            module = Ref(PyImport_ImportModule("numpy.core._multiarray_umath"));
+        }
+        Ref capsule(module ? PyObject_GetAttrString(module.get(), "_ARRAY_API") : nullptr);
+        void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+        if (table == nullptr) return false;
+        array_type = static_cast<PyTypeObject*>(table[2]);
+        make = reinterpret_cast<NewFromDescr>(table[94]);
+        const auto dtype_of = reinterpret_cast<DescrFromType>(table[45]);
+        for (int number = 0; number < numpy_builtin_types; ++number)
+            if (numpy_shifts.has(static_cast<unsigned>(number)) && (dtypes[number] = dtype_of(number)) == nullptr) return false;
+        interpreter = PyInterpreterState_Get();
+        return true;
+    }
+};
+ISTHMUS_STATE NumpyApi numpy_api{};
+
+/// NumPy's type numbers by DLPack's code and width.
+struct NumpyNumbers {
+    static constexpr unsigned slots = 64;
+    std::int8_t values[slots]{};
+    static constexpr unsigned slot(DType dtype) noexcept {
+        return dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x100u)) - 3u;
+    }
+    constexpr NumpyNumbers() {
+        for (auto& value : values) value = -1;
+        // The first of equals wins: int64 is NPY_LONG where long has 64 bits, as NumPy itself has it.
+        for (int i = numpy_builtin_types - 1; i >= 0; --i)
+            if (numpy_dtypes[i].bits != 0) values[slot(numpy_dtypes[i])] = static_cast<std::int8_t>(i);
+    }
+};
+inline constexpr NumpyNumbers numpy_numbers{};
+
+/// NumPy's type number of a builtin dtype, or -1.
+inline int numpy_type_number(DType dtype) noexcept {
+    const unsigned slot = NumpyNumbers::slot(dtype);
+    const int number = slot < NumpyNumbers::slots ? numpy_numbers.values[slot] : -1;
+    return number >= 0 && DType(numpy_dtypes[number]) == dtype ? number : -1;
+}
+
+/// ml_dtypes' dtype as a new reference; an empty Ref with or without a Python exception when there is none.
+ISTHMUS_COLD inline Ref find_ml_descr(DType dtype) {
+    Ref module(PyImport_ImportModule("ml_dtypes"));
+    Ref scalar(module ? PyObject_GetAttrString(module.get(), dtype.name().c_str()) : nullptr);
+    Ref numpy(scalar ? PyImport_ImportModule("numpy") : nullptr);
+    return Ref(numpy ? PyObject_CallMethod(numpy.get(), "dtype", "O", scalar.get()) : nullptr);
+}
+
+ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
+    const DType dtype = t.dtype;
+    PyErr_Clear();
+    const std::string found = concat({"dtype ", dtype});
+    if (dtype.lanes() != 1)
+        return Error(ErrorCode::bad_dtype,
+                     concat({found, " has no counterpart in NumPy; nearest is ", DType(dtype.code, dtype.bits()).name(),
+                             " with a last dimension of ", dtype.lanes()}));
+    if (dtype == complex32)
+        return Error(ErrorCode::bad_dtype, concat({found, " has no counterpart in NumPy; nearest is complex64"}));
+    if (dtype.is_subbyte() && !padded)
+        return Error(ErrorCode::bad_dtype,
+                     concat({found, ", packed, has no counterpart in NumPy; nearest is uint8, the bytes"}));
+    if (dtype.code == kDLOpaqueHandle)
+        return Error(ErrorCode::bad_dtype, concat({found, " has no counterpart in NumPy; nearest is uint", dtype.bits()}));
+    return Error(ErrorCode::bad_dtype,
+                 concat({found, " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint",
+                         8 * dtype.itemsize()}));
+}
+
+/// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
+inline Result<PyObject*> block_to_numpy(Block* block) {
+    const DLTensor& t = block->dl;
+    if (ISTHMUS_UNLIKELY(numpy_api.interpreter != PyInterpreterState_Get()) && !numpy_api.load())
+        return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
+    if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
+        return Error(ErrorCode::bad_device,
+                     concat({"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"}));
+    const DType dtype = t.dtype;
+    const std::int64_t itemsize = dtype.itemsize();
+    Py_ssize_t steps[max_ndim];
+    Py_ssize_t* strides = nullptr;  // row-major: NumPy is quicker to write them than to look at them
+    if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
+        strides = steps;
+        for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
+    }
+    const int number = numpy_type_number(dtype);
+    const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;
+    const auto* shape = reinterpret_cast<const Py_ssize_t*>(t.shape);
+    // NumPy takes a NULL address for a wish for memory of its own; without elements any address is as good.
+    void* data = t.data != nullptr ? t.data : block;
+
+    retain(block);
+    PyObject* base = object_of_block(block);
+    if (ISTHMUS_UNLIKELY(base == nullptr))
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
+    PyObject* descr = nullptr;
+    if (ISTHMUS_LIKELY(number >= 0)) {
+        descr = numpy_api.dtypes[number];
+        Py_INCREF(descr);
+    } else {
+        const bool padded = (block->flags & flag::padded) != 0;
+        if (dtype.lanes() == 1 && (!dtype.is_subbyte() || padded)) descr = find_ml_descr(dtype).release();
+        if (descr == nullptr) {
+            Py_DECREF(base);
+            return explain_numpy_export(t, padded);
+        }
+    }
+    PyObject* array = numpy_api.make(numpy_api.array_type, descr, t.ndim, shape, strides, data, flags, nullptr);
+    if (ISTHMUS_UNLIKELY(array == nullptr)) {
+        Py_DECREF(base);
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
+    }
+    // What PyArray_SetBaseObject comes to for an array that has no base yet and a base that is no array.
+    reinterpret_cast<NumpyArray*>(array)->base = base;
+    return array;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

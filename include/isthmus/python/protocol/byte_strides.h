@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/protocol/import_request.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Divides strides in bytes by the size of an element; false when one is no multiple.
+inline bool element_strides(const Py_ssize_t* bytes, int ndim, std::int64_t itemsize, std::int64_t* out) noexcept {
+    if (ISTHMUS_LIKELY((itemsize & (itemsize - 1)) == 0)) {
+        const int shift = __builtin_ctzll(static_cast<unsigned long long>(itemsize));
+        std::int64_t rest = 0;
+        for (int i = 0; i < ndim; ++i) {
+            rest |= bytes[i] & (itemsize - 1);
+            out[i] = bytes[i] >> shift;
+        }
+        return rest == 0;
+    }
+    for (int i = 0; i < ndim; ++i) {
+        if (bytes[i] % itemsize != 0) return false;
+        out[i] = bytes[i] / itemsize;
+    }
+    return true;
+}
+
+/// The same where strides of dimensions that are never stepped along may be anything: those become row-major.
+ISTHMUS_COLD inline bool element_strides_that_matter(Import& import, const Py_ssize_t* bytes) {
+    const DLTensor& t = import.out.dl();
+    const std::int64_t itemsize = DType(t.dtype).itemsize();
+    std::int64_t numel = 0;
+    if (!layout::numel(t.shape, t.ndim, numel) || !layout::row_major(t.shape, t.ndim, t.strides))
+        return import.fail_unsound(t, 0);
+    if (numel == 0) return true;
+    for (int i = 0; i < t.ndim; ++i) {
+        if (t.shape[i] == 1) continue;
+        if (bytes[i] % itemsize != 0)
+            return import.fail(ErrorCode::needs_copy,
+                               concat({"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ", itemsize,
+                                       "-byte element; copy it first"}));
+        t.strides[i] = bytes[i] / itemsize;
+    }
+    return true;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

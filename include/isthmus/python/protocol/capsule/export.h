@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/protocol/capsule/import.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The destructor of a capsule that nobody consumed: ends what it still owns. A consumed one has another name.
+template <class Managed>
+void end_capsule(PyObject* capsule) {
+    constexpr bool versioned = requires(Managed& m) { m.version; };
+    constexpr const char* name = versioned ? capsule_name_versioned : capsule_name;
+    if (!PyCapsule_IsValid(capsule, name)) return;
+    end_managed(static_cast<Managed*>(PyCapsule_GetPointer(capsule, name)));
+}
+
+template <class Managed>
+PyObject* wrap_managed(Managed* managed) {
+    constexpr bool versioned = requires { managed->version; };
+    if (ISTHMUS_UNLIKELY(managed == nullptr)) return PyErr_NoMemory();
+    PyObject* capsule = PyCapsule_New(managed, versioned ? capsule_name_versioned : capsule_name, end_capsule<Managed>);
+    if (ISTHMUS_UNLIKELY(capsule == nullptr)) end_managed(managed);
+    return capsule;
+}
+
+/// A versioned capsule over a share of the block; NULL with a Python exception set. `extra` are flags for this export alone.
+inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
+    return wrap_managed(Export<DLManagedTensorVersioned>::make(block, (block->flags & ~flag::copied) | extra));
+}
+
+/// Elements of fewer than 8 bits in bytes of their own would be read as packed ones.
+inline bool legacy_loses_padding(const Block* block) noexcept {
+    return (block->flags & flag::padded) && DType(block->dl.dtype).is_subbyte();
+}
+
+/// A capsule as before DLPack 1.0. The caller has made sure that losing the read-only bit is right.
+inline PyObject* legacy_capsule(Block* block) { return wrap_managed(Export<DLManagedTensor>::make(block, 0)); }
+
+}  // namespace detail
+
+ISTHMUS_END

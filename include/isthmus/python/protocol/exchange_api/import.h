@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/protocol/capsule/import.h>
+#include <isthmus/python/runtime/interned.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The C exchange API of a type (DLPack 1.3, dlpack.h: DLPackExchangeAPI), or NULL: an attribute of the type that is a capsule
+/// called "dlpack_exchange_api", of this major version or with one in its chain, and with the functions it must have.
+/// A type whose attribute is anything else is simply not taken at its word; no exception stays set.
+inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
+    Ref capsule(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), interned().exchange_api));
+    if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) {
+        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+        return nullptr;
+    }
+    const auto* header =
+        static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+    constexpr int longest_chain = 16;  // a chain that bites its own tail must end
+    for (int i = 0; i < longest_chain && header != nullptr; ++i, header = header->prev_api) {
+        if (header->version.major != DLPACK_MAJOR_VERSION) continue;
+        const auto* api = reinterpret_cast<const DLPackExchangeAPI*>(header);
+        return api->managed_tensor_from_py_object_no_sync != nullptr ? api : nullptr;
+    }
+    return nullptr;
+}
+
+/// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so that read-only
+/// memory would look writable.
+inline bool import_exchange(Import& import, const DLPackExchangeAPI* api) {
+    import.keep_alive();
+    DLManagedTensorVersioned* managed = nullptr;
+    const int status = api->managed_tensor_from_py_object_no_sync(import.object, &managed);
+    if (ISTHMUS_UNLIKELY(status != 0 || managed == nullptr || PyErr_Occurred() != nullptr)) {
+        const std::string what = concat({"the exchange API of ", type_name(import.object)});
+        if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
+        return import.fail_with_exception(ErrorCode::producer_failed, what);
+    }
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
+        import.fail(explain_unacceptable(managed, import.options.argument));
+        end_managed_in_python<DLManagedTensorVersioned>(managed);
+        return false;
+    }
+    return import_managed(import, managed);
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <isthmus/core/error.h>
+#include <isthmus/core/validate.h>
+#include <isthmus/python/runtime/gil.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The exception that is set, normalised and with its traceback, taken off the thread; NULL when there is none.
+inline PyObject* take_exception() {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type == nullptr) return nullptr;
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != nullptr) PyException_SetTraceback(value, trace);
+    Py_XDECREF(trace);
+    Py_DECREF(type);
+    return value;
+#endif
+}
+inline void restore_exception(PyObject* stolen) {
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(stolen);
+#else
+    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(stolen));
+    Py_INCREF(type);
+    PyErr_Restore(type, stolen, PyException_GetTraceback(stolen));
+#endif
+}
+
+/// "ValueError: no such buffer": an exception in one line.
+ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
+    std::string text = Py_TYPE(exception)->tp_name;
+    Ref message(PyObject_Str(exception));
+    const char* utf8 = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
+    if (utf8 == nullptr)
+        PyErr_Clear();
+    else if (*utf8 != '\0')
+        text += concat({": ", utf8});
+    return text;
+}
+
+inline void drop_cause(void* cause) { drop_object(static_cast<PyObject*>(cause)); }
+
+/// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
+/// the text says so.
+ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, const std::string& what) {
+    PyObject* exception = take_exception();
+    if (exception == nullptr) return make_error(code, argument, concat({what, " failed without setting an exception"}));
+    Error error = make_error(code, argument, concat({what, " raised ", exception_text(exception)}));
+    error.set_cause(exception, drop_cause);
+    return error;
+}
+
+/// "numpy.ndarray", "list": a type as users write it.
+ISTHMUS_COLD inline std::string type_name(PyTypeObject* type) {
+    std::string name = type->tp_name;
+    if (name.find('.') != std::string::npos || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
+    Ref module(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+    const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+    if (utf8 == nullptr) {
+        PyErr_Clear();
+        return name;
+    }
+    return std::string(utf8) == "builtins" ? name : concat({utf8, ".", name});
+}
+ISTHMUS_COLD inline std::string type_name(PyObject* object) { return type_name(Py_TYPE(object)); }
+
+}  // namespace detail
+
+ISTHMUS_END

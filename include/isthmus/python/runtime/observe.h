@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/borrowed.h>
+#include <isthmus/python/runtime/life.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+#include <frameobject.h>  // PyFrame_GetBack, in Python.h itself from 3.11 on
+#endif
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+inline char* copied_text(const std::string& text) noexcept {
+    auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
+    return copy != nullptr ? static_cast<char*>(std::memcpy(copy, text.c_str(), text.size() + 1)) : nullptr;
+}
+
+/// Whether the frame runs code of the package isthmus, which says nothing to its user.
+inline bool is_frame_of_isthmus(PyObject* frame) {
+    Ref globals(PyObject_GetAttrString(frame, "f_globals"));
+    PyObject* name = globals && PyDict_Check(globals.get()) ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
+    const char* text = name != nullptr && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    return text != nullptr && std::strncmp(text, "isthmus", 7) == 0 && (text[7] == '\0' || text[7] == '.');
+}
+
+/// "train.py:12 in step": the innermost line of the user's Python that runs in this thread.
+ISTHMUS_COLD inline std::string python_place() {
+    Ref held(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+    while (held && is_frame_of_isthmus(held.get()))
+        held = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(held.get()))));
+    if (!held) return {};
+    auto* frame = reinterpret_cast<PyFrameObject*>(held.get());
+    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    Ref file(PyObject_GetAttrString(code.get(), "co_filename")), function(PyObject_GetAttrString(code.get(), "co_name"));
+    const char *file_text = file ? PyUnicode_AsUTF8(file.get()) : nullptr,
+               *function_text = function ? PyUnicode_AsUTF8(function.get()) : nullptr;
+    if (file_text == nullptr || function_text == nullptr) return {};
+    return concat({file_text, ":", PyFrame_GetLineNumber(frame), " in ", function_text});
+}
+
+/// Whose memory a new block is. An import holds the GIL; anything else may come from a thread without it.
+ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing) noexcept {
+    if (!have_gil()) return {};
+    return surviving_exit([&]() -> BlockWords {
+        PyObject* pending = take_exception();
+        BlockWords words{};
+        try {
+            if (PyObject* source = source_of(block))
+                words.producer = copied_text(block->origin == Origin::python_owner ? concat({"blob of ", type_name(source)})
+                                                                                   : type_name(source));
+            else if (block->origin == Origin::torch_handle || block->origin == Origin::at_tensor)
+                words.producer = copied_text("torch.Tensor");
+            if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");
+            if (tracing) words.place = copied_text(python_place());
+        } catch (const std::bad_alloc&) {  // fewer words, then
+        }
+        PyErr_Clear();
+        if (pending != nullptr) restore_exception(pending);
+        return words;
+    });
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#define ISTHMUS_CHECK_BOUNDS 1  // in this file alone: see Checked below
+#include <isthmus/core/view/view.h>
+
+#include <complex>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <isthmus/isthmus.h>
+
+using isthmus::Device;
+using isthmus::ErrorCode;
+using isthmus::Tensor;
+using isthmus::View;
+
+namespace {
+
+Tensor counting(const isthmus::Shape& shape, std::size_t count) {
+    std::vector<float> elements(count);
+    std::iota(elements.begin(), elements.end(), 0.f);
+    return Tensor::own(std::move(elements), shape);
+}
+
+TEST(View, ReadsAndWritesInPlace) {
+    const Tensor t = counting({2, 3, 4}, 24);
+    const auto v = t.view<float, 3>().value();
+    EXPECT_EQ(v.data(), t.data());
+    EXPECT_EQ(v(1, 2, 3), 23);
+    v(0, 0, 1) = 100;
+    EXPECT_EQ(static_cast<const float*>(t.data())[1], 100);
+    EXPECT_EQ(v.extent(2), 4);
+    EXPECT_EQ(v.stride(0), 12);
+    EXPECT_EQ(v.size(), 24);
+    EXPECT_FALSE(v.empty());
+    EXPECT_EQ((View<float, 3>::ndim()), 3);
+}
+
+TEST(View, FollowsTheStrides) {
+    const Tensor t = counting({2, 3}, 6);
+    auto* data = static_cast<float*>(t.data());
+    const auto turned = t.as_strided(data, {3, 2}, {1, 3}, isthmus::float32);
+    EXPECT_EQ((turned.view<float, 2>().value()(2, 1)), 5);
+    const auto backwards = t.as_strided(data + 5, {6}, {-1}, isthmus::float32);
+    EXPECT_EQ((backwards.view<float, 1>().value()[5]), 0);
+    const auto repeated = t.as_strided(data + 1, {1000, 2}, {0, 1}, isthmus::float32);
+    EXPECT_EQ((repeated.view<float, 2>().value()(999, 1)), 2);
+}
+
+TEST(View, OfNothingAndOfOne) {
+    const auto none = Tensor::own(std::vector<float>(), {0, 4});
+    const auto v = none.view<float, 2>().value();
+    EXPECT_TRUE(v.empty());
+    EXPECT_TRUE(v.span().empty());
+    const auto one = counting({}, 1);
+    EXPECT_EQ((one.view<float, 0>().value()()), 0);
+}
+
+TEST(View, SpanNeedsContiguousMemory) {
+    const Tensor t = counting({2, 3}, 6);
+    const auto span = t.view<float, 2>().value().span();
+    EXPECT_EQ(span.size(), 6u);
+    EXPECT_EQ(span.data(), t.data());
+    const auto turned = t.as_strided(t.data(), {3, 2}, {1, 3}, isthmus::float32);
+    try {
+        (void)turned.view<float, 2>().value().span();
+        FAIL();
+    } catch (const isthmus::Error& e) {
+        EXPECT_EQ(e.code(), ErrorCode::bad_layout);
+        EXPECT_NE(std::string(e.what()).find("strides (1, 3)"), std::string::npos) << e.what();
+    }
+}
+
+TEST(View, SliceTakesOneDimensionAway) {
+    const Tensor t = counting({2, 3, 4}, 24);
+    const auto row = t.view<float, 3>().value().slice(1).slice(2);
+    static_assert(std::is_same_v<decltype(row), const View<float, 1>>);
+    EXPECT_EQ(row[3], 23);
+    EXPECT_EQ(row.extent(0), 4);
+}
+
+TEST(View, OneThatWritesServesAsOneThatReads) {
+    const Tensor t = counting({4}, 4);
+    const auto v = t.view<float, 1>().value();
+    const View<const float, 1> reader = v;
+    EXPECT_EQ(reader.data(), v.data());
+    EXPECT_EQ(reader.span().size(), 4u);
+}
+
+template <class T, int N>
+isthmus::Error refusal(const Tensor& t) {
+    auto result = t.view<T, N>();
+    if (result) return isthmus::Error(ErrorCode{}, "no refusal");
+    return result.error();
+}
+
+TEST(View, SaysWhatDiffers) {
+    const Tensor t = counting({2, 3}, 6);
+    const auto expect = [](const isthmus::Error& error, ErrorCode code, const char* text) {
+        EXPECT_EQ(error.code(), code);
+        EXPECT_EQ(error.kind(), isthmus::ErrorKind::value);
+        EXPECT_STREQ(error.what(), text);
+    };
+    expect(refusal<double, 2>(t), ErrorCode::bad_dtype,
+           "expected writable float64[:, :] on cpu, got float32[2, 3] on cpu: dtype differs");
+    expect(refusal<const float, 3>(t), ErrorCode::bad_layout,
+           "expected float32[:, :, :] on cpu, got float32[2, 3] on cpu: number of dimensions differs");
+    expect(refusal<float, 2>(t.as_read_only()), ErrorCode::read_only,
+           "expected writable float32[:, :] on cpu, got read-only float32[2, 3] on cpu: the memory is read-only");
+    float memory[2];
+    expect(refusal<float, 1>(Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cuda(1), nullptr)), ErrorCode::bad_device,
+           "expected writable float32[:] on cpu, got float32[2] on cuda:1: the host must not touch this memory");
+    expect(refusal<std::int32_t, 1>(Tensor::wrap(memory, {2}, {}, isthmus::uint32, Device::cpu(), nullptr)),
+           ErrorCode::bad_dtype, "expected writable int32[:] on cpu, got uint32[2] on cpu: dtype differs");
+    EXPECT_EQ(
+        (refusal<float, 1>(Tensor::wrap(memory, {1}, {}, isthmus::DType(kDLFloat, 32, 2), Device::cpu(), nullptr)).code()),
+        ErrorCode::bad_dtype);
+}
+
+TEST(View, ReadOnlyMemoryServesConstViews) {
+    const float memory[2] = {3, 4};
+    const Tensor t = Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cpu(), nullptr);
+    EXPECT_EQ((t.view<const float, 1>().value()[1]), 4);
+    EXPECT_EQ((refusal<float, 1>(t).code()), ErrorCode::read_only);
+}
+
+TEST(View, PinnedMemoryIsTheHosts) {
+    float memory[2] = {};
+    for (int type : {kDLCUDAHost, kDLROCMHost}) {
+        const Tensor t = Tensor::wrap(memory, {2}, {}, isthmus::float32, Device(type, 0), nullptr);
+        EXPECT_TRUE((t.view<float, 1>())) << type;
+    }
+    for (int type : {kDLCUDA, kDLCUDAManaged, kDLMetal, kDLExtDev, kDLOneAPI}) {
+        const Tensor t = Tensor::wrap(memory, {2}, {}, isthmus::float32, Device(type, 0), nullptr);
+        EXPECT_FALSE((t.view<float, 1>())) << type;
+    }
+}
+
+struct alignas(64) Wide {
+    char bytes[64];
+};
+struct Nibble {
+    unsigned char raw;
+};
+// A type of this file, so that its View is not merged with one that another file compiled without the checks.
+struct Checked {
+    float value;
+};
+}  // namespace
+template <>
+struct isthmus::dtype_traits<Wide> {
+    static constexpr DType value{kDLOpaqueHandle, 8, 64};
+};
+template <>
+struct isthmus::dtype_traits<Nibble> {
+    static constexpr DType value = isthmus::float4_e2m1fn;
+};
+template <>
+struct isthmus::dtype_traits<Checked> {
+    static constexpr DType value = isthmus::float32;
+};
+namespace {
+
+TEST(View, NeedsTheAlignmentOfTheCppType) {
+    alignas(64) char memory[192] = {};
+    const auto at = [&](std::size_t offset) {
+        return Tensor::wrap(memory + offset, {2}, {}, isthmus::dtype_of<Wide>(), Device::cpu(), nullptr);
+    };
+    const Tensor aligned = at(64);
+    EXPECT_TRUE((aligned.view<Wide, 1>()));
+    EXPECT_EQ((refusal<Wide, 1>(at(32)).code()), ErrorCode::bad_layout);
+    const std::complex<double> z[1] = {{1, 2}};
+    const Tensor complex = Tensor::wrap(z, {1}, {}, isthmus::complex128, Device::cpu(), nullptr);
+    EXPECT_EQ((complex.view<const std::complex<double>, 1>().value()[0].imag()), 2);
+}
+
+// Steps of one byte over elements that share bytes would show wrong values.
+TEST(View, OfSubByteElementsNeedsPaddedOnes) {
+    unsigned char memory[4] = {};
+    const Tensor packed = Tensor::wrap(memory, {4}, {}, isthmus::float4_e2m1fn, Device::cpu(), nullptr);
+    EXPECT_EQ((refusal<Nibble, 1>(packed).code()), ErrorCode::bad_layout);
+    const Tensor padded = Tensor::own(std::vector<Nibble>(4), {2, 2});
+    EXPECT_TRUE(padded.is_padded());
+    EXPECT_EQ(padded.nbytes(), 4);
+    EXPECT_TRUE((padded.view<Nibble, 2>()));
+}
+
+TEST(ViewDeathTest, BoundsAreCheckedOnRequest) {
+    const Tensor t = counting({2, 3}, 6);
+    const auto v = t.view<Checked, 2>().value();
+    EXPECT_DEATH((void)v(0, 3), "index 3 is out of bounds for dimension 1 of size 3");
+    EXPECT_DEATH((void)v(-1, 0), "index -1 is out of bounds for dimension 0 of size 2");
+    EXPECT_DEATH((void)v.slice(2), "dimension 0");
+}
+
+}  // namespace
