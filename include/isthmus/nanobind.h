@@ -169,7 +169,7 @@ struct type_caster<isthmus::Tensor> {
 
 template <isthmus::Framework framework>
 struct type_caster<isthmus::As<framework>> {
-    NB_TYPE_CASTER(isthmus::As<framework>, const_name(isthmus::detail::ResultAnnotation<framework>::text.text))
+    NB_TYPE_CASTER(isthmus::As<framework>, const_name(isthmus::detail::ResultAnnotation<framework>::text))
 
     bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
     static handle from_cpp(const isthmus::As<framework>& result, rv_policy, cleanup_list*) noexcept {

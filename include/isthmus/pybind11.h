@@ -159,7 +159,7 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
 
 template <isthmus::Framework framework>
 struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindArgument<isthmus::As<framework>> {
-    static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
+    static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text);
 
     static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
         return isthmus::detail::to_result(result.tensor, framework);

@@ -96,9 +96,8 @@ PyObject* from_fields(PyObject*, PyObject* arguments) {
         if (f.owner == Py_None) {
             block->flags |= detail::unowned_flag;
         } else {
-            block->origin = detail::Origin::python_owner;
+            block->ops = &detail::keeper_object_ops;
             block->owner = Py_NewRef(f.owner);
-            block->release = [](void* owner) { detail::drop_object(static_cast<PyObject*>(owner)); };
         }
         return detail::new_tensor_object(detail::announce(block));
     });

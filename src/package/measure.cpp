@@ -1,50 +1,36 @@
-// SPDX-License-Identifier: Apache-2.0
 // What `isthmus probe` and `isthmus bench` ask of the compiled part.
+// SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
 namespace {
 
-const char* protocol_name(isthmus::detail::Protocol protocol) {
-    using isthmus::detail::Protocol;
-    switch (protocol) {
-        case Protocol::none:
-            return "none";
-        case Protocol::isthmus_tensor:
-            return "isthmus";
-        case Protocol::torch_stable:
-            return "torch stable C shims";
-        case Protocol::torch_exchange:
-            return "torch C exchange API";
-        case Protocol::torch_method:
-            return "torch __dlpack__";
-        case Protocol::numpy:
-            return "numpy's struct";
-        case Protocol::exchange_api:
-            return "C exchange API";
-        case Protocol::buffer_or_dlpack:
-            return "buffer or __dlpack__";
-        case Protocol::dlpack_method:
-            return "__dlpack__";
-        case Protocol::cuda_array_interface:
-            return "cuda array interface";
-        case Protocol::buffer:
-            return "buffer";
-        case Protocol::array_interface:
-            return "array interface";
-        case Protocol::arrow_device_array:
-            return "arrow device array";
-        case Protocol::arrow_array:
-            return "arrow array";
-        case Protocol::capsule:
-            return "capsule";
-    }
-    return "unknown";
-}
+using isthmus::Ref;
+namespace detail = isthmus::detail;
 
 PyObject* protocol_of(PyObject*, PyObject* x) {
-    isthmus::detail::TypeEntry scratch;
-    const isthmus::detail::TypeEntry* entry = isthmus::detail::find_type(Py_TYPE(x), scratch);
-    return entry != nullptr ? PyUnicode_FromString(protocol_name(entry->protocol)) : nullptr;
+    detail::ProducerType scratch;
+    const detail::ProducerType* type = detail::find_type(Py_TYPE(x), scratch);
+    return type != nullptr ? PyUnicode_FromString(detail::facts_of(type->protocol).name) : nullptr;
+}
+
+PyObject* protocol_names(PyObject*, PyObject*) {
+    Ref names(PyTuple_New(detail::protocol_count));
+    for (int i = 0; names && i < detail::protocol_count; ++i) {
+        PyObject* name = PyUnicode_FromString(detail::protocols[i].name);
+        if (name == nullptr) return nullptr;
+        PyTuple_SET_ITEM(names.get(), i, name);
+    }
+    return names.release();
+}
+
+PyObject* framework_names(PyObject*, PyObject*) {
+    Ref names(PyTuple_New(detail::framework_count));
+    for (int i = 0; names && i < detail::framework_count; ++i) {
+        PyObject* name = PyUnicode_FromString(detail::framework_facts[i].name.data());
+        if (name == nullptr) return nullptr;
+        PyTuple_SET_ITEM(names.get(), i, name);
+    }
+    return names.release();
 }
 
 PyObject* nothing(PyObject*, PyObject* const*, Py_ssize_t, PyObject*) { Py_RETURN_NONE; }
@@ -54,6 +40,9 @@ PyObject* nothing(PyObject*, PyObject* const*, Py_ssize_t, PyObject*) { Py_RETUR
 PyMethodDef package::measure_methods[] = {
     {"_protocol_of", protocol_of, METH_O,
      "_protocol_of($module, x, /)\n--\n\nThe way in that the type of `x` offers and from_dlpack takes."},
+    {"_protocol_names", protocol_names, METH_NOARGS, "_protocol_names($module, /)\n--\n\nEvery way in, by name."},
+    {"_framework_names", framework_names, METH_NOARGS,
+     "_framework_names($module, /)\n--\n\nWhat Tensor.to() takes, in the order of the table."},
     {"_nothing", with_keywords(nothing), METH_FASTCALL | METH_KEYWORDS,
      "_nothing($module, x, /)\n--\n\nDoes nothing, by from_dlpack's calling convention: what a call costs by itself."},
     {nullptr, nullptr, 0, nullptr},

@@ -3,8 +3,8 @@
 // dtypes and devices. What is understood must be a dtype of the width that was said.
 #include <isthmus/python/runtime/ref.h>
 
-#include <isthmus/python/protocol/array_interface/import.h>
-#include <isthmus/python/protocol/buffer/import.h>
+#include <isthmus/python/protocol/array_interface/typestr.h>
+#include <isthmus/python/protocol/buffer/format.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// The one allocation behind a Tensor, and what is known of whatever owns its memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,39 +17,54 @@ namespace detail {
 
 struct Block;
 
-/// What `Block::owner` is, so that the way back to Python can be the very same object.
-enum class Origin : std::uint32_t {
-    none,           ///< memory of C++, or a capsule
-    python_object,  ///< the PyObject whose memory this is, a strong reference
-    python_owner,   ///< a PyObject that only keeps the memory alive
-    buffer,         ///< a Py_buffer; its `obj` is the PyObject
-    sourced,        ///< a Sourced (isthmus/python/borrowed.h), which knows the PyObject
-    torch_handle,   ///< libtorch's AtenTensorHandle (stable shims)
-    at_tensor,      ///< an AtTensorOwner (isthmus/python/framework/torch/import.h): an at::Tensor, libtorch linked
+/// What can be done with whatever keeps a block's memory alive. One constant table per kind of owner, in the shared object that
+/// made the block; any other extension calls through it without knowing what the owner is.
+/// Part of the shared ABI: fields are only ever added at the end, and read only where `size` says that they are there.
+struct OwnerOps {
+    std::uint32_t size = sizeof(OwnerOps);
+    /// The framework of array()'s objects, by the numbers of the layer above; 0 where the object's type has to tell.
+    std::uint32_t framework = 0;
+    /// Gives the owner back, on any thread; NULL where there is nothing to give back.
+    void (*release)(void* owner) = nullptr;
+    /// The object of the layer above to which the owner holds a reference, borrowed; NULL where it holds none.
+    void* (*source)(void* owner) noexcept = nullptr;
+    /// The array object that the tensor was made from, a new reference or NULL; NULL where it was made from no such.
+    void* (*array)(void* owner) noexcept = nullptr;
+    /// The framework's own tensor behind the owner (an at::Tensor), borrowed; NULL where there is none.
+    const void* (*native)(void* owner) noexcept = nullptr;
+    /// Whose memory it is, where no source tells: "torch.Tensor"; NULL for C++.
+    const char* producer = nullptr;
 };
+inline constexpr OwnerOps no_owner_ops{};
+/// The operations of an owner that has nothing to do with the layer above.
+template <void (*release_)(void*)>
+inline constexpr OwnerOps plain_owner_ops{.release = release_};
 
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
 /// `dl.strides` is never NULL, and `dl.byte_offset` is 0 save on devices whose `data` is a handle.
-/// Part of the ABI shared by extensions with the same ISTHMUS_ABI.
+/// Part of the ABI shared by extensions with the same ISTHMUS_ABI (docs/abi.md).
 struct Block {
     DLTensor dl;
     Atomic<std::uint32_t> refs;
-    Origin origin;
+    std::uint32_t reserved;  // 0: room for what a later version of the ABI has to say
     Flags flags;
-    void (*release)(void* owner);  // gives the owner back; may be NULL
+    const OwnerOps* ops;  // never NULL
     void* owner;
-    void* python;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
+    Atomic<void*> shown_by;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
+    std::int64_t stream;     // where the producer's work is ordered, by DLPack's numbers; read where stream_flag is set
 
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
 
 inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
+inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
+inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
 
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
         if (const Observer* o = observer.load_acquire()) o->destroyed(block);
-    if (block->release != nullptr) run_release(block->release, block->owner);
+    if (block->ops->release != nullptr) run_release(block->ops->release, block->owner);
     std::free(block);
 }
 
@@ -64,11 +80,11 @@ inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
 }
 inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
     ::new (&block->refs) Atomic<std::uint32_t>(1);
-    block->origin = Origin::none;
+    block->reserved = 0;
     block->flags = 0;
-    block->release = nullptr;
+    block->ops = &no_owner_ops;
     block->owner = nullptr;
-    block->python = nullptr;
+    ::new (&block->shown_by) Atomic<void*>(nullptr);
     place_dims(block, ndim, dims);
 }
 
@@ -100,7 +116,19 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
         (void)layout::row_major(shape, ndim, strides);
 }
 
-ISTHMUS_COLD inline void announce_to_observer(Block* block) noexcept {
+/// The block that holds the owner: the block itself, or the one that it is an alias of.
+inline Block* root_of(Block* block) noexcept {
+    return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block;
+}
+inline const Block* root_of(const Block* block) noexcept { return root_of(const_cast<Block*>(block)); }
+
+/// The object of the layer above that keeps the memory, borrowed; NULL where none does.
+inline void* source_of(const Block* block) noexcept {
+    const Block* root = root_of(block);
+    return root->ops->source != nullptr ? root->ops->source(root->owner) : nullptr;
+}
+
+ISTHMUS_NOINLINE inline void announce_to_observer(Block* block) noexcept {
     block->flags |= observed_flag;
     if (const Observer* o = observer.load_acquire()) o->created(block);
 }
@@ -108,6 +136,22 @@ ISTHMUS_COLD inline void announce_to_observer(Block* block) noexcept {
 inline Block* announce(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) announce_to_observer(block);
     return block;
+}
+
+inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
+
+/// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is out.
+/// A chain of views of views is flat: each holds the root alone.
+inline Block* alias_block(Block* block, const DLTensor& t, Flags flags) noexcept {
+    Block* alias = allocate_block(t.ndim);
+    if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
+    describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag)));
+    alias->stream = block->stream;
+    Block* root = root_of(block);
+    retain(root);
+    alias->owner = root;
+    alias->ops = &plain_owner_ops<drop_root>;
+    return announce(alias);
 }
 
 /// Tells the listener, if there is one, who was handed the block.

@@ -1,4 +1,4 @@
-// Isthmus: zero-copy tensor exchange.
+// The version, the ABI, and the attributes of the compiler that every header uses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,9 +17,9 @@
 #define ISTHMUS_VERSION "0.1.0"
 
 /// The layout of what two extensions in one process share (the Python types, the memory block of a tensor).
-/// Whoever changes that layout raises it; extensions with different tags then live side by side, and meet through DLPack.
-#define ISTHMUS_ABI 1
-#define ISTHMUS_ABI_NAMESPACE abi1
+/// Whoever changes that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and meet through DLPack.
+#define ISTHMUS_ABI 2
+#define ISTHMUS_ABI_NAMESPACE abi2
 
 #define ISTHMUS_BEGIN   \
     namespace isthmus { \
@@ -28,33 +28,31 @@
     }               \
     }
 
-#if defined(__GNUC__) || defined(__clang__)
+#if !defined(__GNUC__)
+#error "Isthmus needs GCC or Clang: it uses their attributes and builtins"
+#endif
+/// Which way a branch nearly always goes. For the paths that benchmarks/instructions.json counts; a branch to a function that is
+/// ISTHMUS_COLD says it by itself.
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define ISTHMUS_NOINLINE __attribute__((noinline))
+/// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely one.
 #define ISTHMUS_COLD __attribute__((cold, noinline))
+/// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for errors).
 #define ISTHMUS_RARE __attribute__((cold))
-#if defined(__OPTIMIZE_SIZE__)  // -Os: the compiler is to choose
+/// A function off the fastest paths that does real work: a call of its own, optimised like any other.
+#define ISTHMUS_NOINLINE __attribute__((noinline))
+/// The paths whose instructions are counted: in place, also where the compiler would rather call. With -Os it chooses.
+#if defined(__OPTIMIZE_SIZE__)
 #define ISTHMUS_ALWAYS_INLINE inline
 #define ISTHMUS_INLINE_LAMBDA
 #else
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
+/// What all shared objects of a process must see as one: the error class, so that a catch finds it.
 #define ISTHMUS_EXPORT __attribute__((visibility("default")))
-// State is private to each shared object: two extensions must not be merged by the dynamic linker.
+/// State of one shared object: the dynamic linker must not merge it with another's.
 #define ISTHMUS_STATE inline __attribute__((visibility("hidden")))
-#else
-#define ISTHMUS_LIKELY(x) (x)
-#define ISTHMUS_UNLIKELY(x) (x)
-#define ISTHMUS_NOINLINE
-#define ISTHMUS_COLD
-#define ISTHMUS_RARE
-#define ISTHMUS_ALWAYS_INLINE inline
-#define ISTHMUS_INLINE_LAMBDA
-#define ISTHMUS_EXPORT
-#define ISTHMUS_STATE inline
-#endif
 
 // Isthmus is header-only by default. A project that defines ISTHMUS_COMPILED everywhere, and compiles isthmus/python/impl.h in
 // one file of its own (CMake: isthmus::python_compiled), pays for the bridge's code once instead of in every file.

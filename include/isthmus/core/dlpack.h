@@ -1,3 +1,4 @@
+// DLPack's managed tensors, both ways: taken over after a check, and made of a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,7 +51,7 @@ Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
     describe(block, managed->dl_tensor, managed_flags(managed) | extra);
     block->owner = managed;
-    block->release = end_owner_managed<Managed>;
+    block->ops = &plain_owner_ops<end_owner_managed<Managed>>;
     return announce(block);
 }
 
@@ -120,17 +121,6 @@ inline DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
 inline DLManagedTensor* Tensor::to_dlpack_legacy() const noexcept {
     const bool needs_flags = read_only() || (is_padded() && dtype().is_subbyte());
     return needs_flags ? nullptr : detail::Export<DLManagedTensor>::make(block_, 0);
-}
-
-inline Tensor Tensor::as_read_only() const {
-    if (read_only()) return *this;
-    auto* block = detail::allocate_block(ndim());
-    if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-    detail::describe(block, block_->dl, (block_->flags & flag::dlpack_known) | flag::read_only);
-    detail::retain(block_);
-    block->owner = block_;
-    block->release = [](void* parent) { detail::drop(static_cast<detail::Block*>(parent)); };
-    return steal(detail::announce(block));
 }
 
 ISTHMUS_END

@@ -45,6 +45,18 @@ namespace layout {
     return multiply(out, dtype.itemsize());
 }
 
+/// The number of elements, and their bytes when compact, of a descriptor that was found sound.
+inline std::int64_t numel(const DLTensor& t) noexcept {
+    std::int64_t n = 1;
+    for (int i = 0; i < t.ndim; ++i) n *= t.shape[i];
+    return n;
+}
+inline std::int64_t nbytes(const DLTensor& t, bool padded) noexcept {
+    std::int64_t bytes = 0;
+    (void)nbytes(numel(t), t.dtype, padded, bytes);
+    return bytes;
+}
+
 /// Writes the strides of a compact row-major ("C") tensor; false on overflow.
 [[nodiscard]] inline bool row_major(const std::int64_t* shape, int ndim, std::int64_t* strides) noexcept {
     std::int64_t step = 1;
@@ -81,6 +93,12 @@ namespace layout {
         }
     }
     return result;
+}
+
+inline bool has_negative_stride(const DLTensor& t) noexcept {
+    std::int64_t signs = 0;
+    for (int i = 0; i < t.ndim; ++i) signs |= t.strides[i];
+    return signs < 0;
 }
 
 /// The first and last byte offset that the elements reach from `data`, relative to it; false when they overflow.

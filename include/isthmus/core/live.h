@@ -178,9 +178,7 @@ inline LiveTensor live_tensor(const LiveRecord& record) {
     LiveTensor live{};
     live.serial = record.serial;
     live.data = t.data;
-    std::int64_t numel = 0;
-    if (layout::numel(t.shape, t.ndim, numel))
-        (void)layout::nbytes(numel, t.dtype, record.block->flags & flag::padded, live.nbytes);
+    live.nbytes = layout::nbytes(t, record.block->flags & flag::padded);
     live.shape.assign(t.shape, t.shape + t.ndim);
     live.dtype = t.dtype;
     live.device = t.device;

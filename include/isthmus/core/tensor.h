@@ -1,3 +1,4 @@
+// Tensor: an owning handle on memory of any kind, one pointer wide.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,19 +30,11 @@ public:
     std::span<const std::int64_t> strides() const noexcept { return {dl().strides, static_cast<std::size_t>(dl().ndim)}; }
     int ndim() const noexcept { return dl().ndim; }
     /// Number of elements.
-    std::int64_t numel() const noexcept {
-        std::int64_t n = 1;
-        for (int i = 0; i < dl().ndim; ++i) n *= dl().shape[i];
-        return n;
-    }
+    std::int64_t numel() const noexcept { return layout::numel(dl()); }
     /// Bytes of one element; 1 for a type of fewer than 8 bits.
     std::int64_t itemsize() const noexcept { return dtype().itemsize(); }
     /// Bytes of all elements when compact; sub-byte elements counted as packed unless is_padded().
-    std::int64_t nbytes() const noexcept {
-        std::int64_t bytes = 0;
-        (void)layout::nbytes(numel(), dtype(), is_padded(), bytes);
-        return bytes;
-    }
+    std::int64_t nbytes() const noexcept { return layout::nbytes(dl(), is_padded()); }
     DType dtype() const noexcept { return dl().dtype; }
     Device device() const noexcept { return dl().device; }
     bool read_only() const noexcept { return (self().flags() & flag::read_only) != 0; }
@@ -121,13 +114,14 @@ struct OwnedBlock {
         held->more_dims = nullptr;
         ::new (held->storage) Owner(std::move(from));
         held->block.owner = held;
-        held->block.release = [](void* owner) {
-            auto* self = static_cast<OwnedBlock*>(owner);
-            std::free(self->more_dims);
-            if constexpr (at_end == AtEnd::call) call_owner(self->owner());
-            self->owner().~Owner();
-        };
+        held->block.ops = &plain_owner_ops<end>;
         return held;
+    }
+    static void end(void* owner) {
+        auto* self = static_cast<OwnedBlock*>(owner);
+        std::free(self->more_dims);
+        if constexpr (at_end == AtEnd::call) call_owner(self->owner());
+        self->owner().~Owner();
     }
     bool reserve_dims(int ndim) noexcept {
         std::int64_t* at = dims;
@@ -327,16 +321,14 @@ public:
     DLManagedTensor* to_dlpack_legacy() const noexcept;
 
     /// The same memory, to be read only.
-    Tensor as_read_only() const;
+    Tensor as_read_only() const {
+        return read_only() ? *this : alias(block_->dl, (flags() & flag::dlpack_known) | flag::read_only);
+    }
     /// The same owner, another description (what a slice or a reshape is made of). Throws Error when it is not sound.
     Tensor as_strided(void* data, const Shape& shape, const Shape& strides, DType dtype) const {
-        return adopt(Tensor(*this), [&](auto&) {
-            TensorSpec s = spec(data, shape, strides, dtype, device());
-            s.read_only = read_only();
-            s.padded = is_padded();
-            s.byte_offset = block_->dl.byte_offset;
-            return s;
-        });
+        TensorSpec s = spec(data, shape, strides, dtype, device());
+        s.byte_offset = block_->dl.byte_offset;
+        return alias(descriptor_of(s), flags() & (flag::read_only | flag::padded));
     }
 
     /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
@@ -376,6 +368,27 @@ private:
         return s;
     }
 
+    static DLTensor descriptor_of(const TensorSpec& spec) noexcept {
+        return {spec.data,
+                spec.device,
+                spec.ndim,
+                spec.dtype,
+                const_cast<std::int64_t*>(spec.shape),
+                spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr,
+                spec.byte_offset};
+    }
+    static void check(const DLTensor& t, Flags flags) {
+        if (ISTHMUS_LIKELY(detail::is_sound(t, flags))) return;
+        const Error error = detail::explain_unsound(t, flags, nullptr);
+        throw Error(error.code(), ErrorKind::value, error.what());
+    }
+    Tensor alias(const DLTensor& t, Flags flags) const {
+        check(t, flags);
+        detail::Block* block = detail::alias_block(block_, t, flags);
+        if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+        return steal(block);
+    }
+
     /// Moves the owner to its last place and describes it there, so that storage inside the object is found right.
     template <detail::AtEnd at_end = detail::AtEnd::destroy, class Owner, class Describe>
     static Tensor adopt(Owner owner, Describe&& describe) {
@@ -387,18 +400,9 @@ private:
         }
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
-        const DLTensor t{spec.data,
-                         spec.device,
-                         spec.ndim,
-                         spec.dtype,
-                         const_cast<std::int64_t*>(spec.shape),
-                         spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr,
-                         spec.byte_offset};
+        const DLTensor t = descriptor_of(spec);
         const Flags flags = (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
-        if (!detail::is_sound(t, flags)) {
-            const Error error = detail::explain_unsound(t, flags, nullptr);
-            throw Error(error.code(), ErrorKind::value, error.what());
-        }
+        check(t, flags);
         if (!held->reserve_dims(spec.ndim))
             throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for ", spec.ndim, " dimensions"}));
         detail::describe(&held->block, t, flags);

@@ -1,3 +1,4 @@
+// agreeing(): a function whose arguments' named sizes must agree, for a binder to bind.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

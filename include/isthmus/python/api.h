@@ -1,10 +1,14 @@
+// The functions of the bridge: from_py, borrow_py, to_py, to_py_like; set_python_error comes along.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/borrowed.h>  // Python.h must come before any standard header
+
 #include <isthmus/core/tensor.h>
-#include <isthmus/python/borrowed.h>
 #include <isthmus/python/framework.h>
 #include <isthmus/python/options.h>
+#include <isthmus/python/runtime/gil.h>
+#include <isthmus/python/runtime/raise.h>
 
 ISTHMUS_BEGIN
 
@@ -25,9 +29,5 @@ ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework = 
 /// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
 ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
                                          const ExportOptions& options = default_export) noexcept;
-
-/// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its kind, with
-/// `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like pass unchanged.
-ISTHMUS_API void set_python_error(const Error& error) noexcept;
 
 ISTHMUS_END

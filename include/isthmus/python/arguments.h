@@ -1,3 +1,4 @@
+// Arguments: the arguments of a function over the bare CPython API, each as what it is wanted to be.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,9 +46,12 @@ struct ImportedParameter {
         ImportOptions options;
         options.argument = argument;
         Result<T> result = import(object, options);
-        if (ISTHMUS_UNLIKELY(!result)) return set_python_error(result.error().prefixed(call_prefix(function, nullptr))), false;
-        held = std::move(*result);
-        return true;
+        if (ISTHMUS_LIKELY(result.has_value())) {
+            held = std::move(*result);
+            return true;
+        }
+        set_python_error(result.error().prefixed(call_prefix(function, nullptr)));
+        return false;
     }
 };
 template <>
@@ -63,7 +67,10 @@ struct PlainParameter {
 };
 template <>
 struct Parameter<PyObject*> : PlainParameter<PyObject*> {
-    bool load(PyObject* object, const char*, const char*, Match&) noexcept { return held = object, true; }
+    bool load(PyObject* object, const char*, const char*, Match&) noexcept {
+        held = object;
+        return true;
+    }
 };
 template <>
 struct Parameter<double> : PlainParameter<double> {

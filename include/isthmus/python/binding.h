@@ -1,11 +1,14 @@
+// What binders need: Argument, Reply, As, and how one argument is read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
+
 #include <optional>
 
-#include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/match.h>
-#include <isthmus/python/api.h>
+#include <isthmus/core/view/sizes.h>
+#include <isthmus/python/framework/facts.h>
 
 ISTHMUS_BEGIN
 
@@ -135,40 +138,9 @@ struct Annotation {
 };
 
 /// What a signature says of a result in one framework.
-constexpr const char* array_type(Framework framework) {
-    switch (framework) {
-        case Framework::numpy:
-            return "numpy.ndarray";
-        case Framework::torch:
-            return "torch.Tensor";
-        case Framework::jax:
-            return "jax.Array";
-        case Framework::cupy:
-            return "cupy.ndarray";
-        case Framework::tensorflow:
-            return "tensorflow.Tensor";
-        case Framework::paddle:
-            return "paddle.Tensor";
-        case Framework::mlx:
-            return "mlx.core.array";
-        case Framework::pyarrow:
-            return "pyarrow.Tensor";
-        case Framework::warp:
-            return "warp.array";
-        case Framework::tensor:
-            return "isthmus.Tensor";
-        default:
-            return "typing.Any";
-    }
-}
 template <Framework framework>
 struct ResultAnnotation {
-    static constexpr Words spell() {
-        Words words;
-        words.add(std::string_view(array_type(framework)));
-        return words;
-    }
-    static constexpr ShortWords<spell().size> text{spell()};
+    static constexpr const char* text = find_framework(framework)->annotation;
 };
 
 }  // namespace detail

@@ -1,3 +1,4 @@
+// Framework: the array libraries that a tensor can be handed to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +8,8 @@
 
 ISTHMUS_BEGIN
 
-/// The frameworks that have an exit of their own (isthmus/python/framework/facts.h lists what is known of each).
+/// The frameworks that have a way out of their own (isthmus/python/framework/facts.h lists what is known of each). The numbers
+/// are part of the shared ABI: new ones go to the end.
 enum class Framework : std::uint8_t {
     none,
     tensor,   ///< isthmus.Tensor, which every framework takes

@@ -1,8 +1,34 @@
-// Everything behind isthmus/python/api.h. Included by isthmus/python.h unless ISTHMUS_COMPILED is defined, and then by one
-// source file of the project: src/python/isthmus_python.cpp does it for CMake's isthmus::python_compiled.
+// The definitions of what isthmus/python/api.h declares: included by it, or compiled once (ISTHMUS_COMPILED).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/from_py.h>
 #include <isthmus/python/object/tensor_type.h>
 #include <isthmus/python/to_py.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Makes isthmus.Tensor's Python type at the first export: an extension that only imports never asks for it, and a linker that
+/// drops unused sections then leaves the whole of object/ out of it.
+inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
+    if (ISTHMUS_UNLIKELY(!tensor))
+        return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+    if (ISTHMUS_UNLIKELY(shared_types() == nullptr))
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
+    return export_block(tensor.block(), framework, options);
+}
+
+}  // namespace detail
+
+ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
+    return detail::surviving_exit([&] { return detail::export_tensor(tensor, framework, options); });
+}
+
+ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
+    return detail::surviving_exit(
+        [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
+}
+
+ISTHMUS_END

@@ -1,3 +1,4 @@
+// What a caller may ask of an import and of an export.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -105,8 +105,8 @@ PyObject* bare_times(PyObject*, PyObject* args) {
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject* made = nullptr;
         if (framework == "numpy") {
-            auto& api = isthmus::detail::numpy_api;
-            if (api.interpreter == nullptr && !api.load()) return nullptr;
+            if (isthmus::detail::numpy_api->make == nullptr && !isthmus::detail::load_numpy_api()) return nullptr;
+            auto& api = *isthmus::detail::numpy_api;
             Py_ssize_t strides[isthmus::max_ndim];
             for (int d = 0; d < t.ndim; ++d) strides[d] = t.strides[d] * tensor->itemsize();
             PyObject* dtype = api.dtypes[isthmus::detail::numpy_type_number(t.dtype)];
@@ -121,7 +121,7 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             isthmus::detail::TorchShims::Handle handle = nullptr;
             void* object = nullptr;
             if (torch.from_blob(
-                    t.data, t.ndim, t.shape, t.strides, 0, torch.code_of(t.dtype), torch.device_cpu, -1, &handle,
+                    t.data, t.ndim, t.shape, t.strides, 0, isthmus::detail::torch_dtype_table.number_of(t.dtype), torch.device_cpu, -1, &handle,
                     torch.layout_strided, nullptr, 0, [](void*, void*) {}, tensor->block()) != 0 ||
                 torch.to_pyobject(handle, nullptr, &object) != 0)
                 return PyErr_Format(PyExc_RuntimeError, "torch");

@@ -198,10 +198,8 @@ PyObject* own_by_python(PyObject*, PyObject* args) {
     isthmus::detail::Block* block = isthmus::detail::allocate_block(borrowed->ndim());
     if (block == nullptr) return PyErr_NoMemory();
     isthmus::detail::describe(block, borrowed->descriptor(), borrowed->flags());
-    block->origin = isthmus::detail::Origin::python_owner;
-    Py_INCREF(owner);
-    block->owner = owner;
-    block->release = [](void* o) { isthmus::detail::drop_object(static_cast<PyObject*>(o)); };
+    block->ops = &isthmus::detail::keeper_object_ops;
+    block->owner = Py_NewRef(owner);
     return show(isthmus::Tensor::steal(isthmus::detail::announce(block)));
 }
 

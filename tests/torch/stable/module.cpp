@@ -110,7 +110,7 @@ PyObject* derive(PyObject*, PyObject* args) {
 
 /// How torch's tensors are imported here: decided by the first one that comes.
 PyObject* protocol(PyObject*, PyObject* object) {
-    isthmus::detail::TypeEntry scratch;
+    isthmus::detail::ProducerType scratch;
     const auto* entry = isthmus::detail::find_type(Py_TYPE(object), scratch);
     if (entry == nullptr) return nullptr;
     switch (entry->protocol) {

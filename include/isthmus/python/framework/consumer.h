@@ -1,19 +1,23 @@
+// A framework's own from_dlpack: looked up once in a life of the interpreter, given what it takes, and checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <iterator>
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
-#include <isthmus/python/protocol/exchange_api/import.h>
-#include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/core/result.h>
 #include <isthmus/python/framework/facts.h>
-#include <isthmus/python/runtime/life.h>
+#include <isthmus/python/framework/numpy/dtypes.h>
+#include <isthmus/python/options.h>
+#include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/python/protocol/exchange_api/export.h>
+#include <isthmus/python/protocol/exchange_api/import.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
 /// module.a.b as a new reference; NULL with a Python exception set.
-ISTHMUS_COLD inline PyObject* import_function(const char* module, const char* dotted) {
+inline PyObject* import_attribute(const char* module, const char* dotted) {
     Ref at(PyImport_ImportModule(module));
     for (std::string_view rest = dotted; at && !rest.empty();) {
         const std::string part(rest.substr(0, rest.find('.')));
@@ -23,43 +27,107 @@ ISTHMUS_COLD inline PyObject* import_function(const char* module, const char* do
     return at.release();
 }
 
-/// The ways into the frameworks without a file of their own, each looked up once per interpreter life.
-struct Importers {
-    struct Entry {
-        PyObject* function;
-        const DLPackExchangeAPI* api;
-    };
-    PyInterpreterState* interpreter;
-    Entry entries[std::size(framework_facts)];
-
-    /// NULL with a Python exception set.
-    const Entry* find(const FrameworkFacts& facts) {
-        if (ISTHMUS_UNLIKELY(interpreter != PyInterpreterState_Get())) *this = Importers{PyInterpreterState_Get(), {}};
-        Entry& entry = entries[&facts - framework_facts];
-        if (ISTHMUS_LIKELY(entry.function != nullptr)) return &entry;
-        PyObject* function = import_function(facts.module, facts.importer);
-        if (function == nullptr) return nullptr;
-        if (facts.exchange_type != nullptr && start_runtime()) {
-            Ref type(import_function(facts.module_of_type, facts.exchange_type));
-            const bool found = type && PyType_Check(type.get());
-            const auto* api = found ? find_exchange_api(reinterpret_cast<PyTypeObject*>(type.get())) : nullptr;
-            if (api != nullptr && api->managed_tensor_to_py_object_no_sync != nullptr) entry.api = api;
-        }
-        PyErr_Clear();
-        entry.function = function;
-        return &entry;
-    }
+struct Consumer {
+    PyObject* function;            ///< its from_dlpack
+    const DLPackExchangeAPI* api;  ///< of its array type, where the facts name one; NULL where it cannot make arrays
 };
-ISTHMUS_STATE Importers importers{};
+struct Consumers {
+    Consumer of[framework_count];
+};
+ISTHMUS_STATE PerLife<Consumers> consumers;
 
-/// A framework's array by the exchange table of its type; strides are never negative here.
-inline Result<PyObject*> block_to_exchange(Block* block, const DLPackExchangeAPI* api, std::string_view name) {
-    DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
-    if (ISTHMUS_UNLIKELY(managed == nullptr)) return Error(ErrorCode::out_of_memory, "no memory for an export");
-    void* object = nullptr;
-    if (ISTHMUS_UNLIKELY(api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || object == nullptr))
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({name, "'s exchange API"}));
-    return static_cast<PyObject*>(object);
+/// NULL with a Python exception set.
+inline const Consumer* find_consumer(const FrameworkFacts& facts) {
+    Consumer& consumer = consumers->of[&facts - framework_facts];
+    if (ISTHMUS_LIKELY(consumer.function != nullptr)) return &consumer;
+    if (!make_interned()) return nullptr;
+    Consumer found{import_attribute(facts.module, facts.from_dlpack), nullptr};
+    if (found.function == nullptr) return nullptr;
+    if (facts.exchange_type != nullptr) {
+        Ref type(import_attribute(facts.module_of_type, facts.exchange_type));
+        if (type && PyType_Check(type.get())) found.api = find_exchange_api(reinterpret_cast<PyTypeObject*>(type.get()));
+        if (found.api != nullptr && found.api->managed_tensor_to_py_object_no_sync == nullptr) found.api = nullptr;
+        PyErr_Clear();
+    }
+    consumers.begin();
+    consumer = found;
+    return &consumer;
+}
+
+/// What the framework would copy without a word, or not take at all.
+inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
+    if (!options.allow_copy && facts.always_copies)
+        return Error(ErrorCode::needs_copy, concat({facts.name, " always copies what it imports; allow it with allow_copy"}));
+    const bool misplaced = facts.alignment != 0 && Device(t.device).is_host() &&
+                           reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0;
+    if (!options.allow_copy && misplaced)
+        return Error(ErrorCode::needs_copy,
+                     concat({"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
+                             " would copy it; use Tensor::empty, or allow_copy"}));
+    if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
+        return Error(ErrorCode::needs_copy,
+                     concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                             " are not contiguous, as ", facts.name, " needs; copy it first"}));
+    return {};
+}
+
+/// The block in the form that the framework takes; empty with a Python exception set.
+inline Ref consumable(Block* block, const FrameworkFacts& facts) {
+    if (facts.form == ExportForm::legacy_capsule) return Ref(legacy_capsule(block));
+    if (facts.form == ExportForm::capsule) return Ref(versioned_capsule(block));
+    if (!(block->flags & flag::read_only) || facts.read_only == ReadOnly::kept) {
+        retain(block);
+        return Ref(object_of_block(block));
+    }
+    // The flag is for those who could write. Some ask for the legacy form, which cannot carry it, and never write.
+    Block* shown = alias_block(block, block->dl, block->flags & flag::padded);
+    if (shown != nullptr) return Ref(new_tensor_object(shown));
+    PyErr_NoMemory();
+    return {};
+}
+
+/// Calls the framework's from_dlpack with what consumable() made, and with `more` where that is no NULL.
+inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype, PyObject* given,
+                                       PyObject* more = nullptr) {
+    if (given == nullptr)
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({"making the object for ", facts.name}));
+    PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
+    if (array != nullptr) return array;
+    std::string what = concat({facts.module, ".", facts.from_dlpack, "()"});
+    if (numpy_type_number(dtype) < 0)
+        what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
+    return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
+}
+
+/// Whether the array shows the block's own memory, where the framework can be asked. Takes over the reference.
+inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, const FrameworkFacts& facts,
+                                          const ExportOptions& options) {
+    Ref array(made);
+    if (facts.pointer != nullptr && !options.allow_copy && t.data != nullptr && layout::numel(t) > 0) {
+        Ref pointer(PyObject_CallMethod(made, facts.pointer, nullptr));
+        void* address = pointer ? PyLong_AsVoidPtr(pointer.get()) : t.data;
+        PyErr_Clear();
+        if (address != t.data)
+            return Error(ErrorCode::needs_copy,
+                         concat({facts.name, " copied the data, which nobody asked for; allow it with allow_copy"}));
+    }
+    return array.release();
+}
+
+/// The way out to every framework without one of its own.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const FrameworkFacts& facts,
+                                                             const ExportOptions& options) {
+    const DLTensor& t = block->dl;
+    if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
+    const Consumer* consumer = find_consumer(facts);
+    if (consumer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
+    if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
+    if (facts.form == ExportForm::legacy_capsule && legacy_loses_padding(block))
+        return Error(ErrorCode::bad_dtype,
+                     concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name, "; nearest is uint8, the bytes"}));
+    const Ref given = consumable(block, facts);
+    Result<PyObject*> array = call_consumer(*consumer, facts, t.dtype, given.get());
+    return array ? check_not_copied(*array, t, facts, options) : array;
 }
 
 }  // namespace detail

@@ -1,17 +1,16 @@
+// The table of frameworks: how a tensor gets into each, and what the framework does not promise by itself.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string_view>
-
-#include <isthmus/python/dispatch/type_cache.h>
+#include <isthmus/python/framework.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What a framework's importer is handed.
-enum class Hand : std::uint8_t {
-    itself,          ///< one of our own kinds: no module, no call
+/// What a framework's own from_dlpack is handed.
+enum class ExportForm : std::uint8_t {
+    none,            ///< it has none: one of our own kinds
     object,          ///< an isthmus.Tensor
     capsule,         ///< a versioned capsule
     legacy_capsule,  ///< a capsule as before DLPack 1.0
@@ -24,59 +23,139 @@ enum class ReadOnly : std::uint8_t {
     lost,       ///< it would be writable there: refused unless the caller allows it
 };
 
-/// One row per framework: how a tensor gets in, and what the framework does not promise by itself. (Measured; see
-/// docs/frameworks.md.)
+/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with a way out of its own also has a row in
+/// isthmus/python/dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
-    std::string_view name;  ///< as users write it: t.to("torch")
-    std::string_view package, other_package;
-    const char* module;    ///< to import
-    const char* importer;  ///< function in it; dots allowed
-    Hand hand;
-    ReadOnly read_only;
-    std::int64_t alignment;  ///< bytes below which it copies silently; 0: never
-    bool needs_contiguous;   ///< refuses, or copies, other strides
-    bool always_copies;
-    const char* pointer;  ///< method of the result that gives its address, to see a silent copy; NULL: it never copies
-    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    std::string_view name;                  ///< as users write it: t.to("torch")
+    const char* annotation = "typing.Any";  ///< its array type, as a stub writes it
+    std::string_view package = {};          ///< of its array types
+    std::string_view other_package = {};
+    const char* module = nullptr;     ///< to import
+    const char* from_dlpack = nullptr;  ///< function in it; dots allowed
+    ExportForm form = ExportForm::none;
+    ReadOnly read_only = ReadOnly::kept;
+    std::int64_t alignment = 0;             ///< bytes below which it copies silently; 0: never
+    bool needs_contiguous = false;          ///< refuses, or copies, other strides
+    bool always_copies = false;
+    const char* pointer = nullptr;          ///< method of the result that gives its address, to see a silent copy
+    const char* module_of_type = nullptr;   ///< of the array type whose exchange API takes a tensor, where that is cheaper
     const char* exchange_type = nullptr;
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {Framework::tensor, "tensor", "isthmus", "", nullptr, nullptr, Hand::itself, ReadOnly::kept, 0, false, false, nullptr},
-    {Framework::capsule, "capsule", "", "", nullptr, nullptr, Hand::itself, ReadOnly::kept, 0, false, false, nullptr},
-    {Framework::capsule_legacy, "capsule_legacy", "", "", nullptr, nullptr, Hand::itself, ReadOnly::kept, 0, false, false,
-     nullptr},
-    {Framework::numpy, "numpy", "numpy", "", "numpy", "from_dlpack", Hand::object, ReadOnly::kept, 0, false, false, nullptr},
-    {Framework::torch, "torch", "torch", "", "torch.utils.dlpack", "from_dlpack", Hand::capsule, ReadOnly::lost, 0, false,
-     false, nullptr},
-    {Framework::jax, "jax", "jax", "jaxlib", "jax.dlpack", "from_dlpack", Hand::object, ReadOnly::immutable, 64, true, false,
-     "unsafe_buffer_pointer"},
-    {Framework::cupy, "cupy", "cupy", "cupy_backends", "cupy", "from_dlpack", Hand::object, ReadOnly::lost, 0, false, false,
-     nullptr},
-    {Framework::tensorflow, "tensorflow", "tensorflow", "", "tensorflow.experimental.dlpack", "from_dlpack",
-     Hand::legacy_capsule, ReadOnly::immutable, 0, true, false, nullptr},
-    {Framework::paddle, "paddle", "paddle", "", "paddle.utils.dlpack", "from_dlpack", Hand::capsule, ReadOnly::lost, 0, false,
-     false, "data_ptr", "paddle", "Tensor"},
-    {Framework::mlx, "mlx", "mlx", "", "mlx.core", "array", Hand::object, ReadOnly::immutable, 0, false, true, nullptr},
-    {Framework::pyarrow, "pyarrow", "pyarrow", "", "pyarrow", "Tensor.from_dlpack", Hand::object, ReadOnly::kept, 0, false,
-     false, nullptr},
-    {Framework::warp, "warp", "warp", "", "warp", "from_dlpack", Hand::legacy_capsule, ReadOnly::lost, 0, false, false,
-     nullptr},
-    {Framework::onnxruntime, "onnxruntime", "onnxruntime", "", "onnxruntime.capi.onnxruntime_pybind11_state",
-     "OrtValue.from_dlpack", Hand::legacy_capsule, ReadOnly::lost, 0, true, false, "data_ptr"},
-    {Framework::tvm_ffi, "tvm_ffi", "tvm_ffi", "", "tvm_ffi", "from_dlpack", Hand::object, ReadOnly::lost, 0, false, false,
-     nullptr},
+    {.framework = Framework::tensor, .name = "tensor", .annotation = "isthmus.Tensor", .package = "isthmus"},
+    {.framework = Framework::capsule, .name = "capsule"},
+    {.framework = Framework::capsule_legacy, .name = "capsule_legacy"},
+    {.framework = Framework::numpy, .name = "numpy", .annotation = "numpy.ndarray", .package = "numpy"},
+    {.framework = Framework::torch,
+     .name = "torch",
+     .annotation = "torch.Tensor",
+     .package = "torch",
+     .read_only = ReadOnly::lost},
+    {.framework = Framework::jax,
+     .name = "jax",
+     .annotation = "jax.Array",
+     .package = "jax",
+     .other_package = "jaxlib",
+     .module = "jax.dlpack",
+     .from_dlpack = "from_dlpack",
+     .form = ExportForm::object,
+     .read_only = ReadOnly::immutable,
+     .alignment = 64,
+     .needs_contiguous = true,
+     .pointer = "unsafe_buffer_pointer"},
+    {.framework = Framework::cupy,
+     .name = "cupy",
+     .annotation = "cupy.ndarray",
+     .package = "cupy",
+     .other_package = "cupy_backends",
+     .module = "cupy",
+     .from_dlpack = "from_dlpack",
+     .form = ExportForm::object,
+     .read_only = ReadOnly::lost},
+    {.framework = Framework::tensorflow,
+     .name = "tensorflow",
+     .annotation = "tensorflow.Tensor",
+     .package = "tensorflow",
+     .module = "tensorflow.experimental.dlpack",
+     .from_dlpack = "from_dlpack",
+     .form = ExportForm::legacy_capsule,
+     .read_only = ReadOnly::immutable,
+     .needs_contiguous = true},
+    {.framework = Framework::paddle,
+     .name = "paddle",
+     .annotation = "paddle.Tensor",
+     .package = "paddle",
+     .module = "paddle.utils.dlpack",
+     .from_dlpack = "from_dlpack",
+     .form = ExportForm::capsule,
+     .read_only = ReadOnly::lost,
+     .pointer = "data_ptr",
+     .module_of_type = "paddle",
+     .exchange_type = "Tensor"},
+    {.framework = Framework::mlx,
+     .name = "mlx",
+     .annotation = "mlx.core.array",
+     .package = "mlx",
+     .module = "mlx.core",
+     .from_dlpack = "array",
+     .form = ExportForm::object,
+     .read_only = ReadOnly::immutable,
+     .always_copies = true},
+    {.framework = Framework::pyarrow,
+     .name = "pyarrow",
+     .annotation = "pyarrow.Tensor",
+     .package = "pyarrow",
+     .module = "pyarrow",
+     .from_dlpack = "Tensor.from_dlpack",
+     .form = ExportForm::object},
+    {.framework = Framework::warp,
+     .name = "warp",
+     .annotation = "warp.array",
+     .package = "warp",
+     .module = "warp",
+     .from_dlpack = "from_dlpack",
+     .form = ExportForm::legacy_capsule,
+     .read_only = ReadOnly::lost},
+    {.framework = Framework::onnxruntime,
+     .name = "onnxruntime",
+     .annotation = "onnxruntime.capi.onnxruntime_pybind11_state.OrtValue",
+     .package = "onnxruntime",
+     .module = "onnxruntime.capi.onnxruntime_pybind11_state",
+     .from_dlpack = "OrtValue.from_dlpack",
+     .form = ExportForm::legacy_capsule,
+     .read_only = ReadOnly::lost,
+     .needs_contiguous = true,
+     .pointer = "data_ptr"},
+    {.framework = Framework::tvm_ffi,
+     .name = "tvm_ffi",
+     .annotation = "tvm_ffi.Tensor",
+     .package = "tvm_ffi",
+     .module = "tvm_ffi",
+     .from_dlpack = "from_dlpack",
+     .form = ExportForm::object,
+     .read_only = ReadOnly::lost},
 };
+inline constexpr int framework_count = sizeof(framework_facts) / sizeof(framework_facts[0]);
 
+/// The rows stand in the order of the enumerators, so that a number finds its row.
+constexpr bool framework_rows_are_in_order() {
+    for (int i = 0; i < framework_count; ++i)
+        if (static_cast<int>(framework_facts[i].framework) != i + 1) return false;
+    return true;
+}
+static_assert(framework_rows_are_in_order(), "isthmus: one row per framework, in the order of the enumerators");
+
+/// NULL for a number that is no framework's.
 constexpr const FrameworkFacts* find_framework(Framework framework) noexcept {
-    for (const FrameworkFacts& facts : framework_facts)
-        if (facts.framework == framework) return &facts;
-    return nullptr;
+    const int at = static_cast<int>(framework) - 1;
+    return at >= 0 && at < framework_count ? &framework_facts[at] : nullptr;
 }
 
 }  // namespace detail
 
+#if ISTHMUS_DEFINE
 ISTHMUS_API const char* framework_name(Framework framework) noexcept {
     const auto* facts = detail::find_framework(framework);
     return facts != nullptr ? facts->name.data() : "none";
@@ -89,5 +168,6 @@ ISTHMUS_API bool parse_framework(std::string_view name, Framework& out) noexcept
         }
     return false;
 }
+#endif
 
 ISTHMUS_END

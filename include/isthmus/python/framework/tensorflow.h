@@ -1,7 +1,9 @@
+// What must be known of a TensorFlow tensor before it is asked for its memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/protocol/import_request.h>
+#include <isthmus/python/protocol/buffer/import.h>
+#include <isthmus/python/protocol/dlpack_method/import.h>
 
 ISTHMUS_BEGIN
 
@@ -9,18 +11,18 @@ namespace detail {
 
 /// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when it is asked for a capsule of strings, so it
 /// must be asked for the dtype first; its buffers are harmless.
-ISTHMUS_COLD inline bool has_numeric_dtype(Import& import) {
-    Ref dtype(PyObject_GetAttrString(import.object, "dtype"));
+ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
+    Ref dtype(PyObject_GetAttrString(request.object, "dtype"));
     Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return import.fail_with_exception(ErrorCode::producer_failed, concat({"the dtype of this ", type_name(import.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, concat({"the dtype of this ", type_name(request.object)}));
     const std::string found = text;
     if (found == "string" || found == "resource" || found == "variant")
-        return import.fail(ErrorCode::bad_dtype, concat({"dtype ", found, " of this ", type_name(import.object),
+        return request.fail(ErrorCode::bad_dtype, concat({"dtype ", found, " of this ", type_name(request.object),
                                                          " has no counterpart in DLPack; wanted numbers"}));
     if (found.size() > 1 && found.front() == 'q')
-        return import.fail(
+        return request.fail(
             ErrorCode::not_values,
             concat({"dtype ", found,
                     ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first"}));
@@ -31,6 +33,27 @@ ISTHMUS_COLD inline bool has_numeric_dtype(Import& import) {
 /// objects.
 inline bool is_floating_format(const char* format) noexcept {
     return format != nullptr && (*format == 'f' || *format == 'd' || *format == 'e' || *format == 'Z');
+}
+
+/// The buffer protocol where it can say it, for a producer that also has `__dlpack__`.
+inline bool import_buffer_or_dlpack(ImportRequest& request) {
+    const bool strings_abort = request.producer.string_dtype_aborts;
+    const ImportOptions& options = request.options;
+    const bool elsewhere = options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
+    if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(request.object))) {
+        Py_buffer& view = request.out.buffer();
+        if (ISTHMUS_LIKELY(PyObject_GetBuffer(request.object, &view, PyBUF_FULL_RO) == 0)) {
+            request.out.hold_buffer();
+            if (strings_abort && !is_floating_format(view.format) && !has_numeric_dtype(request)) return false;
+            return import_held_buffer(request);
+        }
+        if (!PyErr_ExceptionMatches(PyExc_Exception))
+            return request.fail_with_exception(ErrorCode::producer_failed,
+                                               concat({"the buffer of this ", type_name(request.object)}));
+        PyErr_Clear();
+    }
+    if (ISTHMUS_UNLIKELY(strings_abort) && !has_numeric_dtype(request)) return false;
+    return import_dlpack_method(request);
 }
 
 }  // namespace detail

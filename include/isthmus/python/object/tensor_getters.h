@@ -1,26 +1,16 @@
+// The attributes and the repr of isthmus.Tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/object/value_types.h>  // Python.h must come before any standard header
+
 #include <isthmus/core/view/view.h>
-#include <isthmus/python/object/tensor_object.h>
-#include <isthmus/python/object/value_types.h>
+#include <isthmus/python/runtime/tensor_object.h>
+#include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t factor = 1) {
-    PyObject* tuple = PyTuple_New(count);
-    for (int i = 0; tuple != nullptr && i < count; ++i) {
-        PyObject* number = PyLong_FromLongLong(values[i] * factor);
-        if (number == nullptr) {
-            Py_DECREF(tuple);
-            return nullptr;
-        }
-        PyTuple_SET_ITEM(tuple, i, number);
-    }
-    return tuple;
-}
 
 /// A getter from a function of the block.
 template <auto F>
@@ -29,27 +19,14 @@ PyObject* getter(PyObject* self, void*) {
     return block != nullptr ? F(block) : nullptr;
 }
 
-inline std::int64_t block_numel(const Block* block) noexcept {
-    std::int64_t n = 0;
-    (void)layout::numel(block->dl.shape, block->dl.ndim, n);
-    return n;
-}
-inline std::int64_t block_nbytes(const Block* block) noexcept {
-    std::int64_t n = 0;
-    (void)layout::nbytes(block_numel(block), block->dl.dtype, block->flags & flag::padded, n);
-    return n;
-}
-
 /// The Python object that keeps the memory, or None.
 inline PyObject* block_owner(Block* block) {
-    if (PyObject* tensor = torch_object_of(block)) return tensor;
-    PyObject* owner = source_of(block);
-    if (owner == nullptr) owner = Py_None;
-    Py_INCREF(owner);
-    return owner;
+    if (PyObject* owner = python_source_of(block)) return Py_NewRef(owner);
+    PyObject* array = array_of(root_of(block));
+    return array != nullptr ? array : Py_NewRef(Py_None);
 }
 
-ISTHMUS_COLD inline PyObject* tensor_repr(PyObject* self) {
+inline PyObject* tensor_repr(PyObject* self) {
     Block* block = reinterpret_cast<TensorObject*>(self)->block;
     if (block == nullptr) return PyUnicode_FromString("<isthmus.Tensor, cleared>");
     std::string text = concat({"isthmus.Tensor(", describe_tensor(block->dl), " at ", hex(block->dl.data)});
@@ -86,10 +63,10 @@ inline PyGetSetDef tensor_getset[] = {
      getter<[](Block* b) { return PyBool_FromLong(layout::is_contiguous(b->dl.shape, b->dl.strides, b->dl.ndim)); }>, nullptr,
      "Row-major and compact.", nullptr},
     {"ndim", getter<[](Block* b) { return PyLong_FromLong(b->dl.ndim); }>, nullptr, "Number of dimensions.", nullptr},
-    {"size", getter<[](Block* b) { return PyLong_FromLongLong(block_numel(b)); }>, nullptr, "Number of elements.", nullptr},
+    {"size", getter<[](Block* b) { return PyLong_FromLongLong(layout::numel(b->dl)); }>, nullptr, "Number of elements.", nullptr},
     {"itemsize", getter<[](Block* b) { return PyLong_FromLongLong(DType(b->dl.dtype).itemsize()); }>, nullptr,
      "Bytes of one element, rounded up.", nullptr},
-    {"nbytes", getter<[](Block* b) { return PyLong_FromLongLong(block_nbytes(b)); }>, nullptr,
+    {"nbytes", getter<[](Block* b) { return PyLong_FromLongLong(layout::nbytes(b->dl, b->flags & flag::padded)); }>, nullptr,
      "Bytes of all elements when compact.", nullptr},
     {"owner", getter<block_owner>, nullptr, "The Python object that keeps the memory alive, or None when C++ does.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},

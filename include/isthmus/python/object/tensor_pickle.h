@@ -1,8 +1,11 @@
+// Pickling of isthmus.Tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/protocol/dlpack_method/export.h>
-#include <isthmus/python/object/tensor_getters.h>
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/copy.h>
+#include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
 
@@ -10,7 +13,7 @@ namespace detail {
 
 /// Pickled by value: bytes, dtype and shape, in row-major order. From protocol 5 on the bytes are a PickleBuffer, so that
 /// a pickler with a buffer callback moves them without a copy (PEP 574).
-ISTHMUS_COLD inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     const long protocol = PyLong_AsLong(argument);
@@ -23,7 +26,10 @@ ISTHMUS_COLD inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) 
     Tensor whole = Tensor::steal(block);
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
         Result<Tensor> copy = copy_of(t, block->flags & flag::dlpack_known);
-        if (!copy) return set_python_error(copy.error()), nullptr;
+        if (!copy) {
+            set_python_error(copy.error());
+            return nullptr;
+        }
         whole = std::move(*copy);
     }
     const Py_ssize_t nbytes = static_cast<Py_ssize_t>(whole.nbytes());

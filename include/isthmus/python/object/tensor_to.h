@@ -1,8 +1,11 @@
+// isthmus.Tensor.to() and as_read_only(): the same memory as another object.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/protocol/dlpack_method/export.h>
-#include <isthmus/python/to_py.h>
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/framework/facts.h>
+#include <isthmus/python/runtime/tensor_object.h>
 
 ISTHMUS_BEGIN
 
@@ -25,15 +28,16 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
     }
     retain(block);
     Result<PyObject*> result = to_py(Tensor::steal(block), framework, ExportOptions{read_only_loss != 0, copy != 0});
-    if (!result) return set_python_error(result.error()), nullptr;
-    return *result;
+    if (result) return *result;
+    set_python_error(result.error());
+    return nullptr;
 }
 
-ISTHMUS_COLD inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
+inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     if (block->flags & flag::read_only) return Py_NewRef(self);
-    Block* alias = alias_block(block, (block->flags & flag::dlpack_known) | flag::read_only);
+    Block* alias = alias_block(block, block->dl, (block->flags & flag::dlpack_known) | flag::read_only);
     return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
 }
 

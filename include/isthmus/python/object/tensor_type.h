@@ -1,3 +1,4 @@
+// The Python type isthmus.Tensor: its slots, and how it is made at the first need.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,13 +9,14 @@
 #include <algorithm>
 #include <iterator>
 
+#include <isthmus/python/object/tensor_array.h>
+#include <isthmus/python/object/tensor_getters.h>
+#include <isthmus/python/object/tensor_pickle.h>
+#include <isthmus/python/object/tensor_to.h>
+#include <isthmus/python/protocol/array_interface/export.h>
 #include <isthmus/python/protocol/buffer/export.h>
 #include <isthmus/python/protocol/dlpack_method/export.h>
 #include <isthmus/python/protocol/exchange_api/export.h>
-#include <isthmus/python/object/tensor_getters.h>
-#include <isthmus/python/protocol/array_interface/export.h>
-#include <isthmus/python/object/tensor_pickle.h>
-#include <isthmus/python/object/tensor_to.h>
 
 ISTHMUS_BEGIN
 
@@ -23,7 +25,7 @@ namespace detail {
 inline void tensor_drop_block(TensorObject* object) {
     Block* block = std::exchange(object->block, nullptr);
     if (block == nullptr) return;
-    if (block->python == object) block->python = nullptr;
+    if (block->shown_by.load_relaxed() == object) block->shown_by.store_relaxed(nullptr);
     drop(block);
 }
 
@@ -37,12 +39,14 @@ inline void tensor_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// The owner is part of a cycle only as long as nobody but this object holds the block.
+/// The owner is part of a cycle only as long as nobody but this object holds the block, and the block's root where it is an alias.
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     const Block* block = reinterpret_cast<TensorObject*>(self)->block;
     if (block == nullptr || block->refs.load_acquire() != 1) return 0;
-    PyObject* owner = source_of(block);
+    const Block* root = root_of(block);
+    if (root != block && root->refs.load_acquire() != 1) return 0;
+    PyObject* owner = python_source_of(root);
     Py_VISIT(owner);
     return 0;
 }
@@ -56,7 +60,7 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
     return nullptr;
 }
 
-ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
+inline PyTypeObject* make_tensor_class() {
     static PyGetSetDef getset[std::size(tensor_getset) + 2];
     std::copy(std::begin(tensor_getset), std::end(tensor_getset), getset);
     getset[std::size(tensor_getset) - 1] = {"__array_interface__", getter<host_interface>, nullptr,
@@ -120,10 +124,17 @@ inline bool make_type_once(PyTypeObject*& place, PyTypeObject* (*make)()) {
     return true;
 }
 
-// The tensor's own is the last: whoever finds it finds them all.
-ISTHMUS_COLD inline bool make_types(SharedRuntime& shared) {
+/// The tensor's own is the last: whoever finds it finds them all.
+ISTHMUS_NOINLINE inline bool make_types(SharedRuntime& shared) {
     return make_type_once(shared.device_type, make_device_type_class) && make_type_once(shared.dtype, make_dtype_class) &&
            make_type_once(shared.device, make_device_class) && make_type_once(shared.tensor, make_tensor_class);
+}
+
+/// The shared part with the Python types made. NULL with a Python exception set.
+inline SharedRuntime* shared_types() {
+    SharedRuntime* shared = shared_runtime();
+    if (ISTHMUS_UNLIKELY(shared != nullptr && shared->tensor == nullptr) && !make_types(*shared)) return nullptr;
+    return shared;
 }
 
 }  // namespace detail

@@ -1,9 +1,13 @@
+// isthmus.DType, isthmus.Device and isthmus.DeviceType.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
+
+#include <cstring>
+
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
-#include <isthmus/python/runtime/life.h>
 
 ISTHMUS_BEGIN
 
@@ -30,47 +34,45 @@ PyObject* new_value_object(PyTypeObject* type, Value value) {
 
 inline bool value_from_tuple(PyObject* tuple, DType& out) {
     int code = 0, bits = 0, lanes = 1;
-    if (!PyArg_ParseTuple(tuple, "ii|i", &code, &bits, &lanes)) return PyErr_Clear(), false;
+    if (!PyArg_ParseTuple(tuple, "ii|i", &code, &bits, &lanes)) {
+        PyErr_Clear();
+        return false;
+    }
     if (code < 0 || code > 255 || bits < 1 || bits > 255 || lanes < 1 || lanes > 65535) return false;
     out = DType(code, bits, lanes);
     return out.is_valid();
 }
 inline bool value_from_tuple(PyObject* tuple, Device& out) {
     int type = 0, id = 0;
-    if (!PyArg_ParseTuple(tuple, "ii", &type, &id)) return PyErr_Clear(), false;
+    if (!PyArg_ParseTuple(tuple, "ii", &type, &id)) {
+        PyErr_Clear();
+        return false;
+    }
     out = Device(type, id);
     return out.is_valid();
 }
 
 /// A dtype or device said in Python: one of ours, its name, or DLPack's tuple. False, without an exception, for anything else.
 template <class Value>
-ISTHMUS_COLD bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
-    if (PyObject_TypeCheck(object, type)) return out = value_of<Value>(object), true;
+bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
+    if (PyObject_TypeCheck(object, type)) {
+        out = value_of<Value>(object);
+        return true;
+    }
     if (PyUnicode_Check(object)) {
         const char* text = PyUnicode_AsUTF8(object);
-        if (text == nullptr) return PyErr_Clear(), false;
-        return Value::parse(text, out);
+        if (text == nullptr) PyErr_Clear();
+        return text != nullptr && Value::parse(text, out);
     }
     return PyTuple_Check(object) && value_from_tuple(object, out);
 }
 
 template <class Value>
-PyTypeObject* value_type() noexcept;
-template <>
-inline PyTypeObject* value_type<DType>() noexcept {
-    return local_runtime.shared->dtype;
-}
-template <>
-inline PyTypeObject* value_type<Device>() noexcept {
-    return local_runtime.shared->device;
-}
-
-template <class Value>
-ISTHMUS_COLD PyObject* value_str(PyObject* self) {
+PyObject* value_str(PyObject* self) {
     return PyUnicode_FromString(value_of<Value>(self).name().c_str());
 }
 template <class Value>
-ISTHMUS_COLD PyObject* value_repr(PyObject* self) {
+PyObject* value_repr(PyObject* self) {
     const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
     return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name,
                                 value_of<Value>(self).name().c_str());
@@ -85,12 +87,12 @@ PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
 }
 /// As the name's, since a value equals its name.
 template <class Value>
-ISTHMUS_COLD Py_hash_t value_hash(PyObject* self) {
+Py_hash_t value_hash(PyObject* self) {
     Ref name(value_str<Value>(self));
     return name ? PyObject_Hash(name.get()) : -1;
 }
 template <class Value>
-ISTHMUS_COLD PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     Value value{};
     if (keywords != nullptr && PyDict_GET_SIZE(keywords) != 0) {
         PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", type->tp_name);
@@ -109,7 +111,7 @@ ISTHMUS_COLD PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObje
     return nullptr;
 }
 template <class Value>
-ISTHMUS_COLD PyObject* value_reduce(PyObject* self, PyObject*) {
+PyObject* value_reduce(PyObject* self, PyObject*) {
     return Py_BuildValue("(O(s))", Py_TYPE(self), value_of<Value>(self).name().c_str());
 }
 
@@ -154,12 +156,12 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
 
 /// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it.
 inline PyObject* new_device_type(int type) {
-    return PyObject_CallFunction(reinterpret_cast<PyObject*>(local_runtime.shared->device_type), "i", type);
+    return PyObject_CallFunction(reinterpret_cast<PyObject*>(shared_runtime()->device_type), "i", type);
 }
 
 inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
 
-ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
+inline PyTypeObject* make_device_type_class() {
     PyType_Slot slots[] = {
         {Py_tp_doc, const_cast<char*>("DLPack's device type, an int that equals its name.")},
         {Py_tp_str,
@@ -181,7 +183,7 @@ ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
     return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
 }
 
-ISTHMUS_COLD inline PyTypeObject* make_dtype_class() {
+inline PyTypeObject* make_dtype_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<DType>(s); }, nullptr,
          "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
@@ -200,7 +202,7 @@ ISTHMUS_COLD inline PyTypeObject* make_dtype_class() {
         getset, dtype_iter);
 }
 
-ISTHMUS_COLD inline PyTypeObject* make_device_class() {
+inline PyTypeObject* make_device_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<Device>(s); }, nullptr, "'cpu', 'cuda:0'", nullptr},
         {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr,

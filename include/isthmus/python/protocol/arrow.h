@@ -1,12 +1,14 @@
+// Import by Arrow's PyCapsule interface: arrays of numbers, and of lists of one size of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <isthmus/python/protocol/capsule/import.h>  // Python.h must come before any standard header
 
 #include <cstring>
 #include <string_view>
 
-#include <isthmus/python/protocol/capsule/import.h>
+#include <isthmus/python/runtime/cuda_driver.h>
 #include <isthmus/python/runtime/interned.h>
-#include <isthmus/python/protocol/cuda_driver.h>
 
 ISTHMUS_BEGIN
 
@@ -41,14 +43,17 @@ struct ArrowDeviceArray {
     std::int64_t reserved[3];
 };
 
-inline constexpr const char* arrow_formats = "cCsSiIlLefg";
-inline constexpr DLDataType arrow_dtypes[] = {
-    {kDLInt, 8, 1},  {kDLUInt, 8, 1},  {kDLInt, 16, 1},   {kDLUInt, 16, 1},  {kDLInt, 32, 1},   {kDLUInt, 32, 1},
-    {kDLInt, 64, 1}, {kDLUInt, 64, 1}, {kDLFloat, 16, 1}, {kDLFloat, 32, 1}, {kDLFloat, 64, 1},
+struct ArrowFormat {
+    char letter;
+    DType dtype;
+};
+inline constexpr ArrowFormat arrow_formats[] = {
+    {'c', int8},  {'C', uint8},  {'s', int16},   {'S', uint16},  {'i', int32},   {'I', uint32},
+    {'l', int64}, {'L', uint64}, {'e', float16}, {'f', float32}, {'g', float64},
 };
 
 /// Whether the metadata of a field (a count, then keys and values, each with its length ahead) names an extension type.
-ISTHMUS_COLD inline bool is_arrow_extension(const char* metadata) noexcept {
+inline bool is_arrow_extension(const char* metadata) noexcept {
     if (metadata == nullptr) return false;
     const auto number = [&] {
         std::int32_t value = 0;
@@ -67,7 +72,7 @@ ISTHMUS_COLD inline bool is_arrow_extension(const char* metadata) noexcept {
 }
 
 /// Whether all of the bits from `first` on are set, in Arrow's order: the least significant one of a byte first.
-ISTHMUS_COLD inline bool all_bits_set(const void* bitmap, std::int64_t first, std::int64_t count) noexcept {
+inline bool all_bits_set(const void* bitmap, std::int64_t first, std::int64_t count) noexcept {
     const auto* bytes = static_cast<const unsigned char*>(bitmap);
     for (std::int64_t i = first; i < first + count;) {
         if (i % 8 == 0 && first + count - i >= 8) {
@@ -83,17 +88,17 @@ ISTHMUS_COLD inline bool all_bits_set(const void* bitmap, std::int64_t first, st
 
 /// Reads an Arrow array of numbers, or of lists of one size of them, without nulls.
 struct ArrowReader {
-    Import& import;
+    ImportRequest& request;
     const char* method;
 
     ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) const {
-        return import.fail(code, concat({"the array of ", type_name(import.object), ".", method, "() ", text}));
+        return request.fail(code, concat({"the array of ", type_name(request.object), ".", method, "() ", text}));
     }
 
     /// Fills the descriptor but for the device, and checks it.
-    ISTHMUS_COLD bool read(const ArrowSchema* schema, const ArrowArray* array) const {
-        DLTensor& t = import.out.dl();
-        t.shape = import.out.shape();
+    bool read(const ArrowSchema* schema, const ArrowArray* array) const {
+        DLTensor& t = request.out.dl();
+        t.shape = request.out.shape();
         t.strides = nullptr;
         t.shape[0] = array->length;
         t.ndim = 1;
@@ -125,7 +130,7 @@ struct ArrowReader {
         t.data = const_cast<void*>(array->buffers[1]);
         t.byte_offset = static_cast<std::uint64_t>(offset);
         // Bitmaps are read only where the sizes can be true.
-        if (!is_sound(t, flag::read_only)) return import.fail_unsound(t, flag::read_only);
+        if (!is_sound(t, flag::read_only)) return request.fail_unsound(t, flag::read_only);
         for (int i = 0; i < t.ndim; ++i)
             if (!has_no_nulls(levels[i])) return false;
         return true;
@@ -160,8 +165,11 @@ private:
                     return bad("not a size");
             return true;
         }
-        const std::size_t at = format.size() == 1 ? std::string_view(arrow_formats).find(format[0]) : std::string_view::npos;
-        if (at != std::string_view::npos) return import.out.dl().dtype = arrow_dtypes[at], true;
+        for (const ArrowFormat& row : arrow_formats)
+            if (format.size() == 1 && row.letter == format[0]) {
+                request.out.dl().dtype = row.dtype;
+                return true;
+            }
         if (format == "b") return bad("bits, eight to a byte; cast it to uint8 first");
         if (format.substr(0, 1) == "t") return bad("times; cast it to int64 first");
         return bad("no counterpart in DLPack");
@@ -170,7 +178,7 @@ private:
     bool has_no_nulls(const Range& range) const {
         const void* valid = range.array->buffers[0];
         if (range.array->null_count == 0 || valid == nullptr || range.count == 0) return true;
-        const bool host = Device(import.out.dl().device).is_host();
+        const bool host = Device(request.out.dl().device).is_host();
         if (host && all_bits_set(valid, range.first, range.count)) return true;
         return fail(ErrorCode::not_values,
                     concat({host ? "has" : "may have", " nulls, which DLPack cannot say; fill or drop them first"}));
@@ -188,14 +196,14 @@ inline void end_arrow_array(void* kept) {
 /// `__arrow_c_device_array__`, or `__arrow_c_array__` (arrow.apache.org, "The Arrow PyCapsule Interface"). The struct is moved
 /// out of its capsule once all is well; until then it stays the capsule's. Arrow's arrays are immutable, so the tensor is
 /// read-only.
-ISTHMUS_COLD inline bool import_arrow(Import& import, bool on_device) {
-    const Names& names = interned();
-    const ArrowReader reader{import, on_device ? "__arrow_c_device_array__" : "__arrow_c_array__"};
-    import.keep_alive();
-    Ref pair(PyObject_CallMethodNoArgs(import.object, on_device ? names.arrow_device_array : names.arrow_array));
+ISTHMUS_NOINLINE inline bool import_arrow(ImportRequest& request, bool on_device) {
+    const Interned& names = interned();
+    const ArrowReader reader{request, on_device ? "__arrow_c_device_array__" : "__arrow_c_array__"};
+    request.keep_alive();
+    Ref pair(PyObject_CallMethodNoArgs(request.object, on_device ? names.arrow_device_array : names.arrow_array));
     if (!pair)
-        return import.fail_with_exception(ErrorCode::producer_failed,
-                                          concat({type_name(import.object), ".", reader.method, "()"}));
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                          concat({type_name(request.object), ".", reader.method, "()"}));
     const auto pointer = [&](Py_ssize_t i, const char* name) {
         const bool two = PyTuple_Check(pair.get()) && PyTuple_GET_SIZE(pair.get()) == 2;
         return two ? PyCapsule_GetPointer(PyTuple_GET_ITEM(pair.get(), i), name) : nullptr;
@@ -207,7 +215,7 @@ ISTHMUS_COLD inline bool import_arrow(Import& import, bool on_device) {
     if (array == nullptr || schema->release == nullptr || array->release == nullptr)
         return reader.fail(ErrorCode::producer_failed, "is not a pair of Arrow's capsules, not released yet");
 
-    DLTensor& t = import.out.dl();
+    DLTensor& t = request.out.dl();
     t.device = DLDevice{kDLCPU, 0};
     if (on_device) {
         const auto* device = static_cast<const ArrowDeviceArray*>(pointed);
@@ -217,19 +225,25 @@ ISTHMUS_COLD inline bool import_arrow(Import& import, bool on_device) {
         if (!cpu && t.device.device_id != device->device_id)
             return reader.fail(ErrorCode::bad_device, concat({"is on device number ", device->device_id}));
         if (!cpu && device->sync_event != nullptr &&
-            !wait_for_event(t.device, *static_cast<void**>(device->sync_event), import.options))
+            !wait_for_event(t.device, *static_cast<void**>(device->sync_event),
+                            request.options.has_stream() ? &request.options.stream : nullptr))
             return reader.fail(ErrorCode::unavailable,
                                concat({"has an event of ", Device(t.device), " that cannot be waited for here"}));
     }
     if (!reader.read(schema, array)) return false;
     auto* kept = static_cast<ArrowArray*>(std::malloc(sizeof(ArrowArray)));
-    if (kept == nullptr) return import.fail(ErrorCode::out_of_memory, "no memory for an Arrow array");
+    if (kept == nullptr) return request.fail_out_of_memory();
     *kept = *array;
-    if (!import.accept_sound(flag::read_only)) return std::free(kept), false;
+    if (!request.accept_sound(flag::read_only)) {
+        std::free(kept);
+        return false;
+    }
     array->release = nullptr;
-    import.out.hold(kept, end_arrow_array);
+    request.out.hold(kept, plain_owner_ops<end_arrow_array>);
     return true;
 }
+inline bool import_arrow_array(ImportRequest& request) { return import_arrow(request, false); }
+inline bool import_arrow_device_array(ImportRequest& request) { return import_arrow(request, true); }
 
 }  // namespace detail
 

@@ -1,3 +1,4 @@
+// Strides in bytes, as the buffer protocol and the array interfaces have them, as strides in elements.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,17 +27,17 @@ inline bool element_strides(const Py_ssize_t* bytes, int ndim, std::int64_t item
 }
 
 /// The same where strides of dimensions that are never stepped along may be anything: those become row-major.
-ISTHMUS_COLD inline bool element_strides_that_matter(Import& import, const Py_ssize_t* bytes) {
-    const DLTensor& t = import.out.dl();
+ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request, const Py_ssize_t* bytes) {
+    const DLTensor& t = request.out.dl();
     const std::int64_t itemsize = DType(t.dtype).itemsize();
     std::int64_t numel = 0;
     if (!layout::numel(t.shape, t.ndim, numel) || !layout::row_major(t.shape, t.ndim, t.strides))
-        return import.fail_unsound(t, 0);
+        return request.fail_unsound(t, 0);
     if (numel == 0) return true;
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] == 1) continue;
         if (bytes[i] % itemsize != 0)
-            return import.fail(ErrorCode::needs_copy,
+            return request.fail(ErrorCode::needs_copy,
                                concat({"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ", itemsize,
                                        "-byte element; copy it first"}));
         t.strides[i] = bytes[i] / itemsize;

@@ -1,33 +1,64 @@
+// ImportRequest: one import under way, what every protocol is given and where it leaves the tensor or the error.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
+
 #include <isthmus/core/error.h>
-#include <isthmus/python/borrowed.h>
-#include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/options.h>
+#include <isthmus/python/protocol/borrowed_builder.h>
+#include <isthmus/python/protocol/protocol.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// One import under way: what every protocol is given, and where it leaves the tensor or the error.
-struct Import {
+/// Room for the Error of an import. It costs nothing where nothing fails: no Error is made and none destroyed.
+class ErrorSlot {
+public:
+    ErrorSlot() noexcept {}
+    ~ErrorSlot() {}
+    ErrorSlot(const ErrorSlot&) = delete;
+    ErrorSlot& operator=(const ErrorSlot&) = delete;
+
+    void put(Error&& error) noexcept { ::new (&error_) Error(std::move(error)); }
+    /// What was put in: to be looked at, and to be taken out once.
+    const Error& look() const noexcept { return error_; }
+    Error take() noexcept {
+        Error error(std::move(error_));
+        error_.~Error();
+        return error;
+    }
+
+private:
+    union {
+        Error error_;
+    };
+};
+
+/// What an import leaves beside the tensor: an error where it failed, and a reference that lasts until the result is made.
+struct ImportOutcome {
+    ErrorSlot error;
+    Ref alive;
+};
+
+struct ImportRequest {
     PyObject* object;
     const ImportOptions& options;
-    detail_import out;
-    bool owning;          ///< the result outlives the call: hold what keeps the memory alive
-    bool may_be_written;  ///< false where the type's memory is read-only though its protocol cannot say so
-    Error* error;         ///< raw storage, filled by fail()
-    Ref& alive;           ///< what keep_alive() took, until the result is made
+    BorrowedBuilder out;
+    bool owning;  ///< the result outlives the call: hold what keeps the memory alive
+    const ProducerType& producer;
+    ImportOutcome& outcome;
+    bool immutable = producer.immutable;  ///< the memory is read-only whatever the protocol says
 
     /// For protocols that run code of the producer, which may give away the only reference to it: the caller's.
     void keep_alive() {
-        if (!alive) alive = Ref::borrow(object);
+        if (!outcome.alive) outcome.alive = Ref::borrow(object);
     }
 
     ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) { return fail(make_error(code, options.argument, text)); }
     ISTHMUS_COLD bool fail(Error failure) {
-        ::new (error) Error(std::move(failure));
+        outcome.error.put(std::move(failure));
         return false;
     }
     ISTHMUS_COLD bool fail_with_exception(ErrorCode code, const std::string& what) {
@@ -38,12 +69,18 @@ struct Import {
         return fail(ErrorCode::read_only,
                     concat({"the memory of this ", type_name(object), " is read-only; wanted writable memory"}));
     }
-
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
                     concat({"the ", type_name(object), " could only be exported as a copy; wanted its own memory"}));
     }
+    ISTHMUS_COLD bool fail_out_of_memory() { return fail(ErrorCode::out_of_memory, "no memory for a tensor handle"); }
 
+    /// Whether memory with these flags is what the caller wanted; the error where not.
+    ISTHMUS_ALWAYS_INLINE bool suits(Flags flags) {
+        if (ISTHMUS_UNLIKELY(options.require_writable && (flags & flag::read_only))) return fail_read_only();
+        if (ISTHMUS_UNLIKELY((flags & flag::copied) && options.copy == Copy::never)) return fail_copied();
+        return true;
+    }
     /// Checks the descriptor, writes the strides where there are none, and the wish for writable memory.
     bool accept(Flags flags) {
         DLTensor& t = out.dl();
@@ -52,9 +89,8 @@ struct Import {
     }
     ISTHMUS_ALWAYS_INLINE bool accept_sound(Flags flags) {
         DLTensor& t = out.dl();
-        if (!may_be_written) flags |= flag::read_only;
-        if (ISTHMUS_UNLIKELY(options.require_writable && (flags & flag::read_only))) return fail_read_only();
-        if (ISTHMUS_UNLIKELY((flags & flag::copied) && options.copy == Copy::never)) return fail_copied();
+        if (immutable) flags |= flag::read_only;
+        if (ISTHMUS_UNLIKELY(!suits(flags))) return false;
         if (ISTHMUS_UNLIKELY(t.strides == nullptr)) {
             (void)layout::row_major(t.shape, t.ndim, out.strides());
             t.strides = out.strides();
@@ -67,13 +103,6 @@ struct Import {
         return true;
     }
 };
-
-/// Hands the error of a failed import to the caller; what was held by then is given back.
-template <class T>
-ISTHMUS_COLD void fail_result(Result<T>& result, Error& error) {
-    result.fail(std::move(error));
-    error.~Error();
-}
 
 }  // namespace detail
 

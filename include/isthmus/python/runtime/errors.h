@@ -1,11 +1,13 @@
+// Python exceptions as isthmus::Error: taken off the thread, put into words, kept as the cause.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
 
 #include <string>
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
-#include <isthmus/python/runtime/gil.h>
 
 ISTHMUS_BEGIN
 

@@ -1,37 +1,55 @@
+// Interned strings that the protocols pass again and again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/gil.h>
+#include <isthmus/python/runtime/life.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Strings and tuples that the protocols pass again and again, made once per interpreter life.
-struct Names {
-    PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy, *only_max_version,
-        *newest_version;
+struct Interned {
+    PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
     PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array;
-    bool ready;
+    PyObject* only_max_version;  ///< ("max_version",)
+    PyObject* newest_version;    ///< (1, 3)
 
+    /// False with a Python exception set.
     bool make() {
-        const auto name = [](PyObject*& slot, const char* text) {
-            return (slot = PyUnicode_InternFromString(text)) != nullptr;
+        struct Row {
+            PyObject*& slot;
+            const char* text;
         };
-        return name(dlpack, "__dlpack__") && name(dlpack_device, "__dlpack_device__") &&
-               name(exchange_api, "__dlpack_c_exchange_api__") && name(max_version, "max_version") && name(stream, "stream") &&
-               name(dl_device, "dl_device") && name(copy, "copy") && name(array_interface, "__array_interface__") &&
-               name(cuda_array_interface, "__cuda_array_interface__") && name(arrow_array, "__arrow_c_array__") &&
-               name(arrow_device_array, "__arrow_c_device_array__") &&
-               (only_max_version = PyTuple_Pack(1, max_version)) != nullptr &&
-               (newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION)) != nullptr &&
-               (ready = true);
+        const Row rows[] = {
+            {dlpack, "__dlpack__"},
+            {dlpack_device, "__dlpack_device__"},
+            {exchange_api, "__dlpack_c_exchange_api__"},
+            {max_version, "max_version"},
+            {stream, "stream"},
+            {dl_device, "dl_device"},
+            {copy, "copy"},
+            {array_interface, "__array_interface__"},
+            {cuda_array_interface, "__cuda_array_interface__"},
+            {arrow_array, "__arrow_c_array__"},
+            {arrow_device_array, "__arrow_c_device_array__"},
+        };
+        for (const Row& row : rows)
+            if ((row.slot = PyUnicode_InternFromString(row.text)) == nullptr) return false;
+        only_max_version = PyTuple_Pack(1, max_version);
+        newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+        return only_max_version != nullptr && newest_version != nullptr;
     }
 };
-ISTHMUS_STATE Names names_state{};
+ISTHMUS_STATE PerLife<Interned> interned_strings;
 
-/// Valid once the type of the object was looked up (lookup_type() makes them).
-inline const Names& interned() noexcept { return names_state; }
+/// Makes them at the first need. False with a Python exception set.
+inline bool make_interned() {
+    if (ISTHMUS_LIKELY(interned_strings->newest_version != nullptr)) return true;
+    return start_life() && interned_strings.begin().make();
+}
+
+/// Valid once a type was classified, or a Python type of ours made.
+inline const Interned& interned() noexcept { return *interned_strings; }
 
 }  // namespace detail
 

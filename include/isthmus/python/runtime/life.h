@@ -1,162 +1,115 @@
+// What one shared object keeps for one life of the interpreter, and how it forgets when that life ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/api.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/interned.h>
-#include <isthmus/python/dispatch/type_cache.h>
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
+#include <cstdio>
+
+#include <isthmus/python/runtime/interpreter_guard.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What the extensions of one process that have the same ISTHMUS_ABI share: whoever comes first makes it and leaves it in the
-/// interpreter's dictionary; it is never freed, since objects made from it may outlive everybody.
-struct SharedRuntime {
-    std::uint32_t size;         ///< of this struct: fields are only ever added at the end
-    PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (shared_types())
-    PyTypeObject* dtype;        ///< isthmus.DType
-    PyTypeObject* device;       ///< isthmus.Device
-    PyTypeObject* device_type;  ///< isthmus.DeviceType
-    PyObject* error;            ///< isthmus.Error
-    PyObject* error_kinds[3];   ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
-    ObserverHub observers;      ///< so that live_tracking() in one extension sees the tensors of all
+/// Something that ends with the interpreter's life.
+struct LifeBound {
+    void (*forget)(LifeBound*) noexcept;
+    LifeBound* next = nullptr;
+    bool begun = false;
 };
 
-/// What this extension keeps for one life of the interpreter.
-struct LocalRuntime {
-    PyInterpreterState* interpreter;
-    SharedRuntime* shared;
-    bool hooked;
+/// The life that this shared object serves now. The main interpreter's address is the same in every life, so that an address
+/// tells nothing; the generation rises with each end.
+struct InterpreterLife {
+    PyInterpreterState* interpreter = nullptr;  ///< NULL before the first use in this life
+    std::uint32_t generation = 1;
+    LifeBound* bound = nullptr;  ///< all that has begun in this life
 };
-ISTHMUS_STATE LocalRuntime local_runtime{};
+ISTHMUS_STATE InterpreterLife interpreter_life;
 
-inline constexpr const char* runtime_key = "isthmus.runtime.abi1";
-static_assert(ISTHMUS_ABI == 1, "the key of the shared runtime carries the ABI");
+/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until begin() was called in
+/// this life, and T{} again when the life is over, so that nothing of one life is ever used in the next. Reading it costs
+/// nothing beyond the read. Guarded by the GIL.
+template <class T>
+class PerLife : LifeBound {
+public:
+    constexpr PerLife() noexcept : LifeBound{forget_value} {}
+    PerLife(const PerLife&) = delete;
+    PerLife& operator=(const PerLife&) = delete;
 
-inline void forget_interpreter() noexcept {
-    local_runtime = LocalRuntime{};
-    names_state = Names{};
-    forget_types();
+    T& operator*() noexcept { return value_; }
+    T* operator->() noexcept { return &value_; }
+    /// The value, to be filled: it will be forgotten with this life. The life must have started (start_life()).
+    T& begin() noexcept {
+        if (!begun) {
+            begun = true;
+            next = interpreter_life.bound;
+            interpreter_life.bound = this;
+        }
+        return value_;
+    }
+
+private:
+    static void forget_value(LifeBound* self) noexcept { static_cast<PerLife*>(self)->value_ = T{}; }
+    T value_{};
+};
+
+/// The interpreter is gone: everything that belonged to this life is forgotten. References are not given back, since there is
+/// nobody left to give them to.
+inline void end_life() noexcept {
+    while (LifeBound* bound = interpreter_life.bound) {
+        interpreter_life.bound = bound->next;
+        bound->begun = false;
+        bound->forget(bound);
+    }
+    interpreter_life.interpreter = nullptr;
+    ++interpreter_life.generation;
 }
-/// Whether CPython calls forget_interpreter() when the interpreter is gone.
-ISTHMUS_STATE bool forgotten_at_exit = false;
 
-/// The interpreter is about to end. The main one still runs code after this (other hooks, daemon threads, the destructors of
-/// modules), some of it perhaps in the midst of an import: what is cached stays until all that is over.
-ISTHMUS_COLD inline PyObject* end_of_interpreter(PyObject*, PyObject*) {
-    close_door();
-    if (!forgotten_at_exit || PyInterpreterState_Get() != PyInterpreterState_Main()) forget_interpreter();
+/// The interpreter is about to end. It still runs code after this (other hooks, daemon threads, the destructors of modules),
+/// some of it perhaps in the midst of an import: what is cached stays until all that is over.
+inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
+    wait_for_interpreter_guards();
     Py_RETURN_NONE;
 }
 
-/// Makes this extension ready in the running interpreter. False with a Python exception set.
-ISTHMUS_COLD inline bool start_runtime() {
+/// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a process,
+/// and an extension may be one of more. False with a Python exception set.
+inline bool call_end_life_at_the_end(PyInterpreterState* here) {
+    PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
+    if (dict == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "isthmus: this interpreter keeps no dictionary");
+        return false;
+    }
+    static const char* const name = "isthmus.life";
+    char key[64];
+    std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_life));
+    Ref capsule(PyCapsule_New(&interpreter_life, name, [](PyObject*) { end_life(); }));
+    return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
+}
+
+/// Makes this shared object ready in the running interpreter. False with a Python exception set.
+ISTHMUS_NOINLINE inline bool start_life() {
     PyInterpreterState* here = PyInterpreterState_Get();
-    if (local_runtime.interpreter == here && local_runtime.hooked) return true;
-    if (local_runtime.interpreter != nullptr && local_runtime.interpreter != here) {
+    if (interpreter_life.interpreter == here) return true;
+    if (interpreter_life.interpreter != nullptr) {
         PyErr_SetString(PyExc_RuntimeError,
                         "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
                         "use a process of its own");
         return false;
     }
-    if (!names_state.ready && !names_state.make()) return false;
-    open_door();
-    static PyMethodDef hook{"isthmus_end_of_interpreter", end_of_interpreter, METH_NOARGS, nullptr};
+    allow_interpreter_guards();
+    static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
     Ref function(PyCFunction_New(&hook, nullptr));
     Ref atexit(PyImport_ImportModule("atexit"));
     if (!function || !atexit) return false;
     Ref registered(PyObject_CallMethod(atexit.get(), "register", "O", function.get()));
-    if (!registered) return false;
-    forgotten_at_exit = here == PyInterpreterState_Main() && Py_AtExit(forget_interpreter) == 0;
-    local_runtime.interpreter = here;
-    local_runtime.hooked = true;
+    if (!registered || !call_end_life_at_the_end(here)) return false;
+    interpreter_life.interpreter = here;
     return true;
-}
-
-ISTHMUS_COLD inline bool make_errors(SharedRuntime& shared) {
-    struct Row {
-        const char* name;
-        PyObject* builtin;
-        const char* doc;
-    };
-    const Row rows[] = {
-        {"isthmus.TensorTypeError", PyExc_TypeError, "The object is not a tensor of any kind that Isthmus knows."},
-        {"isthmus.TensorValueError", PyExc_ValueError, "An argument does not fit what was wanted."},
-        {"isthmus.TensorBufferError", PyExc_BufferError,
-         "The data cannot be exchanged as it is; the text says what to call first."},
-    };
-    shared.error = PyErr_NewExceptionWithDoc(
-        "isthmus.Error", "Any failure of an exchange. `code` is the name of its isthmus::ErrorCode.", PyExc_Exception, nullptr);
-    if (shared.error == nullptr || PyObject_SetAttrString(shared.error, "code", Py_None) != 0) return false;
-    for (int i = 0; i < 3; ++i) {
-        Ref bases(PyTuple_Pack(2, shared.error, rows[i].builtin));
-        if (!bases) return false;
-        shared.error_kinds[i] = PyErr_NewExceptionWithDoc(rows[i].name, rows[i].doc, bases.get(), nullptr);
-        if (shared.error_kinds[i] == nullptr) return false;
-    }
-    return true;
-}
-
-/// isthmus/python/runtime/observe.h
-BlockWords words_of_python(const Block* block, bool tracing) noexcept;
-
-inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
-    if (shared == nullptr) return nullptr;
-    words_of_block.store(words_of_python);
-    if (shared->size >= offsetof(SharedRuntime, observers) + sizeof(ObserverHub)) join_observers(shared->observers);
-    return local_runtime.shared = shared;
-}
-
-/// The shared part, made at the first need. NULL with a Python exception set.
-ISTHMUS_COLD inline SharedRuntime* find_shared_runtime() {
-    if (!start_runtime()) return nullptr;
-    PyObject* dict = PyInterpreterState_GetDict(local_runtime.interpreter);  // borrowed
-    if (dict == nullptr) {
-        PyErr_SetString(PyExc_RuntimeError, "isthmus: this interpreter keeps no dictionary");
-        return nullptr;
-    }
-    PyObject* known = PyDict_GetItemString(dict, runtime_key);
-    if (known != nullptr) return join_runtime(static_cast<SharedRuntime*>(PyCapsule_GetPointer(known, runtime_key)));
-    auto* shared = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
-    if (shared == nullptr) return PyErr_NoMemory(), nullptr;
-    shared->size = sizeof(SharedRuntime);
-    Ref capsule(PyCapsule_New(shared, runtime_key, nullptr));
-    if (!capsule || !make_errors(*shared) || PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0) return nullptr;
-    return join_runtime(shared);
-}
-inline SharedRuntime* shared_runtime() {
-    return ISTHMUS_LIKELY(local_runtime.shared != nullptr) ? local_runtime.shared : find_shared_runtime();
 }
 
 }  // namespace detail
-
-ISTHMUS_API void set_python_error(const Error& error) noexcept {
-    detail::surviving_exit([&] {
-        auto* cause = static_cast<PyObject*>(error.cause());
-        if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
-            Py_INCREF(cause);
-            detail::restore_exception(cause);
-            return;
-        }
-        if (error.code() == ErrorCode::out_of_memory) {
-            PyErr_SetString(PyExc_MemoryError, error.what());
-            return;
-        }
-        PyErr_Clear();
-        detail::SharedRuntime* shared = detail::shared_runtime();
-        if (shared == nullptr) return;
-        // The text may quote what a producer called itself, in whatever bytes.
-        Ref text(PyUnicode_DecodeUTF8(error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "backslashreplace"));
-        Ref exception(text ? PyObject_CallOneArg(shared->error_kinds[static_cast<int>(error.kind())], text.get()) : nullptr);
-        Ref code(PyUnicode_FromString(error_code_name(error.code())));
-        if (!exception || !code || PyObject_SetAttrString(exception.get(), "code", code.get()) != 0) return;
-        if (cause != nullptr) {
-            Py_INCREF(cause);
-            PyException_SetCause(exception.get(), cause);
-        }
-        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
-    });
-}
 
 ISTHMUS_END

@@ -1,8 +1,10 @@
+// What the list of live tensors says of Python: whose memory a block is, and where the program was.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/borrowed.h>
-#include <isthmus/python/runtime/life.h>
+#include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/block.h>
 
 #if PY_VERSION_HEX < 0x030B0000
 #include <frameobject.h>  // PyFrame_GetBack, in Python.h itself from 3.11 on
@@ -26,7 +28,7 @@ inline bool is_frame_of_isthmus(PyObject* frame) {
 }
 
 /// "train.py:12 in step": the innermost line of the user's Python that runs in this thread.
-ISTHMUS_COLD inline std::string python_place() {
+ISTHMUS_NOINLINE inline std::string python_place() {
     Ref held(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
     while (held && is_frame_of_isthmus(held.get()))
         held = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(held.get()))));
@@ -41,17 +43,17 @@ ISTHMUS_COLD inline std::string python_place() {
 }
 
 /// Whose memory a new block is. An import holds the GIL; anything else may come from a thread without it.
-ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing) noexcept {
+ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool tracing) noexcept {
     if (!have_gil()) return {};
     return surviving_exit([&]() -> BlockWords {
         PyObject* pending = take_exception();
         BlockWords words{};
         try {
-            if (PyObject* source = source_of(block))
-                words.producer = copied_text(block->origin == Origin::python_owner ? concat({"blob of ", type_name(source)})
-                                                                                   : type_name(source));
-            else if (block->origin == Origin::torch_handle || block->origin == Origin::at_tensor)
-                words.producer = copied_text("torch.Tensor");
+            const Block* root = root_of(block);
+            if (auto* source = static_cast<PyObject*>(source_of(root)))
+                words.producer = copied_text(concat({(root->ops->array == nullptr ? "blob of " : ""), type_name(source)}));
+            else if (root->ops->producer != nullptr)
+                words.producer = copied_text(root->ops->producer);
             if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");
             if (tracing) words.place = copied_text(python_place());
         } catch (const std::bad_alloc&) {  // fewer words, then
@@ -61,6 +63,9 @@ ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing)
         return words;
     });
 }
+
+/// Lets the list of this shared object ask for these words.
+inline void tell_observers_of_python() noexcept { words_of_block.store(words_of_python); }
 
 }  // namespace detail
 

@@ -1,3 +1,4 @@
+// Ref: one strong reference to a Python object.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,8 +1,12 @@
+// A numpy.ndarray over a block's memory, by NumPy's own C API.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/framework/numpy/import.h>
-#include <isthmus/python/object/tensor_object.h>
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/result.h>
+#include <isthmus/python/framework/numpy/dtypes.h>
+#include <isthmus/python/options.h>
 
 ISTHMUS_BEGIN
 
@@ -16,13 +20,11 @@ struct NumpyApi {
                                        PyObject*);
 
     PyTypeObject* array_type;
-    NewFromDescr make;  ///< takes over the reference to the dtype
-    PyInterpreterState* interpreter;
+    NewFromDescr make;  ///< takes over the reference to the dtype; NULL until load()
     PyObject* dtypes[numpy_builtin_types];
 
     /// False with a Python exception set.
-    bool load() {
-        interpreter = nullptr;
+    bool find() {
         Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
         if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
             PyErr_Clear();
@@ -32,41 +34,25 @@ struct NumpyApi {
         void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
         if (table == nullptr) return false;
         array_type = static_cast<PyTypeObject*>(table[2]);
-        make = reinterpret_cast<NewFromDescr>(table[94]);
         const auto dtype_of = reinterpret_cast<DescrFromType>(table[45]);
         for (int number = 0; number < numpy_builtin_types; ++number)
             if (numpy_shifts.has(static_cast<unsigned>(number)) && (dtypes[number] = dtype_of(number)) == nullptr) return false;
-        interpreter = PyInterpreterState_Get();
+        make = reinterpret_cast<NewFromDescr>(table[94]);
         return true;
     }
 };
-ISTHMUS_STATE NumpyApi numpy_api{};
+ISTHMUS_STATE PerLife<NumpyApi> numpy_api;
 
-/// NumPy's type numbers by DLPack's code and width.
-struct NumpyNumbers {
-    static constexpr unsigned slots = 64;
-    std::int8_t values[slots]{};
-    static constexpr unsigned slot(DType dtype) noexcept {
-        return dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x100u)) - 3u;
-    }
-    constexpr NumpyNumbers() {
-        for (auto& value : values) value = -1;
-        // The first of equals wins: int64 is NPY_LONG where long has 64 bits, as NumPy itself has it.
-        for (int i = numpy_builtin_types - 1; i >= 0; --i)
-            if (numpy_dtypes[i].bits != 0) values[slot(numpy_dtypes[i])] = static_cast<std::int8_t>(i);
-    }
-};
-inline constexpr NumpyNumbers numpy_numbers{};
-
-/// NumPy's type number of a builtin dtype, or -1.
-inline int numpy_type_number(DType dtype) noexcept {
-    const unsigned slot = NumpyNumbers::slot(dtype);
-    const int number = slot < NumpyNumbers::slots ? numpy_numbers.values[slot] : -1;
-    return number >= 0 && DType(numpy_dtypes[number]) == dtype ? number : -1;
+/// False with a Python exception set.
+ISTHMUS_NOINLINE inline bool load_numpy_api() {
+    NumpyApi found{};
+    if (!start_life() || !found.find()) return false;
+    numpy_api.begin() = found;
+    return true;
 }
 
 /// ml_dtypes' dtype as a new reference; an empty Ref with or without a Python exception when there is none.
-ISTHMUS_COLD inline Ref find_ml_descr(DType dtype) {
+ISTHMUS_NOINLINE inline Ref find_ml_descr(DType dtype) {
     Ref module(PyImport_ImportModule("ml_dtypes"));
     Ref scalar(module ? PyObject_GetAttrString(module.get(), dtype.name().c_str()) : nullptr);
     Ref numpy(scalar ? PyImport_ImportModule("numpy") : nullptr);
@@ -94,9 +80,9 @@ ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
 }
 
 /// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
-inline Result<PyObject*> block_to_numpy(Block* block) {
+inline Result<PyObject*> export_to_numpy(Block* block) {
     const DLTensor& t = block->dl;
-    if (ISTHMUS_UNLIKELY(numpy_api.interpreter != PyInterpreterState_Get()) && !numpy_api.load())
+    if (ISTHMUS_UNLIKELY(numpy_api->make == nullptr) && !load_numpy_api())
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
         return Error(ErrorCode::bad_device,
@@ -121,7 +107,7 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
     PyObject* descr = nullptr;
     if (ISTHMUS_LIKELY(number >= 0)) {
-        descr = numpy_api.dtypes[number];
+        descr = numpy_api->dtypes[number];
         Py_INCREF(descr);
     } else {
         const bool padded = (block->flags & flag::padded) != 0;
@@ -131,7 +117,7 @@ inline Result<PyObject*> block_to_numpy(Block* block) {
             return explain_numpy_export(t, padded);
         }
     }
-    PyObject* array = numpy_api.make(numpy_api.array_type, descr, t.ndim, shape, strides, data, flags, nullptr);
+    PyObject* array = numpy_api->make(numpy_api->array_type, descr, t.ndim, shape, strides, data, flags, nullptr);
     if (ISTHMUS_UNLIKELY(array == nullptr)) {
         Py_DECREF(base);
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");

@@ -1,14 +1,17 @@
+// Why a torch tensor is not taken, in the same words on every way in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/config.h>
+#include <string>
+
+#include <isthmus/core/error.h>
+#include <isthmus/core/layout.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Why a torch tensor is not taken, in the same words on every way in: with libtorch, by its shims, by its Python methods.
-namespace torch_words {
+namespace torch_refusal {
 inline constexpr const char* conjugate =
     "the conjugate bit is set, so the bytes are not the values; call .resolve_conj() first";
 inline constexpr const char* negative = "the negative bit is set, so the bytes are not the values; call .resolve_neg() first";
@@ -21,7 +24,34 @@ inline constexpr const char* leaf =
     "allow_grad";
 inline constexpr const char* inference =
     "an inference tensor must not be written in place outside inference mode; call .clone() first";
-}  // namespace torch_words
+
+/// `layout`: as torch writes it, "torch.sparse_coo".
+ISTHMUS_COLD inline std::string sparse(const std::string& layout) {
+    return concat({"layout is ", layout, "; wanted a dense tensor: call .to_dense() first"});
+}
+/// `dtype`: as torch writes it, "torch.quint8".
+ISTHMUS_COLD inline std::string quantised(const std::string& dtype) {
+    return concat({"dtype is ", dtype, ", whose bytes are not its values; call .dequantize() or .int_repr() first"});
+}
+ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
+    return concat({"dtype ", dtype, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"});
+}
+}  // namespace torch_refusal
+
+/// Why torch does not take a tensor; `why` is its own word where the descriptor gives no reason.
+ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_known, const char* why) {
+    const DType dtype = t.dtype;
+    if (layout::has_negative_stride(t))
+        return Error(ErrorCode::bad_layout,
+                     concat({"strides ", sizes_text(t.strides, t.ndim),
+                             " are negative, which torch does not support; copy it first (numpy: np.ascontiguousarray)"}));
+    if (!dtype_is_known) {
+        const std::string nearest =
+            dtype == float4_e2m1fn ? "float4_e2m1fn_x2, two elements a byte" : concat({"uint", 8 * dtype.itemsize()});
+        return Error(ErrorCode::bad_dtype, concat({"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest}));
+    }
+    return Error(ErrorCode::consumer_failed, concat({"torch did not take the tensor: ", why}));
+}
 
 }  // namespace detail
 

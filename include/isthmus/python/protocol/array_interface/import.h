@@ -1,54 +1,21 @@
+// Import by `__array_interface__` and `__cuda_array_interface__`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/protocol/byte_strides.h>  // Python.h must come before any standard header
+
 #include <string_view>
 
-#include <isthmus/python/protocol/byte_strides.h>
+#include <isthmus/python/protocol/array_interface/typestr.h>
+#include <isthmus/python/runtime/cuda_driver.h>
 #include <isthmus/python/runtime/interned.h>
-#include <isthmus/python/protocol/cuda_driver.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The dtype of a `typestr` ("<f4", "|b1"; numpy.org, "The array interface protocol").
-ISTHMUS_COLD inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
-    foreign_order = false;
-    if (typestr.size() < 3 || typestr.size() > 4) return false;
-    int itemsize = 0;
-    for (char c : typestr.substr(2)) {
-        if (c < '0' || c > '9') return false;
-        itemsize = 10 * itemsize + (c - '0');
-    }
-    int code = -1;
-    switch (typestr[1]) {
-        case 'b':
-            code = kDLBool;
-            break;
-        case 'i':
-            code = kDLInt;
-            break;
-        case 'u':
-            code = kDLUInt;
-            break;
-        case 'f':
-            code = kDLFloat;
-            break;
-        case 'c':
-            code = kDLComplex;
-            break;
-        default:
-            return false;
-    }
-    if (itemsize == 0 || itemsize > 31) return false;
-    if (typestr[0] == (PY_LITTLE_ENDIAN ? '>' : '<') && itemsize > 1) return foreign_order = true, false;
-    if (typestr[0] != '<' && typestr[0] != '>' && typestr[0] != '|' && typestr[0] != '=') return false;
-    out = DType(code, 8 * itemsize);
-    return out.is_valid() && (code != kDLBool || itemsize == 1);
-}
-
 /// Reads a tuple of integers into `out`; false, with a Python exception or without, when it is none.
-ISTHMUS_COLD inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
+inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
     if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) > max_ndim) return false;
     count = static_cast<int>(PyTuple_GET_SIZE(tuple));
     for (int i = 0; i < count; ++i) {
@@ -64,10 +31,10 @@ struct InterfaceBuffer {
     Py_ssize_t size = 0, offset = 0;
     bool read_only = false;
 
-    bool open(Import& import, PyObject* exporter) {
-        Py_buffer& view = import.out.buffer();
+    bool open(ImportRequest& request, PyObject* exporter) {
+        Py_buffer& view = request.out.buffer();
         if (PyObject_GetBuffer(exporter, &view, PyBUF_SIMPLE) != 0) return false;
-        import.out.hold_buffer();
+        request.out.hold_buffer();
         start = static_cast<char*>(view.buf);
         size = view.len;
         read_only = view.readonly != 0;
@@ -91,105 +58,164 @@ struct InterfaceBuffer {
     }
 };
 
-/// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its stream).
-/// Neither has a way to release the memory: the object itself is what keeps it.
-ISTHMUS_COLD inline bool import_array_interface(Import& import, bool cuda) {
-    const Names& names = interned();
-    const std::string what = type_name(import.object) + (cuda ? ".__cuda_array_interface__" : ".__array_interface__");
-    const auto bad = [&](ErrorCode code, const std::string& text) {
-        if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
-            return import.fail_with_exception(ErrorCode::producer_failed, what);
+/// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the
+/// stream on which the producer works (version 3) is waited for, unless it says that there is nothing to wait for.
+ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream) {
+    constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    t.device = DLDevice{kDLCUDA, 0};
+    const bool driver = cuda_driver.load();
+    int ordinal = 0;
+    if (driver && t.data != nullptr &&
+        cuda_driver.pointer_get_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
+        t.device.device_id = ordinal;
+    if (stream == nullptr) return true;
+    const long long number = PyLong_AsLongLong(stream);
+    if (PyErr_Occurred() != nullptr || number <= 0) {
         PyErr_Clear();
-        return import.fail(code, concat({what, " has ", text}));
-    };
-    import.keep_alive();
-    Ref dict(PyObject_GetAttr(import.object, cuda ? names.cuda_array_interface : names.array_interface));
-    if (!dict) return import.fail_with_exception(ErrorCode::producer_failed, what);
-    if (!PyDict_Check(dict.get()))
-        return import.fail(ErrorCode::producer_failed, concat({what, " is a ", type_name(dict.get()), "; wanted a dict"}));
-    // References of our own: a number among the values may be an object whose __index__ empties the dict.
-    const auto item = [&](const char* key) {
-        PyObject* value = PyDict_GetItemString(dict.get(), key);
-        return value == Py_None ? Ref() : Ref::borrow(value);
-    };
+        return request.fail(
+            ErrorCode::bad_argument,
+            "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
+    }
+    // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
+    if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
+        return request.fail(ErrorCode::producer_failed,
+                           concat({"the CUDA driver could not wait for stream ", number, " of the producer"}));
+    return true;
+}
 
-    DLTensor& t = import.out.dl();
-    t.device = DLDevice{kDLCPU, 0};
-    t.byte_offset = 0;
-    t.shape = import.out.shape();
-    t.strides = nullptr;
+/// Reads one interface's dict: what each of its entries says, and the words where one is wrong.
+struct InterfaceReader {
+    ImportRequest& request;
+    bool cuda;
+    std::string what;  ///< "Camera.__array_interface__"
+    Ref dict;
     int ndim = 0;
-    Ref shape = item("shape");
-    if (!shape || !read_sizes(shape.get(), import.out.shape(), ndim))
-        return bad(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
-    t.ndim = ndim;
-
-    Ref typestr = item("typestr");
-    Py_ssize_t length = 0;
-    const char* text = typestr && PyUnicode_Check(typestr.get()) ? PyUnicode_AsUTF8AndSize(typestr.get(), &length) : nullptr;
-    if (text == nullptr) return bad(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
-    DType dtype;
-    bool foreign_order = false;
-    if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order))
-        return foreign_order
-                   ? bad(ErrorCode::not_values, concat({"typestr '", text, "', which is not in this machine's byte order"}))
-                   : bad(ErrorCode::bad_dtype, concat({"typestr '", text, "', which has no counterpart in DLPack"}));
-    t.dtype = dtype;
-    if (item("mask")) return bad(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
-
     bool read_only = false;
     InterfaceBuffer buffer;
-    Ref data = item("data");
-    if (data && PyTuple_Check(data.get())) {
-        if (PyTuple_GET_SIZE(data.get()) != 2)
-            return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
-        t.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data.get(), 0));
-        const int flag = PyErr_Occurred() == nullptr ? PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1)) : -1;
-        if (flag < 0) return bad(ErrorCode::null_data, "no valid 'data'; wanted a tuple (address, read-only)");
-        read_only = flag != 0;
-    } else {
-        PyObject* exporter = data ? data.get() : import.object;
-        if (cuda || !PyObject_CheckBuffer(exporter))
-            return bad(ErrorCode::null_data,
-                       cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
-                            : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
-        if (!buffer.open(import, exporter))
-            return import.fail_with_exception(ErrorCode::producer_failed, concat({"the buffer of ", what}));
-        if (Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
-            return bad(ErrorCode::bad_layout,
-                       concat({"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"}));
-        t.data = buffer.start + buffer.offset;
-        read_only = buffer.read_only;
+
+    InterfaceReader(ImportRequest& request, bool cuda)
+        : request(request),
+          cuda(cuda),
+          what(concat({type_name(request.object), (cuda ? ".__cuda_array_interface__" : ".__array_interface__")})) {}
+
+    ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) {
+        if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+            return request.fail_with_exception(ErrorCode::producer_failed, what);
+        PyErr_Clear();
+        return request.fail(code, concat({what, " has ", text}));
+    }
+    /// A reference of its own: a number among the values may be an object whose __index__ empties the dict.
+    Ref item(const char* key) const {
+        PyObject* value = PyDict_GetItemString(dict.get(), key);
+        return value == Py_None ? Ref() : Ref::borrow(value);
     }
 
-    if (Ref strides = item("strides")) {
+    bool open() {
+        const Interned& names = interned();
+        dict = Ref(PyObject_GetAttr(request.object, cuda ? names.cuda_array_interface : names.array_interface));
+        if (!dict) return request.fail_with_exception(ErrorCode::producer_failed, what);
+        if (PyDict_Check(dict.get())) return true;
+        return request.fail(ErrorCode::producer_failed, concat({what, " is a ", type_name(dict.get()), "; wanted a dict"}));
+    }
+    bool read_shape(DLTensor& t) {
+        const Ref shape = item("shape");
+        if (!shape || !read_sizes(shape.get(), request.out.shape(), ndim))
+            return fail(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
+        t.shape = request.out.shape();
+        t.ndim = ndim;
+        return true;
+    }
+    bool read_dtype(DLTensor& t) {
+        const Ref typestr = item("typestr");
+        Py_ssize_t length = 0;
+        const char* text = typestr && PyUnicode_Check(typestr.get()) ? PyUnicode_AsUTF8AndSize(typestr.get(), &length) : nullptr;
+        if (text == nullptr) return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
+        DType dtype;
+        bool foreign_order = false;
+        if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order)) {
+            if (foreign_order)
+                return fail(ErrorCode::not_values, concat({"typestr '", text, "', which is not in this machine's byte order"}));
+            return fail(ErrorCode::bad_dtype, concat({"typestr '", text, "', which has no counterpart in DLPack"}));
+        }
+        t.dtype = dtype;
+        if (item("mask")) return fail(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
+        return true;
+    }
+    bool read_data(DLTensor& t) {
+        const Ref data = item("data");
+        return data && PyTuple_Check(data.get()) ? read_address(t, data.get()) : read_buffer(t, data.get());
+    }
+    bool read_strides(DLTensor& t) {
+        const Ref strides = item("strides");
+        if (!strides) return true;
         std::int64_t bytes[max_ndim];
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
-            return bad(ErrorCode::bad_layout,
-                       concat({"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"}));
-        t.strides = import.out.strides();
-        if (!element_strides(reinterpret_cast<const Py_ssize_t*>(bytes), ndim, dtype.itemsize(), t.strides) &&
-            !element_strides_that_matter(import, reinterpret_cast<const Py_ssize_t*>(bytes)))
-            return false;
+            return fail(ErrorCode::bad_layout,
+                        concat({"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"}));
+        t.strides = request.out.strides();
+        const auto* steps = reinterpret_cast<const Py_ssize_t*>(bytes);
+        return element_strides(steps, ndim, DType(t.dtype).itemsize(), t.strides) || element_strides_that_matter(request, steps);
     }
-    if (cuda && !place_cuda_data(import, t, item("stream").get())) return false;
-    const Flags flags = read_only ? flag::read_only : 0;
-    if (!is_sound(t, flags)) return import.fail_unsound(t, flags);
-    if (buffer.start != nullptr) {
-        if (!buffer.holds(t))
-            return bad(ErrorCode::overflow, concat({"elements beyond the ", buffer.size, " bytes of its buffer"}));
-        return import.accept_sound(flags);
+
+private:
+    bool read_address(DLTensor& t, PyObject* data) {
+        constexpr const char* wanted = "no valid 'data'; wanted a tuple (address, read-only)";
+        if (PyTuple_GET_SIZE(data) != 2) return fail(ErrorCode::null_data, wanted);
+        t.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
+        const int flag = PyErr_Occurred() == nullptr ? PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) : -1;
+        if (flag < 0) return fail(ErrorCode::null_data, wanted);
+        read_only = flag != 0;
+        return true;
+    }
+    bool read_buffer(DLTensor& t, PyObject* data) {
+        PyObject* exporter = data != nullptr ? data : request.object;
+        if (cuda || !PyObject_CheckBuffer(exporter))
+            return fail(ErrorCode::null_data,
+                        cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
+                             : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
+        if (!buffer.open(request, exporter))
+            return request.fail_with_exception(ErrorCode::producer_failed, concat({"the buffer of ", what}));
+        if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
+            return fail(ErrorCode::bad_layout,
+                        concat({"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"}));
+        t.data = buffer.start + buffer.offset;
+        read_only = buffer.read_only;
+        return true;
+    }
+};
+
+/// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its stream).
+/// Neither has a way to release the memory: the object itself is what keeps it.
+ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda) {
+    request.keep_alive();
+    InterfaceReader reader(request, cuda);
+    DLTensor& t = request.out.dl();
+    t.device = DLDevice{kDLCPU, 0};
+    t.byte_offset = 0;
+    t.strides = nullptr;
+    if (!reader.open() || !reader.read_shape(t) || !reader.read_dtype(t) || !reader.read_data(t) || !reader.read_strides(t))
+        return false;
+    if (cuda && !place_cuda_data(request, t, reader.item("stream").get())) return false;
+    const Flags flags = reader.read_only ? flag::read_only : 0;
+    if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
+    if (reader.buffer.start != nullptr) {
+        if (!reader.buffer.holds(t))
+            return reader.fail(ErrorCode::overflow, concat({"elements beyond the ", reader.buffer.size, " bytes of its buffer"}));
+        return request.accept_sound(flags);
     }
     // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the
     // object that it was asked of.
-    if (import.owning || Py_REFCNT(dict.get()) == 1 || Py_REFCNT(import.object) == 1) {
-        PyObject* both = PyTuple_Pack(2, import.object, dict.get());
-        if (both == nullptr) return import.fail_with_exception(ErrorCode::out_of_memory, what);
-        import.out.hold(both, [](void* o) { drop_object(static_cast<PyObject*>(o)); });
+    PyObject* dict = reader.dict.get();
+    if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
+        PyObject* both = PyTuple_Pack(2, request.object, dict);
+        if (both == nullptr) return request.fail_with_exception(ErrorCode::out_of_memory, reader.what);
+        request.out.hold(both, plain_owner_ops<release_object>);
     }
-    return import.accept_sound(flags);
+    return request.accept_sound(flags);
 }
+inline bool import_array_interface(ImportRequest& request) { return import_interface(request, false); }
+inline bool import_cuda_array_interface(ImportRequest& request) { return import_interface(request, true); }
 
 }  // namespace detail
 

@@ -1,45 +1,16 @@
+// isthmus.Tensor's buffer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/object/tensor_getters.h>
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/protocol/buffer/format.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The PEP 3118 format of a dtype; NULL where the struct module's language has no word for it.
-inline const char* buffer_format(DType dtype) noexcept {
-    if (dtype.lanes() != 1) return nullptr;
-    switch (dtype.code) {
-        case kDLBool:
-            return dtype.bits() == 8 ? "?" : nullptr;
-        case kDLInt:
-            return dtype == int8    ? "b"
-                   : dtype == int16 ? "h"
-                   : dtype == int32 ? "i"
-                   : dtype == int64 ? (sizeof(long) == 8 ? "l" : "q")
-                                    : nullptr;
-        case kDLUInt:
-            return dtype == uint8    ? "B"
-                   : dtype == uint16 ? "H"
-                   : dtype == uint32 ? "I"
-                   : dtype == uint64 ? (sizeof(long) == 8 ? "L" : "Q")
-                                     : nullptr;
-        case kDLFloat:
-            return dtype == float16                                            ? "e"
-                   : dtype == float32                                          ? "f"
-                   : dtype == float64                                          ? "d"
-                   : dtype.bits() == 8 * static_cast<int>(sizeof(long double)) ? "g"
-                                                                               : nullptr;
-        case kDLComplex:
-            return dtype == complex64 ? "Zf" : dtype == complex128 ? "Zd" : nullptr;
-        default:
-            return nullptr;
-    }
-}
-
-ISTHMUS_COLD inline int refuse_buffer(Py_buffer* view, ErrorCode code, const std::string& text) {
-    view->obj = nullptr;
+ISTHMUS_COLD inline int refuse_buffer(ErrorCode code, const std::string& text) {
     set_python_error(Error(code, ErrorKind::buffer, text));
     return -1;
 }
@@ -47,26 +18,27 @@ ISTHMUS_COLD inline int refuse_buffer(Py_buffer* view, ErrorCode code, const std
 /// The buffer protocol (PEP 3118). Strides in bytes are the one thing to be made for it; they go with the view.
 inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     Block* block = block_of(self);
-    if (block == nullptr) return view->obj = nullptr, -1;
+    view->obj = nullptr;
+    if (block == nullptr) return -1;
     const DLTensor& t = block->dl;
     const DType dtype = t.dtype;
     const char* format = buffer_format(dtype);
     if (!Device(t.device).is_host())
-        return refuse_buffer(view, ErrorCode::bad_device,
+        return refuse_buffer(ErrorCode::bad_device,
                              concat({"the tensor is on ", Device(t.device), "; the buffer protocol is for host memory"}));
     if (format == nullptr)
         return refuse_buffer(
-            view, ErrorCode::bad_dtype,
+            ErrorCode::bad_dtype,
             concat({"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()}));
     const bool read_only = (block->flags & flag::read_only) != 0;
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only)
-        return refuse_buffer(view, ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
+        return refuse_buffer(ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
     const bool c_order = layout::is_contiguous(t.shape, t.strides, t.ndim),
                f_order = layout::is_f_contiguous(t.shape, t.strides, t.ndim);
     const auto wants = [flags](int what) { return (flags & what) == what; };
     if ((wants(PyBUF_C_CONTIGUOUS) && !c_order) || (wants(PyBUF_F_CONTIGUOUS) && !f_order) ||
         (wants(PyBUF_ANY_CONTIGUOUS) && !c_order && !f_order) || (!wants(PyBUF_STRIDES) && !c_order))
-        return refuse_buffer(view, ErrorCode::bad_layout,
+        return refuse_buffer(ErrorCode::bad_layout,
                              concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
                                      " are not contiguous as the buffer was asked for"}));
     const Py_ssize_t itemsize = static_cast<Py_ssize_t>(dtype.itemsize());
@@ -75,7 +47,6 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     if (wants(PyBUF_STRIDES) && t.ndim > 0) {
         auto* strides = static_cast<Py_ssize_t*>(PyMem_Malloc(static_cast<std::size_t>(t.ndim) * sizeof(Py_ssize_t)));
         if (strides == nullptr) {
-            view->obj = nullptr;
             PyErr_NoMemory();
             return -1;
         }
@@ -83,7 +54,7 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->internal = view->strides = strides;
     }
     view->buf = t.data;
-    view->len = static_cast<Py_ssize_t>(block_nbytes(block));
+    view->len = static_cast<Py_ssize_t>(layout::nbytes(t, block->flags & flag::padded));
     view->itemsize = itemsize;
     view->readonly = read_only;
     view->ndim = wants(PyBUF_ND) ? t.ndim : 1;

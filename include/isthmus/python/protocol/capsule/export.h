@@ -1,7 +1,11 @@
+// Export as a DLPack capsule, of either layout.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/protocol/capsule/import.h>
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/dlpack.h>
+#include <isthmus/python/protocol/capsule/names.h>
 
 ISTHMUS_BEGIN
 

@@ -1,18 +1,17 @@
+// Import of a DLPack capsule, which is taken once and renamed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/protocol/import_request.h>  // Python.h must come before any standard header
+
 #include <cstring>
 
-#include <isthmus/python/protocol/import_request.h>
+#include <isthmus/core/dlpack.h>
+#include <isthmus/python/protocol/capsule/names.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-inline constexpr const char* capsule_name = "dltensor";
-inline constexpr const char* capsule_name_used = "used_dltensor";
-inline constexpr const char* capsule_name_versioned = "dltensor_versioned";
-inline constexpr const char* capsule_name_versioned_used = "used_dltensor_versioned";
 
 /// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind.
 template <class F>
@@ -32,53 +31,52 @@ void end_managed_in_python(void* managed) {
 
 /// Borrows what an owner already made sound: the descriptor is the managed tensor's own.
 template <class Managed>
-bool import_managed(Import& import, Managed* managed) {
-    import.out.hold(managed, end_managed_in_python<Managed>);
-    import.out.dl() = managed->dl_tensor;
-    return import.accept_sound(managed_flags(managed));
+bool import_managed(ImportRequest& request, Managed* managed) {
+    request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
+    request.out.dl() = managed->dl_tensor;
+    return request.accept_sound(managed_flags(managed));
 }
 
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }
 inline bool is_of_another_major(const DLManagedTensor*) noexcept { return false; }
 
 template <class Managed>
-bool consume_capsule(Import& import, PyObject* capsule, const char* name, const char* used) {
+bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name, const char* used) {
     auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-    if (managed == nullptr) return import.fail_with_exception(ErrorCode::bad_capsule, "the capsule");
+    if (managed == nullptr) return request.fail_with_exception(ErrorCode::bad_capsule, "the capsule");
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
-        Error error = explain_unacceptable(managed, import.options.argument);
+        Error error = explain_unacceptable(managed, request.options.argument);
         // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the
         // capsule stays its producer's, whose destructor ends it.
         if (is_of_another_major(managed) && PyCapsule_SetName(capsule, used) == 0) end_managed_in_python<Managed>(managed);
-        return import.fail(std::move(error));
+        return request.fail(std::move(error));
     }
     // Refusals that need no ownership come first, so that the capsule stays whole.
-    const Flags flags = managed_flags(managed) | (import.may_be_written ? 0 : flag::read_only);
-    if (ISTHMUS_UNLIKELY(import.options.require_writable && (flags & flag::read_only))) return import.fail_read_only();
-    if (ISTHMUS_UNLIKELY((flags & flag::copied) && import.options.copy == Copy::never))
-        return import.fail(ErrorCode::needs_copy, "the data could only be exported as a copy; wanted its own memory");
+    if (!request.suits(managed_flags(managed) | (request.immutable ? flag::read_only : 0))) return false;
     if (PyCapsule_SetName(capsule, used) != 0)
-        return import.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
-    return import_managed(import, managed);
+        return request.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
+    return import_managed(request, managed);
 }
 
 /// A DLPack capsule of either kind; taken once, and renamed as the specification says (dlpack, "Python specification").
-inline bool import_capsule(Import& import, PyObject* capsule) {
+inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
     const char* name = PyCapsule_GetName(capsule);
     if (name == nullptr) {
         PyErr_Clear();
-        return import.fail(ErrorCode::bad_capsule, "the capsule has no name; wanted 'dltensor_versioned' or 'dltensor'");
+        return request.fail(ErrorCode::bad_capsule, "the capsule has no name; wanted 'dltensor_versioned' or 'dltensor'");
     }
     if (std::strcmp(name, capsule_name_versioned) == 0)
-        return consume_capsule<DLManagedTensorVersioned>(import, capsule, capsule_name_versioned, capsule_name_versioned_used);
+        return consume_capsule<DLManagedTensorVersioned>(request, capsule, capsule_name_versioned, capsule_name_versioned_used);
     if (std::strcmp(name, capsule_name) == 0)
-        return consume_capsule<DLManagedTensor>(import, capsule, capsule_name, capsule_name_used);
+        return consume_capsule<DLManagedTensor>(request, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
-        return import.fail(ErrorCode::consumed_capsule,
+        return request.fail(ErrorCode::consumed_capsule,
                            concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
-    return import.fail(ErrorCode::bad_capsule,
+    return request.fail(ErrorCode::bad_capsule,
                        concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
 }
+
+inline bool import_capsule(ImportRequest& request) { return consume_any_capsule(request, request.object); }
 
 }  // namespace detail
 

@@ -1,10 +1,12 @@
+// isthmus.Tensor's `__dlpack__` and `__dlpack_device__`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
 #include <isthmus/core/copy.h>
 #include <isthmus/python/protocol/capsule/export.h>
-#include <isthmus/python/object/tensor_object.h>
-#include <isthmus/python/protocol/cuda_driver.h>
+#include <isthmus/python/runtime/cuda_driver.h>
 
 ISTHMUS_BEGIN
 
@@ -13,105 +15,131 @@ namespace detail {
 /// A pair of integers, as DLPack's Python side passes versions and devices. False without a Python exception when it is none.
 inline bool read_pair(PyObject* object, long& first, long& second) {
     Ref pair(PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Fast(object, "") : nullptr);
-    if (!pair || PySequence_Fast_GET_SIZE(pair.get()) != 2) return PyErr_Clear(), false;
-    first = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 0));
-    second = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 1));
-    return PyErr_Occurred() == nullptr || (PyErr_Clear(), false);
-}
-
-ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, const std::string& text) {
-    set_python_error(Error(code, kind, text));
-    return nullptr;
-}
-
-ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted,
-                                             ErrorKind kind = ErrorKind::value) {
-    Ref text(PyObject_Repr(found));
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) return nullptr;
-    return raise(ErrorCode::bad_argument, kind, concat({argument_prefix(name), "found ", utf8, "; wanted ", wanted}));
+    const bool two = pair && PySequence_Fast_GET_SIZE(pair.get()) == 2;
+    if (two) {
+        first = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 0));
+        second = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 1));
+    }
+    const bool good = two && PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    return good;
 }
 
 /// A copy that only the caller of `__dlpack__` will see.
 inline PyObject* export_copy(Block* block, Device device, bool versioned) {
     Result<Tensor> copy = copy_of(block->dl, block->flags & flag::dlpack_known);
-    if (!copy) return set_python_error(copy.error()), nullptr;
+    if (!copy) {
+        set_python_error(copy.error());
+        return nullptr;
+    }
     copy->block()->dl.device = device;
     return versioned ? versioned_capsule(copy->block(), flag::copied) : legacy_capsule(copy->block());
+}
+
+/// The keywords of `__dlpack__`, NULL where one was left out or is None.
+struct DLPackKeywords {
+    PyObject *stream = nullptr, *max_version = nullptr, *dl_device = nullptr, *copy = nullptr;
+
+    /// False with a TypeError in Python's own words.
+    bool read(PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+        if (count != 0) {
+            PyErr_Format(PyExc_TypeError, "__dlpack__() takes keyword arguments only (%zd positional given)", count);
+            return false;
+        }
+        const Py_ssize_t given = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+        for (Py_ssize_t i = 0; i < given; ++i) {
+            PyObject** slot = find(PyTuple_GET_ITEM(keywords, i));
+            if (slot == nullptr) {
+                PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'",
+                             PyTuple_GET_ITEM(keywords, i));
+                return false;
+            }
+            *slot = arguments[i] == Py_None ? nullptr : arguments[i];
+        }
+        return true;
+    }
+
+private:
+    PyObject** find(PyObject* name) noexcept {
+        const Interned& names = interned();
+        const auto is = [name](PyObject* known) { return name == known || PyUnicode_Compare(name, known) == 0; };
+        if (is(names.max_version)) return &max_version;
+        if (is(names.stream)) return &stream;
+        if (is(names.dl_device)) return &dl_device;
+        return is(names.copy) ? &copy : nullptr;
+    }
+};
+
+/// Orders the consumer's stream after the producer's work. False with a Python exception set.
+inline bool obey_stream(const Block* block, PyObject* stream) {
+    const Device device = block->dl.device;
+    const bool whole = PyLong_Check(stream);
+    const long long number = whole ? PyLong_AsLongLong(stream) : 0;
+    if (!whole || PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        raise_argument("stream", stream, "None or an integer", ErrorKind::type);
+        return false;
+    }
+    const char* wanted = nullptr;
+    if (device.is_host() && number != -1) wanted = "None: host memory has no streams";
+    if (!device.is_host() && number < -1) wanted = "None, -1 or a stream";
+    if (number == 0 && device.type == kDLCUDA) wanted = "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA";
+    if (wanted != nullptr) {
+        raise_argument("stream", stream, wanted);
+        return false;
+    }
+    if (device.is_host() || number == -1 || order_after_producer(device, number)) return true;
+    raise(ErrorCode::producer_failed, ErrorKind::buffer,
+          concat({"the driver could not order stream ", number, " after the work on ", device}));
+    return false;
+}
+
+/// The device that `dl_device` asks for, and whether a copy is needed to say that the data is there. False with a Python
+/// exception set. `may_copy`: -1 for the producer's choice, which is to share.
+inline bool read_wanted_device(PyObject* dl_device, Device here, Device& wanted, int& may_copy) {
+    long type = 0, id = 0;
+    if (!read_pair(dl_device, type, id)) {
+        raise_argument("dl_device", dl_device, "None or a tuple (device type, device id)", ErrorKind::type);
+        return false;
+    }
+    wanted = Device(static_cast<int>(type), static_cast<int>(id));
+    if (wanted == here) return true;
+    if (!(wanted == Device::cpu() && here.is_host())) {
+        raise(ErrorCode::bad_device, ErrorKind::buffer,
+              concat({"argument 'dl_device': the tensor is on ", here, " and cannot be exported to ", wanted,
+                      "; move it with its own framework"}));
+        return false;
+    }
+    // Pinned memory is the host's own: calling it so needs a copy only because the descriptor says otherwise.
+    if (may_copy == 0) {
+        raise(ErrorCode::needs_copy, ErrorKind::buffer,
+              concat({"argument 'copy': False, but moving from ", here, " to ", wanted, " needs a copy"}));
+        return false;
+    }
+    may_copy = 1;
+    return true;
 }
 
 /// `__dlpack__(*, stream, max_version, dl_device, copy)`: array API standard 2024.12, DLPack 1.3.
 inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
     Block* block = block_of(self);
-    if (block == nullptr) return nullptr;
-    if (count != 0) {
-        PyErr_Format(PyExc_TypeError, "__dlpack__() takes keyword arguments only (%zd positional given)", count);
-        return nullptr;
-    }
-    const Names& names = interned();
-    PyObject *stream = nullptr, *max_version = nullptr, *dl_device = nullptr, *copy = nullptr;
-    const Py_ssize_t given = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
-    for (Py_ssize_t i = 0; i < given; ++i) {
-        PyObject* name = PyTuple_GET_ITEM(keywords, i);
-        PyObject* value = arguments[i] == Py_None ? nullptr : arguments[i];
-        const auto is = [name](PyObject* known) { return name == known || PyUnicode_Compare(name, known) == 0; };
-        if (is(names.max_version))
-            max_version = value;
-        else if (is(names.stream))
-            stream = value;
-        else if (is(names.dl_device))
-            dl_device = value;
-        else if (is(names.copy))
-            copy = value;
-        else {
-            PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
-            return nullptr;
-        }
-    }
-
+    DLPackKeywords given;
+    if (block == nullptr || !given.read(arguments, count, keywords)) return nullptr;
     bool versioned = false;
-    if (max_version != nullptr) {
+    if (given.max_version != nullptr) {
         long major = 0, minor = 0;
-        if (!read_pair(max_version, major, minor))
-            return raise_argument("max_version", max_version, "None or a tuple (major, minor)", ErrorKind::type);
+        if (!read_pair(given.max_version, major, minor))
+            return raise_argument("max_version", given.max_version, "None or a tuple (major, minor)", ErrorKind::type);
         versioned = major >= DLPACK_MAJOR_VERSION;
     }
-    int may_copy = -1;  // None: the producer's choice, which is to share
-    if (copy != nullptr) {
-        if (!PyBool_Check(copy)) return raise_argument("copy", copy, "None, True or False");
-        may_copy = copy == Py_True;
+    int may_copy = -1;
+    if (given.copy != nullptr) {
+        if (!PyBool_Check(given.copy)) return raise_argument("copy", given.copy, "None, True or False");
+        may_copy = given.copy == Py_True;
     }
-    const Device device = block->dl.device;
-    if (stream != nullptr) {
-        const long long number = PyLong_Check(stream) ? PyLong_AsLongLong(stream) : (PyErr_SetNone(PyExc_TypeError), 0);
-        if (PyErr_Occurred() != nullptr) {
-            PyErr_Clear();
-            return raise_argument("stream", stream, "None or an integer", ErrorKind::type);
-        }
-        if (device.is_host() && number != -1) return raise_argument("stream", stream, "None: host memory has no streams");
-        if (!device.is_host() && number < -1) return raise_argument("stream", stream, "None, -1 or a stream");
-        if (number == 0 && device.type == kDLCUDA)
-            return raise_argument("stream", stream, "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA");
-        if (!device.is_host() && number != -1 && !order_after_producer(device, number))
-            return raise(ErrorCode::producer_failed, ErrorKind::buffer,
-                         concat({"the driver could not order stream ", number, " after the work on ", device}));
-    }
-    Device wanted = device;
-    if (dl_device != nullptr) {
-        long type = 0, id = 0;
-        if (!read_pair(dl_device, type, id))
-            return raise_argument("dl_device", dl_device, "None or a tuple (device type, device id)", ErrorKind::type);
-        wanted = Device(static_cast<int>(type), static_cast<int>(id));
-        if (wanted != device && !(wanted == Device::cpu() && device.is_host()))
-            return raise(ErrorCode::bad_device, ErrorKind::buffer,
-                         concat({"argument 'dl_device': the tensor is on ", device, " and cannot be exported to ", wanted,
-                                 "; move it with its own framework"}));
-        // Pinned memory is the host's own: calling it so needs a copy only because the descriptor says otherwise.
-        if (wanted != device && may_copy == 0)
-            return raise(ErrorCode::needs_copy, ErrorKind::buffer,
-                         concat({"argument 'copy': False, but moving from ", device, " to ", wanted, " needs a copy"}));
-        if (wanted != device) may_copy = 1;
-    }
+    if (given.stream != nullptr && !obey_stream(block, given.stream)) return nullptr;
+    Device wanted = block->dl.device;
+    if (given.dl_device != nullptr && !read_wanted_device(given.dl_device, block->dl.device, wanted, may_copy)) return nullptr;
     if (!versioned && legacy_loses_padding(block))
         return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
                      concat({DType(block->dl.dtype),

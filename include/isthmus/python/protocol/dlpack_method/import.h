@@ -1,10 +1,13 @@
+// Import by `__dlpack__`: what the producer is asked, and when it is asked again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/protocol/capsule/import.h>  // Python.h must come before any standard header
+
 #include <string_view>
 
-#include <isthmus/python/protocol/capsule/import.h>
-#include <isthmus/python/runtime/life.h>
+#include <isthmus/python/runtime/interned.h>
+#include <isthmus/python/runtime/shared_runtime.h>
 
 ISTHMUS_BEGIN
 
@@ -43,7 +46,7 @@ enum class Asked { ok, failed, keyword_refused, buffer_error };
 /// One call of `__dlpack__`, with the keywords that have a value. The exception stays with `exception`.
 ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* stream, PyObject* device,
                                      PyObject* copy, PyObject*& capsule, PyObject*& exception) {
-    const Names& names = interned();
+    const Interned& names = interned();
     PyObject* arguments[5] = {object};
     PyObject* keywords[4];
     int count = 0;
@@ -61,7 +64,10 @@ ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, PyObject* max_version, Py
         kwnames = Ref::borrow(names.only_max_version);
     } else if (count > 0) {
         kwnames = Ref(PyTuple_New(count));
-        if (!kwnames) return exception = take_exception(), Asked::failed;
+        if (!kwnames) {
+            exception = take_exception();
+            return Asked::failed;
+        }
         for (int i = 0; i < count; ++i) {
             Py_INCREF(keywords[i]);
             PyTuple_SET_ITEM(kwnames.get(), i, keywords[i]);
@@ -81,21 +87,21 @@ ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, PyObject* max_version, Py
                : Asked::failed;
 }
 
-ISTHMUS_COLD inline bool fail_producer(Import& import, PyObject* exception, const std::string& what) {
+ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, PyObject* exception, const std::string& what) {
     if (exception == nullptr)
-        return import.fail(ErrorCode::producer_failed, concat({what, " failed without setting an exception"}));
+        return request.fail(ErrorCode::producer_failed, concat({what, " failed without setting an exception"}));
     restore_exception(exception);
-    return import.fail_with_exception(ErrorCode::producer_failed, what);
+    return request.fail_with_exception(ErrorCode::producer_failed, what);
 }
 
 /// `__dlpack__` (array API standard 2024.12): versioned where the producer knows `max_version`, else as before DLPack 1.0. A
 /// producer is asked again only when it said that it does not know a keyword or cannot export this version; the first error is
 /// the one that is told.
-inline bool import_dlpack_method(Import& import) {
-    const ImportOptions& options = import.options;
-    PyObject* object = import.object;
-    import.keep_alive();
-    const Names& names = interned();
+inline bool import_dlpack_method(ImportRequest& request) {
+    const ImportOptions& options = request.options;
+    PyObject* object = request.object;
+    request.keep_alive();
+    const Interned& names = interned();
     Ref version, stream, device, copy;
     if (options.max_version.major >= 1) {
         version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
@@ -106,33 +112,33 @@ inline bool import_dlpack_method(Import& import) {
     if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
     if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
     if (PyErr_Occurred() != nullptr)
-        return import.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
+        return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
 
     PyObject *capsule = nullptr, *exception = nullptr;
     Asked asked = ask_dlpack(object, version.get(), stream.get(), device.get(), copy.get(), capsule, exception);
     if (ISTHMUS_UNLIKELY(asked != Asked::ok)) {
         const std::string what = concat({type_name(object), ".__dlpack__()"});
         const bool again = version && (asked == Asked::keyword_refused || asked == Asked::buffer_error);
-        if (!again) return fail_producer(import, exception, what);
+        if (!again) return fail_producer(request, exception, what);
         Ref first(exception);
         if (asked == Asked::keyword_refused && (device || copy))
-            return import.fail(ErrorCode::needs_copy,
+            return request.fail(ErrorCode::needs_copy,
                                concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
                                        exception_text(first.get()), ")"}));
-        if (device || copy) return fail_producer(import, first.release(), what);
+        if (device || copy) return fail_producer(request, first.release(), what);
         PyObject* second = nullptr;
         if (ask_dlpack(object, nullptr, stream.get(), nullptr, nullptr, capsule, second) != Asked::ok) {
             Ref told(second);
             // The second failure explains more only where the first was about the keyword.
             if (asked == Asked::keyword_refused && told) first = std::move(told);
-            return fail_producer(import, first.release(), what);
+            return fail_producer(request, first.release(), what);
         }
     }
     Ref held(capsule);
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule)))
-        return import.fail(ErrorCode::producer_failed,
+        return request.fail(ErrorCode::producer_failed,
                            concat({type_name(object), ".__dlpack__() returned a ", type_name(capsule), "; wanted a capsule"}));
-    return import_capsule(import, capsule);
+    return consume_any_capsule(request, capsule);
 }
 
 }  // namespace detail

@@ -1,8 +1,13 @@
+// isthmus.Tensor's side of DLPack's C exchange API, and the call of another framework's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <string_view>
+
+#include <isthmus/core/dlpack.h>
 #include <isthmus/core/empty.h>
-#include <isthmus/python/object/tensor_object.h>
 
 ISTHMUS_BEGIN
 
@@ -96,6 +101,16 @@ inline const DLPackExchangeAPI* exchange_table() noexcept {
                                          exchange_view_object,
                                          exchange_stream};
     return &table;
+}
+
+/// A framework's array by the exchange table of its type; strides are never negative here.
+inline Result<PyObject*> block_to_exchange(Block* block, const DLPackExchangeAPI* api, std::string_view name) {
+    DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
+    if (ISTHMUS_UNLIKELY(managed == nullptr)) return Error(ErrorCode::out_of_memory, "no memory for an export");
+    void* object = nullptr;
+    if (ISTHMUS_UNLIKELY(api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || object == nullptr))
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({name, "'s exchange API"}));
+    return static_cast<PyObject*>(object);
 }
 
 }  // namespace detail

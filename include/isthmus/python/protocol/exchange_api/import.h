@@ -1,7 +1,10 @@
+// Import by DLPack's C exchange API, and where a type keeps it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/protocol/capsule/import.h>
+#include <isthmus/python/protocol/capsule/import.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/protocol/dlpack_method/import.h>
 #include <isthmus/python/runtime/interned.h>
 
 ISTHMUS_BEGIN
@@ -30,21 +33,27 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
 
 /// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so that read-only
 /// memory would look writable.
-inline bool import_exchange(Import& import, const DLPackExchangeAPI* api) {
-    import.keep_alive();
+inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAPI* api) {
+    request.keep_alive();
     DLManagedTensorVersioned* managed = nullptr;
-    const int status = api->managed_tensor_from_py_object_no_sync(import.object, &managed);
+    const int status = api->managed_tensor_from_py_object_no_sync(request.object, &managed);
     if (ISTHMUS_UNLIKELY(status != 0 || managed == nullptr || PyErr_Occurred() != nullptr)) {
-        const std::string what = concat({"the exchange API of ", type_name(import.object)});
+        const std::string what = concat({"the exchange API of ", type_name(request.object)});
         if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
-        return import.fail_with_exception(ErrorCode::producer_failed, what);
+        return request.fail_with_exception(ErrorCode::producer_failed, what);
     }
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
-        import.fail(explain_unacceptable(managed, import.options.argument));
+        request.fail(explain_unacceptable(managed, request.options.argument));
         end_managed_in_python<DLManagedTensorVersioned>(managed);
         return false;
     }
-    return import_managed(import, managed);
+    return import_managed(request, managed);
+}
+
+/// By the table of the object's type; by `__dlpack__` where a stream or a device is asked for, which the table cannot pass on.
+inline bool import_exchange(ImportRequest& request) {
+    const bool elsewhere = request.options.has_stream() || request.options.device.type != 0;
+    return elsewhere ? import_dlpack_method(request) : import_exchange_table(request, request.producer.api);
 }
 
 }  // namespace detail

@@ -1,9 +1,14 @@
+// The CUDA driver that the process has loaded: streams, events, and where an address lies.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
 #include <dlfcn.h>
 
-#include <isthmus/python/protocol/import_request.h>
+#include <type_traits>
+
+#include <isthmus/core/device.h>
 
 ISTHMUS_BEGIN
 
@@ -49,38 +54,14 @@ inline bool order_after_producer(Device device, long long stream) noexcept {
     return ok;
 }
 
-/// Waits for an event of a producer: on the consumer's stream where it named one. False where that cannot be done.
-ISTHMUS_COLD inline bool wait_for_event(Device device, void* event, const ImportOptions& options) noexcept {
+/// Waits for an event of a producer: on the consumer's stream (by DLPack's numbers; -1 for none) where it named one, else here.
+/// False where that cannot be done.
+ISTHMUS_NOINLINE inline bool wait_for_event(Device device, void* event, const std::int64_t* stream) noexcept {
     const bool cuda = device.type == kDLCUDA || device.type == kDLCUDAManaged || device.type == kDLCUDAHost;
     if (!cuda || !cuda_driver.load()) return false;
-    if (!options.has_stream()) return cuda_driver.event_synchronize(event) == 0;
-    auto* stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(options.stream));
-    return options.stream == -1 || cuda_driver.stream_wait_event(stream, event, 0) == 0;
-}
-
-/// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the
-/// stream on which the producer works (version 3) is waited for, unless it says that there is nothing to wait for.
-ISTHMUS_COLD inline bool place_cuda_data(Import& import, DLTensor& t, PyObject* stream) {
-    constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    t.device = DLDevice{kDLCUDA, 0};
-    const bool driver = cuda_driver.load();
-    int ordinal = 0;
-    if (driver && t.data != nullptr &&
-        cuda_driver.pointer_get_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
-        t.device.device_id = ordinal;
-    if (stream == nullptr) return true;
-    const long long number = PyLong_AsLongLong(stream);
-    if (PyErr_Occurred() != nullptr || number <= 0) {
-        PyErr_Clear();
-        return import.fail(
-            ErrorCode::bad_argument,
-            "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
-    }
-    // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
-    if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
-        return import.fail(ErrorCode::producer_failed,
-                           concat({"the CUDA driver could not wait for stream ", number, " of the producer"}));
-    return true;
+    if (stream == nullptr) return cuda_driver.event_synchronize(event) == 0;
+    auto* waits = reinterpret_cast<void*>(static_cast<std::uintptr_t>(*stream));
+    return *stream == -1 || cuda_driver.stream_wait_event(waits, event, 0) == 0;
 }
 
 }  // namespace detail

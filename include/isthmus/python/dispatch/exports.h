@@ -1,0 +1,74 @@
+// The table of the ways out that are not a framework's own from_dlpack.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/framework/consumer.h>
+#include <isthmus/python/framework/mlx.h>
+#include <isthmus/python/framework/numpy/export.h>
+#include <isthmus/python/framework/onnxruntime.h>
+#include <isthmus/python/framework/torch/export.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+using ExportFunction = Result<PyObject*> (*)(Block*, const FrameworkFacts&, const ExportOptions&);
+
+inline Result<PyObject*> export_as_tensor(Block* block, const FrameworkFacts&, const ExportOptions&) {
+    retain(block);
+    PyObject* object = object_of_block(block);
+    if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an isthmus.Tensor");
+    return object;
+}
+inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, const ExportOptions&) {
+    PyObject* capsule = versioned_capsule(block);
+    if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
+    return capsule;
+}
+inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
+    if ((block->flags & flag::read_only) && !options.allow_read_only_loss)
+        return Error(ErrorCode::read_only,
+                     "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or "
+                     "allow_read_only_loss");
+    if (legacy_loses_padding(block))
+        return Error(ErrorCode::bad_dtype,
+                     concat({DType(block->dl.dtype),
+                             " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one"}));
+    PyObject* capsule = legacy_capsule(block);
+    if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
+    return capsule;
+}
+inline Result<PyObject*> export_as_numpy(Block* block, const FrameworkFacts&, const ExportOptions&) {
+    return export_to_numpy(block);
+}
+inline Result<PyObject*> export_as_torch(Block* block, const FrameworkFacts&, const ExportOptions&) {
+    return export_to_torch(block);
+}
+
+struct ExportRow {
+    Framework framework;
+    ExportFunction function;
+};
+/// A framework without a row goes out by export_by_consumer().
+inline constexpr ExportRow exports[] = {
+    {Framework::tensor, export_as_tensor},   {Framework::capsule, export_as_capsule},
+    {Framework::numpy, export_as_numpy},     {Framework::capsule_legacy, export_as_legacy_capsule},
+    {Framework::torch, export_as_torch},     {Framework::onnxruntime, export_to_onnxruntime},
+    {Framework::mlx, export_to_mlx},
+};
+
+/// The same by number.
+struct ExportFunctions {
+    ExportFunction of[framework_count]{};
+    constexpr ExportFunctions() {
+        for (auto& function : of) function = export_by_consumer;
+        for (const ExportRow& row : exports) of[static_cast<int>(row.framework) - 1] = row.function;
+    }
+};
+inline constexpr ExportFunctions export_functions{};
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,161 @@
+// libtorch's stable C shims: the tensor pointer without compiling against torch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include <isthmus/python/framework/torch/dtypes.h>
+#include <isthmus/python/runtime/gil.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// libtorch's stable C shims, found in the libtorch that the process has loaded: the tensor pointer without compiling against
+/// torch. Declared in torch/csrc/stable/c/shim.h and torch/csrc/inductor/aoti_torch/c/shim.h, which PyTorch promises to keep.
+/// A handle is a pointer to an at::Tensor on the heap; a status other than 0 is a failure.
+struct TorchShims {
+    using Handle = void*;
+
+    // PyTorch 2.14
+    int (*from_pyobject)(void*, Handle*);
+    int (*to_pyobject)(Handle, void*, void**);
+    const char* (*what)();
+    // PyTorch 2.11
+    int (*from_blob)(void*, std::int64_t, const std::int64_t*, const std::int64_t*, std::int64_t, std::int32_t, std::int32_t,
+                     std::int32_t, Handle*, std::int32_t, const std::uint8_t*, std::int64_t, void (*)(void*, void*), void*);
+    // older
+    int (*delete_handle)(Handle);
+    int (*get_dim)(Handle, std::int64_t*);
+    int (*get_sizes)(Handle, std::int64_t**);
+    int (*get_strides)(Handle, std::int64_t**);
+    int (*get_dtype)(Handle, std::int32_t*);
+    int (*get_layout)(Handle, std::int32_t*);
+    int (*get_device_type)(Handle, std::int32_t*);
+    int (*get_device_index)(Handle, std::int32_t*);
+    int (*get_const_data_ptr)(Handle, const void**);
+    int (*get_mutable_data_ptr)(Handle, void**);
+    bool (*grad_mode_is_enabled)();
+
+    // Exported by libtorch but not promised: each is NULL where it is missing, and asked of Python then.
+    bool (*is_neg)(Handle);        ///< at::native::is_neg(const at::Tensor&)
+    bool (*is_conj)(Handle);       ///< at::native::is_conj(const at::Tensor&)
+    bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
+    bool (*is_leaf)(Handle);       ///< at::TensorBase::is_leaf() const
+    void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
+    PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without the lock and the count of to_pyobject
+
+    /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
+    /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
+    std::ptrdiff_t inside;       ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
+    /// False when torch does not take this object.
+    bool find_inside(PyObject* object) noexcept {
+        Handle handle = nullptr;
+        if (from_pyobject(object, &handle) != 0) return false;
+        void* found = nullptr;
+        std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
+        inside = found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1;
+        delete_handle(handle);
+        return true;
+    }
+
+    std::int32_t layout_strided;
+    std::int32_t device_cpu, device_cuda, device_meta;
+    PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL where it does not say
+    bool loaded;
+
+    /// False when this libtorch is older than 2.14, or none is loaded.
+    bool load() noexcept;
+};
+/// Of the process: libtorch stays, whatever becomes of the interpreter.
+ISTHMUS_STATE TorchShims torch_shims{};
+
+template <class F>
+bool find_symbol(void* library, const char* name, F& out) noexcept {
+    out = reinterpret_cast<F>(dlsym(library, name));
+    return out != nullptr;
+}
+
+ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
+    if (loaded) return true;
+    void* lib = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+    void* c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+    void* python = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
+    if (lib == nullptr || c10 == nullptr) return false;
+    const auto constant = [lib](const char* name, std::int32_t missing) {
+        std::int32_t (*get)() = nullptr;
+        return find_symbol(lib, name, get) ? get() : missing;
+    };
+    const bool complete =
+        find_symbol(lib, "torch_tensor_from_pyobject", from_pyobject) &&
+        find_symbol(lib, "torch_tensor_to_pyobject", to_pyobject) &&
+        find_symbol(lib, "torch_exception_get_what_without_backtrace", what) &&
+        find_symbol(lib, "torch_from_blob", from_blob) && find_symbol(lib, "aoti_torch_delete_tensor_object", delete_handle) &&
+        find_symbol(lib, "aoti_torch_get_dim", get_dim) && find_symbol(lib, "aoti_torch_get_sizes", get_sizes) &&
+        find_symbol(lib, "aoti_torch_get_strides", get_strides) && find_symbol(lib, "aoti_torch_get_dtype", get_dtype) &&
+        find_symbol(lib, "aoti_torch_get_layout", get_layout) &&
+        find_symbol(lib, "aoti_torch_get_device_type", get_device_type) &&
+        find_symbol(lib, "aoti_torch_get_device_index", get_device_index) &&
+        find_symbol(lib, "torch_get_const_data_ptr", get_const_data_ptr) &&
+        find_symbol(lib, "torch_get_mutable_data_ptr", get_mutable_data_ptr) &&
+        find_symbol(lib, "aoti_torch_grad_mode_is_enabled", grad_mode_is_enabled);
+    layout_strided = constant("aoti_torch_layout_strided", -1);
+    device_cpu = constant("aoti_torch_device_type_cpu", -1);
+    device_cuda = constant("aoti_torch_device_type_cuda", -1);
+    device_meta = constant("aoti_torch_device_type_meta", -2);
+    if (!complete || layout_strided < 0 || device_cpu < 0) return false;
+    find_symbol(lib, "_ZN2at6native6is_negERKNS_6TensorE", is_neg);
+    find_symbol(lib, "_ZN2at6native7is_conjERKNS_6TensorE", is_conj);
+    find_symbol(c10, "_ZNK3c1010TensorImpl13requires_gradEv", requires_grad);
+    find_symbol(lib, "_ZNK2at10TensorBase7is_leafEv", is_leaf);
+    find_symbol(lib, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", bump_version);
+    if (python != nullptr) {
+        find_symbol(python, "_Z16THPVariable_WrapON2at10TensorBaseE", wrap);
+        find_symbol(python, "THPVariableClass", tensor_class);
+    }
+    return loaded = true;
+}
+
+/// What of torch belongs to one life of the interpreter.
+struct TorchInThisLife {
+    enum class Way : std::uint8_t { unknown, stable, older };
+    Way way = Way::unknown;
+    PyTypeObject* tensor_class = nullptr;  ///< torch.Tensor as libtorch knows it; NULL where it does not say
+};
+ISTHMUS_STATE PerLife<TorchInThisLife> torch_life;
+
+/// Set (to anything but 0) in the environment, this hides libtorch's stable shims: the way to test what older versions get.
+inline constexpr const char* hide_torch_shims = "ISTHMUS_NO_TORCH_SHIMS";
+
+/// Whether tensors go by the stable shims. torch must have been imported.
+inline bool torch_has_shims() noexcept {
+    using Way = TorchInThisLife::Way;
+    if (ISTHMUS_UNLIKELY(torch_life->way == Way::unknown)) {
+        const char* hidden = std::getenv(hide_torch_shims);
+        const bool hide = hidden != nullptr && std::strcmp(hidden, "0") != 0 && *hidden != '\0';
+        TorchInThisLife& life = torch_life.begin();
+        life.way = !hide && torch_shims.load() ? Way::stable : Way::older;
+        if (life.way == Way::stable && torch_shims.tensor_class != nullptr) life.tensor_class = *torch_shims.tensor_class;
+    }
+    return torch_life->way == Way::stable;
+}
+
+/// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
+/// would end a thread that comes while the interpreter ends: such a tensor is left to the end of the process. Before and
+/// after an interpreter's life libtorch does not touch Python.
+template <class F>
+void drop_torch(F&& give_up) {
+    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) {
+        give_up();
+    } else if (InterpreterGuard guard; guard) {
+        give_up();
+    }
+}
+
+}  // namespace detail
+
+ISTHMUS_END

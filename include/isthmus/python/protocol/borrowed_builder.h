@@ -1,0 +1,72 @@
+// BorrowedBuilder: how the protocols fill a Borrowed, and how it becomes a block.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/borrowed.h>
+#include <isthmus/python/protocol/owners.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+struct BorrowedBuilder {
+    Borrowed& b;
+
+    DLTensor& dl() const noexcept { return b.dl_; }
+    Flags& flags() const noexcept { return b.flags_; }
+    Py_buffer& buffer() const noexcept { return b.buffer_; }
+    /// Room for max_ndim sizes and as many strides.
+    std::int64_t* shape() const noexcept { return b.shape_; }
+    std::int64_t* strides() const noexcept { return b.strides_; }
+
+    void hold(void* owner, const OwnerOps& ops) const noexcept {
+        b.owner_ = owner;
+        b.ops_ = &ops;
+    }
+    /// Holds what buffer() was filled with.
+    void hold_buffer() const noexcept { hold(nullptr, buffer_ops); }
+    /// Keeps the Python object itself: what an owning import of an object without a protocol of release needs.
+    void hold_object(PyObject* object) const noexcept { hold(new_reference(object), array_object_ops); }
+    /// Holds a block, and shows what it shows.
+    void hold_block(Block* block) const noexcept {
+        b.dl_ = block->dl;
+        b.flags_ = block->flags & flag::dlpack_known;
+        hold(block, shared_block_ops);
+    }
+    /// Gives back what is held.
+    void reset() const noexcept { b.reset(); }
+
+    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not what
+    /// is held. False (and nothing moved) when memory is out.
+    ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
+        const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
+        if (ops == &shared_block_ops) {
+            out = static_cast<Block*>(b.owner_);
+            b.ops_ = nullptr;
+            return true;
+        }
+        const bool has_buffer = ops == &buffer_ops;
+        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one asked.
+        const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
+        const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
+        Block* block = allocate_block(b.dl_.ndim, extra);
+        if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
+        describe(block, b.dl_, b.flags_);
+        block->owner = b.owner_;
+        block->ops = ops;
+        char* behind = reinterpret_cast<char*>(block->dims() + 2 * b.dl_.ndim);
+        if (has_buffer) block->owner = std::memcpy(behind, &b.buffer_, sizeof(Py_buffer));
+        if (has_source) {
+            Py_INCREF(source);
+            block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) Sourced{block->owner, ops->release, source};
+            block->ops = &sourced_ops;
+        }
+        b.ops_ = nullptr;
+        out = announce(block);
+        return true;
+    }
+};
+
+}  // namespace detail
+
+ISTHMUS_END

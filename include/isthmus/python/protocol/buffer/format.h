@@ -1,0 +1,82 @@
+// The letters of a buffer's format and the dtypes they stand for, both ways (PEP 3118; docs.python.org, module struct).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
+#include <string_view>
+
+#include <isthmus/core/dtype.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// One kind of number. Where several letters name the same dtype, the first one is written.
+struct FormatLetter {
+    const char* letter;
+    DLDataTypeCode code;
+    int bytes;  ///< of a native one
+    int standard_bytes = bytes;
+    const char* complex = nullptr;  ///< two of them as one complex number, as NumPy writes it
+};
+inline constexpr FormatLetter format_letters[] = {
+    {.letter = "?", .code = kDLBool, .bytes = 1},
+    {.letter = "b", .code = kDLInt, .bytes = 1},
+    {.letter = "h", .code = kDLInt, .bytes = 2},
+    {.letter = "i", .code = kDLInt, .bytes = 4},
+    {.letter = "l", .code = kDLInt, .bytes = sizeof(long), .standard_bytes = 4},
+    {.letter = "q", .code = kDLInt, .bytes = 8},
+    {.letter = "n", .code = kDLInt, .bytes = sizeof(Py_ssize_t)},
+    {.letter = "B", .code = kDLUInt, .bytes = 1},
+    {.letter = "H", .code = kDLUInt, .bytes = 2},
+    {.letter = "I", .code = kDLUInt, .bytes = 4},
+    {.letter = "L", .code = kDLUInt, .bytes = sizeof(long), .standard_bytes = 4},
+    {.letter = "Q", .code = kDLUInt, .bytes = 8},
+    {.letter = "N", .code = kDLUInt, .bytes = sizeof(std::size_t)},
+    {.letter = "e", .code = kDLFloat, .bytes = 2},
+    {.letter = "f", .code = kDLFloat, .bytes = 4, .complex = "Zf"},
+    {.letter = "d", .code = kDLFloat, .bytes = 8, .complex = "Zd"},
+    {.letter = "g", .code = kDLFloat, .bytes = sizeof(long double), .complex = "Zg"},
+};
+
+/// The dtype of a format of one element. False for structures, repeats, strings, objects, and another byte order;
+/// `foreign_order` tells the last. The letter says what kind of number; its width is the exporter's itemsize, which a native and
+/// a standard 'l' write differently.
+inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out, bool& foreign_order) noexcept {
+    foreign_order = false;
+    bool foreign = false;
+    if (!format.empty() && std::string_view("@=<>!^|").find(format.front()) != std::string_view::npos) {
+        foreign = PY_LITTLE_ENDIAN ? format.front() == '>' || format.front() == '!' : format.front() == '<';
+        format.remove_prefix(1);
+    }
+    const bool complex = format.size() == 2 && format.front() == 'Z';
+    if (complex) format.remove_prefix(1);
+    if (format.size() != 1 || itemsize < 1 || (complex && itemsize % 2 != 0)) return false;
+    for (const FormatLetter& row : format_letters) {
+        if (row.letter[0] != format.front()) continue;
+        const Py_ssize_t width = complex ? itemsize / 2 : itemsize;
+        if ((width != row.bytes && width != row.standard_bytes) || (complex && row.complex == nullptr) || 8 * itemsize > 255)
+            return false;
+        foreign_order = foreign && width > 1;
+        out = DType(complex ? kDLComplex : row.code, static_cast<int>(8 * itemsize));
+        return !foreign_order;
+    }
+    return false;
+}
+
+/// The format of a dtype; NULL where the language has no word for it.
+inline const char* buffer_format(DType dtype) noexcept {
+    if (dtype.lanes() != 1) return nullptr;
+    const bool complex = dtype.code == kDLComplex;
+    for (const FormatLetter& row : format_letters) {
+        if (dtype.bits() != (complex ? 2 : 1) * 8 * row.bytes) continue;
+        if (complex && row.complex != nullptr) return row.complex;
+        if (row.code == dtype.code) return row.letter;
+    }
+    return nullptr;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,29 @@
+// Import of an isthmus.Tensor: the block itself, shared.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/protocol/import_request.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+inline bool import_isthmus_tensor(ImportRequest& request) {
+    Block* block = reinterpret_cast<TensorObject*>(request.object)->block;
+    if (ISTHMUS_UNLIKELY(block == nullptr))
+        return request.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
+    if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only))) return request.fail_read_only();
+    request.out.dl() = block->dl;
+    request.out.flags() = block->flags & flag::dlpack_known;
+    if (request.owning) {
+        retain(block);
+        request.out.hold_block(block);
+    }
+    return true;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,54 @@
+// What keeps the memory of an import alive: a Python object, a buffer, or a protocol's own thing beside the object asked.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/block.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+inline void* new_reference(void* object) noexcept {
+    Py_INCREF(static_cast<PyObject*>(object));
+    return object;
+}
+
+inline void release_object(void* object) { drop_object(static_cast<PyObject*>(object)); }
+inline void* object_itself(void* object) noexcept { return object; }
+/// The PyObject whose memory it is, a strong reference.
+inline constexpr OwnerOps array_object_ops{.release = release_object, .source = object_itself, .array = new_reference};
+/// A PyObject that only keeps the memory alive.
+inline constexpr OwnerOps keeper_object_ops{.release = release_object, .source = object_itself};
+
+inline void release_buffer(void* view) {
+    if (GilForDrop gil; gil) PyBuffer_Release(static_cast<Py_buffer*>(view));
+}
+inline void* source_of_buffer(void* view) noexcept { return static_cast<Py_buffer*>(view)->obj; }
+inline void* array_of_buffer(void* view) noexcept { return new_reference(source_of_buffer(view)); }
+/// A Py_buffer; its `obj` is the PyObject.
+inline constexpr OwnerOps buffer_ops{.release = release_buffer, .source = source_of_buffer, .array = array_of_buffer};
+
+/// A share of a block: one of our own tensors, or a copy made for this import.
+inline constexpr OwnerOps shared_block_ops{.release = drop_root};
+
+/// What a protocol gave, and the Python object it came from: the memory needs only the first, the way back wants the second.
+struct Sourced {
+    void* owner;
+    void (*release)(void*);
+    PyObject* source;
+
+    static void end(void* self) {
+        auto* s = static_cast<Sourced*>(self);
+        if (s->release != nullptr) s->release(s->owner);
+        drop_object(s->source);
+    }
+    static void* source_of(void* self) noexcept { return static_cast<Sourced*>(self)->source; }
+    static void* array_of(void* self) noexcept { return new_reference(source_of(self)); }
+};
+inline constexpr OwnerOps sourced_ops{.release = Sourced::end, .source = Sourced::source_of, .array = Sourced::array_of};
+
+}  // namespace detail
+
+ISTHMUS_END

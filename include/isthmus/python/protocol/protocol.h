@@ -1,0 +1,46 @@
+// The ways in that a type may offer, and what was found out of one type.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/framework.h>
+#include <isthmus/python/runtime/ref.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// One row each in isthmus/python/dispatch/protocols.h, which says what they are.
+enum class Protocol : std::uint8_t {
+    none,
+    isthmus_tensor,
+    buffer_or_dlpack,
+    torch_stable,
+    torch_exchange,
+    torch_method,
+    numpy,
+    exchange_api,
+    dlpack_method,
+    cuda_array_interface,
+    buffer,
+    array_interface,
+    arrow_device_array,
+    arrow_array,
+    capsule,
+};
+
+/// A type whose instances come in: what the first look at it found.
+struct ProducerType {
+    PyTypeObject* type = nullptr;
+    unsigned int version = 0;  ///< CPython's tag of this very state of this very type: never used twice; 0: it has none
+    Protocol protocol = Protocol::none;
+    Framework framework = Framework::none;
+    bool immutable = false;           ///< the memory must not be written, though its protocol cannot say so
+    bool string_dtype_aborts = false; ///< asking for a capsule of strings ends the process, so the dtype is asked first
+    bool known_torch = false;         ///< derived from torch.Tensor as libtorch itself knows it
+    const DLPackExchangeAPI* api = nullptr;
+    const char* refusal = nullptr;  ///< why instances are not taken, or NULL
+};
+
+}  // namespace detail
+
+ISTHMUS_END

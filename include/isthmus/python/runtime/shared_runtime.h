@@ -1,0 +1,90 @@
+// What the extensions of one process that have the same ABI share: the Python types and the exceptions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
+
+#include <cstdlib>
+
+#include <isthmus/core/error.h>
+#include <isthmus/core/observer.h>
+#include <isthmus/python/runtime/interned.h>
+#include <isthmus/python/runtime/observe.h>
+#include <isthmus/python/runtime/ref.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Whoever comes first makes it and leaves it in the interpreter's dictionary; it is never freed, since objects made from it may
+/// outlive everybody. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
+struct SharedRuntime {
+    std::uint32_t size;         ///< of this struct, as its maker knows it
+    PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (make_types())
+    PyTypeObject* dtype;        ///< isthmus.DType
+    PyTypeObject* device;       ///< isthmus.Device
+    PyTypeObject* device_type;  ///< isthmus.DeviceType
+    PyObject* error;            ///< isthmus.Error
+    PyObject* error_kinds[3];   ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
+    ObserverHub observers;      ///< so that live_tracking() in one extension sees the tensors of all
+};
+/// NULL until join_runtime() in this life.
+ISTHMUS_STATE PerLife<SharedRuntime*> shared_state;
+
+inline constexpr const char* runtime_key = "isthmus.runtime.abi2";
+static_assert(ISTHMUS_ABI == 2, "the key of the shared runtime carries the ABI");
+
+ISTHMUS_NOINLINE inline bool make_exceptions(SharedRuntime& shared) {
+    struct Row {
+        const char* name;
+        PyObject* builtin;
+        const char* doc;
+    };
+    const Row rows[] = {
+        {"isthmus.TensorTypeError", PyExc_TypeError, "The object is not a tensor of any kind that Isthmus knows."},
+        {"isthmus.TensorValueError", PyExc_ValueError, "An argument does not fit what was wanted."},
+        {"isthmus.TensorBufferError", PyExc_BufferError,
+         "The data cannot be exchanged as it is; the text says what to call first."},
+    };
+    shared.error = PyErr_NewExceptionWithDoc(
+        "isthmus.Error", "Any failure of an exchange. `code` is the name of its isthmus::ErrorCode.", PyExc_Exception, nullptr);
+    if (shared.error == nullptr || PyObject_SetAttrString(shared.error, "code", Py_None) != 0) return false;
+    for (int i = 0; i < 3; ++i) {
+        Ref bases(PyTuple_Pack(2, shared.error, rows[i].builtin));
+        if (!bases) return false;
+        shared.error_kinds[i] = PyErr_NewExceptionWithDoc(rows[i].name, rows[i].doc, bases.get(), nullptr);
+        if (shared.error_kinds[i] == nullptr) return false;
+    }
+    return true;
+}
+
+inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
+    if (shared == nullptr) return nullptr;
+    tell_observers_of_python();
+    if (shared->size >= offsetof(SharedRuntime, observers) + sizeof(ObserverHub)) join_observers(shared->observers);
+    return shared_state.begin() = shared;
+}
+
+/// Finds the shared part, or makes it. NULL with a Python exception set.
+ISTHMUS_NOINLINE inline SharedRuntime* find_shared_runtime() {
+    if (!make_interned()) return nullptr;
+    PyObject* dict = PyInterpreterState_GetDict(interpreter_life.interpreter);  // borrowed
+    PyObject* known = PyDict_GetItemString(dict, runtime_key);
+    if (known != nullptr) return join_runtime(static_cast<SharedRuntime*>(PyCapsule_GetPointer(known, runtime_key)));
+    auto* shared = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
+    if (shared == nullptr) {
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    shared->size = sizeof(SharedRuntime);
+    Ref capsule(PyCapsule_New(shared, runtime_key, nullptr));
+    if (!capsule || !make_exceptions(*shared) || PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0) return nullptr;
+    return join_runtime(shared);
+}
+inline SharedRuntime* shared_runtime() {
+    return ISTHMUS_LIKELY(*shared_state != nullptr) ? *shared_state : find_shared_runtime();
+}
+
+}  // namespace detail
+
+ISTHMUS_END
