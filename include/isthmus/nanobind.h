@@ -35,13 +35,6 @@ inline void nanobind_translate_errors() {
 
 namespace detail {
 
-template <class V>
-bool load_for_nanobind(ViewSlot<V>& slot, PyObject* object) noexcept {
-    if (!slot.try_load(object)) return false;
-    nanobind_translate_errors();
-    return true;
-}
-
 /// nb::cast<View>() would hand out a view of something already let go.
 constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
     if constexpr (requires { nanobind::detail::cast_flags::manual; })
@@ -50,6 +43,21 @@ constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
         return true;
 }
 
+/// What the casters of arguments have in common. An owning handle may be cast by hand, what is borrowed may not.
+template <class X>
+struct NanobindArgument {
+    static constexpr bool owning = std::is_same_v<X, Tensor>;
+    Incoming<X> incoming;
+
+    bool load(PyObject* object, std::uint32_t flags, X& value) {
+        if (!owning && !is_call(flags)) return false;
+        const Loaded loaded = incoming.load(object, value);
+        if (loaded == Loaded::raised) nanobind::raise_python_error();
+        if (loaded == Loaded::yes) nanobind_translate_errors();
+        return loaded == Loaded::yes;
+    }
+};
+
 }  // namespace detail
 
 ISTHMUS_END
@@ -57,119 +65,61 @@ ISTHMUS_END
 NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
-/// Borrowed for the length of the call. A mismatch lets the next overload be tried.
-template <class T, int N, class... C>
-struct type_caster<isthmus::View<T, N, C...>> {
-    using View = isthmus::View<T, N, C...>;
-    NB_TYPE_CASTER(View, const_name(isthmus::detail::Annotation<View>::text.text))
+template <class X, class Text>
+struct isthmus_borrowing_caster {
+    NB_TYPE_CASTER(X, Text::text())
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*) noexcept {
-        if (!isthmus::detail::is_call(flags) || !isthmus::detail::load_for_nanobind(slot, src.ptr())) return false;
-        value = slot.view;
-        return true;
-    }
+    bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
     template <class V>
     static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
-        static_assert(sizeof(V) == 0, "isthmus: a view owns nothing; return a Tensor, a Reply or an As<Framework>");
+        static_assert(sizeof(V) == 0, "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
 
 private:
-    isthmus::detail::ViewSlot<View> slot;
+    isthmus::detail::NanobindArgument<X> argument;
+};
+template <class V>
+struct isthmus_view_name {
+    static constexpr auto text() { return const_name(isthmus::detail::Annotation<V>::text.text); }
+};
+template <class V>
+struct isthmus_optional_name {
+    static constexpr auto text() { return optional_name(isthmus_view_name<V>::text()); }
+};
+struct isthmus_any_name {
+    static constexpr auto text() { return const_name("typing.Any"); }
 };
 
-/// None is no view. (The caster of std::optional would let go of what was borrowed before the call.)
 template <class T, int N, class... C>
-struct type_caster<std::optional<isthmus::View<T, N, C...>>> {
-    using View = isthmus::View<T, N, C...>;
-    using Optional = std::optional<View>;
-    NB_TYPE_CASTER(Optional, optional_name(const_name(isthmus::detail::Annotation<View>::text.text)))
-
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*) noexcept {
-        if (src.is_none()) return value.reset(), true;
-        if (!isthmus::detail::is_call(flags) || !isthmus::detail::load_for_nanobind(slot, src.ptr())) return false;
-        value = slot.view;
-        return true;
-    }
-    template <class V>
-    static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
-        static_assert(sizeof(V) == 0, "isthmus: a view owns nothing; return a Tensor, a Reply or an As<Framework>");
-        return {};
-    }
-
-private:
-    isthmus::detail::ViewSlot<View> slot;
-};
-
-/// As a View; with a name, a mismatch raises.
+struct type_caster<isthmus::View<T, N, C...>>
+    : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
+template <class T, int N, class... C>
+struct type_caster<std::optional<isthmus::View<T, N, C...>>>
+    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>, isthmus_optional_name<isthmus::View<T, N, C...>>> {};
 template <class V, isthmus::detail::Literal... names>
-struct type_caster<isthmus::Argument<V, names...>> {
-    using Argument = isthmus::Argument<V, names...>;
-    NB_TYPE_CASTER(Argument, const_name(isthmus::detail::Annotation<V>::text.text))
-
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*) {
-        if (!isthmus::detail::is_call(flags)) return false;
-        if constexpr (!Argument::raises) {
-            if (!isthmus::detail::load_for_nanobind(slot, src.ptr())) return false;
-        } else if (auto loaded = slot.load(src.ptr(), Argument::function_name, Argument::argument_name, nullptr); !loaded) {
-            isthmus::set_python_error(loaded.error());
-            raise_python_error();
-        } else {
-            isthmus::nanobind_translate_errors();
-        }
-        value = Argument(slot.view, src.ptr());
-        return true;
-    }
-    template <class A>
-    static handle from_cpp(A&&, rv_policy, cleanup_list*) noexcept {
-        static_assert(sizeof(A) == 0, "isthmus: a view owns nothing; return a Tensor, a Reply or an As<Framework>");
-        return {};
-    }
-
-private:
-    isthmus::detail::ViewSlot<V> slot;
-};
-
+struct type_caster<isthmus::Argument<V, names...>>
+    : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};
 template <>
-struct type_caster<isthmus::Borrowed> {
-    NB_TYPE_CASTER(isthmus::Borrowed, const_name("typing.Any"))
+struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 
-    bool from_python(handle src, std::uint32_t, cleanup_list*) noexcept {
-        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
-        auto result = isthmus::borrow_py(src.ptr());
-        if (!result) return false;
-        isthmus::nanobind_translate_errors();
-        value = std::move(*result);
-        return true;
-    }
-    template <class B>
-    static handle from_cpp(B&&, rv_policy, cleanup_list*) noexcept {
-        static_assert(sizeof(B) == 0, "isthmus: a Borrowed ends with the call; return a Tensor");
-        return {};
-    }
-};
-
-/// An owning handle: may be stored. As a result an isthmus.Tensor, which every framework takes; an empty one is None.
+/// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
 struct type_caster<isthmus::Tensor> {
     NB_TYPE_CASTER(isthmus::Tensor, io_name("typing.Any", "isthmus.Tensor"))
 
-    bool from_python(handle src, std::uint32_t, cleanup_list*) noexcept {
-        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
-        auto result = isthmus::from_py(src.ptr());
-        if (!result) return false;
-        isthmus::nanobind_translate_errors();
-        value = std::move(*result);
-        return true;
-    }
+    bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
     static handle from_cpp(const isthmus::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
         return isthmus::detail::to_result(tensor);
     }
+
+private:
+    isthmus::detail::NanobindArgument<isthmus::Tensor> argument;
 };
 
 template <isthmus::Framework framework>
 struct type_caster<isthmus::As<framework>> {
-    NB_TYPE_CASTER(isthmus::As<framework>, const_name(isthmus::detail::ResultAnnotation<framework>::text))
+    NB_TYPE_CASTER(isthmus::As<framework>, const_name(isthmus::detail::ResultAnnotation<framework>::text.text))
 
     bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
     static handle from_cpp(const isthmus::As<framework>& result, rv_policy, cleanup_list*) noexcept {

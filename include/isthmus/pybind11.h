@@ -31,16 +31,9 @@ inline void pybind11_translate_errors() {
 
 namespace detail {
 
-template <class V>
-bool load_for_pybind11(ViewSlot<V>& slot, PyObject* object) {
-    if (!slot.try_load(object)) return false;
-    pybind11_translate_errors();
-    return true;
-}
-
-/// What the casters of arguments have in common: `Value value`, handed to the function by reference.
+/// What pybind11 asks of every caster: a value, handed to the function by reference.
 template <class Value>
-struct PybindArgument {
+struct PybindValue {
     template <class U>
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
     operator Value*() { return &value; }
@@ -49,11 +42,25 @@ struct PybindArgument {
 
     Value value;
 };
-template <class Value>
-struct PybindViewArgument : PybindArgument<Value> {
+
+/// What the casters of arguments have in common.
+template <class X>
+struct PybindArgument : PybindValue<X> {
+    bool load(pybind11::handle src, bool) {
+        const Loaded loaded = incoming.load(src.ptr(), this->value);
+        if (loaded == Loaded::raised) throw pybind11::error_already_set();
+        if (loaded == Loaded::yes) pybind11_translate_errors();
+        return loaded == Loaded::yes;
+    }
+
+private:
+    Incoming<X> incoming;
+};
+template <class X>
+struct PybindBorrowing : PybindArgument<X> {
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
-        static_assert(sizeof(U) == 0, "isthmus: a view owns nothing; return a Tensor, a Reply or an As<Framework>");
+        static_assert(sizeof(U) == 0, "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
 };
@@ -65,77 +72,25 @@ ISTHMUS_END
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-/// Borrowed for the length of the call. A mismatch lets the next overload be tried.
 template <class T, int N, class... C>
-struct type_caster<isthmus::View<T, N, C...>> : isthmus::detail::PybindViewArgument<isthmus::View<T, N, C...>> {
+struct type_caster<isthmus::View<T, N, C...>> : isthmus::detail::PybindBorrowing<isthmus::View<T, N, C...>> {
     static constexpr auto name = const_name(isthmus::detail::Annotation<isthmus::View<T, N, C...>>::text.text);
-
-    bool load(handle src, bool) {
-        if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
-        this->value = slot.view;
-        return true;
-    }
-
-private:
-    isthmus::detail::ViewSlot<isthmus::View<T, N, C...>> slot;
 };
-
-/// None is no view. (The caster of std::optional would let go of what was borrowed before the call.)
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
-    : isthmus::detail::PybindViewArgument<std::optional<isthmus::View<T, N, C...>>> {
-    static constexpr auto name =
-        const_name(isthmus::detail::Annotation<isthmus::View<T, N, C...>>::text.text) + const_name(" | None");
-
-    bool load(handle src, bool) {
-        if (src.is_none()) return this->value.reset(), true;
-        if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
-        this->value = slot.view;
-        return true;
-    }
-
-private:
-    isthmus::detail::ViewSlot<isthmus::View<T, N, C...>> slot;
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::View<T, N, C...>>> {
+    static constexpr auto name = type_caster<isthmus::View<T, N, C...>>::name + const_name(" | None");
 };
-
-/// As a View; with a name, a mismatch raises.
 template <class V, isthmus::detail::Literal... names>
-struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindViewArgument<isthmus::Argument<V, names...>> {
-    using Argument = isthmus::Argument<V, names...>;
-    static constexpr auto name = const_name(isthmus::detail::Annotation<V>::text.text);
-
-    bool load(handle src, bool) {
-        if constexpr (!Argument::raises) {
-            if (!isthmus::detail::load_for_pybind11(slot, src.ptr())) return false;
-        } else if (auto loaded = slot.load(src.ptr(), Argument::function_name, Argument::argument_name, nullptr); !loaded) {
-            isthmus::set_python_error(loaded.error());
-            throw error_already_set();
-        } else {
-            isthmus::pybind11_translate_errors();
-        }
-        this->value = Argument(slot.view, src.ptr());
-        return true;
-    }
-
-private:
-    isthmus::detail::ViewSlot<V> slot;
+struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindBorrowing<isthmus::Argument<V, names...>> {
+    static constexpr auto name = type_caster<V>::name;
 };
-
 template <>
-struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindViewArgument<isthmus::Borrowed> {
+struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus::Borrowed> {
     static constexpr auto name = const_name("typing.Any");
-
-    bool load(handle src, bool) {
-        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
-        auto result = isthmus::borrow_py(src.ptr());
-        if (!result) return false;
-        isthmus::pybind11_translate_errors();
-        value = std::move(*result);
-        return true;
-    }
 };
 
-/// An owning handle: may be stored. As a result an isthmus.Tensor, which every framework takes; an empty one is None.
+/// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
 struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::Tensor> {
 #if PYBIND11_VERSION_MAJOR >= 3
@@ -143,23 +98,14 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
 #else
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
-
-    bool load(handle src, bool) {
-        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
-        auto result = isthmus::from_py(src.ptr());
-        if (!result) return false;
-        isthmus::pybind11_translate_errors();
-        value = std::move(*result);
-        return true;
-    }
     static handle cast(const isthmus::Tensor& tensor, return_value_policy, handle) {
         return isthmus::detail::to_result(tensor);
     }
 };
 
 template <isthmus::Framework framework>
-struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindArgument<isthmus::As<framework>> {
-    static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text);
+struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmus::As<framework>> {
+    static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
 
     static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
         return isthmus::detail::to_result(result.tensor, framework);
@@ -167,7 +113,7 @@ struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindArgument<ist
 };
 
 template <>
-struct type_caster<isthmus::Reply> : isthmus::detail::PybindArgument<isthmus::Reply> {
+struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply> {
     static constexpr auto name = const_name("typing.Any");
 
     static handle cast(const isthmus::Reply& reply, return_value_policy, handle) { return isthmus::detail::to_result(reply); }
@@ -175,7 +121,7 @@ struct type_caster<isthmus::Reply> : isthmus::detail::PybindArgument<isthmus::Re
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
 template <>
-struct type_caster<at::Tensor> : isthmus::detail::PybindArgument<at::Tensor> {
+struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
     static constexpr auto name = const_name("torch.Tensor");
 
     bool load(handle src, bool) {

@@ -60,51 +60,74 @@ inline bool is_no_tensor(PyObject* object) noexcept {
            type == &PyUnicode_Type || type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
 }
 
+/// Where an argument is borrowed for the length of a call. One function serves the views of all types: what a type wants is its
+/// Requirement.
+class BorrowSlot {
+public:
+    BorrowSlot() noexcept {}
+    ~BorrowSlot() { clear(); }
+    BorrowSlot(const BorrowSlot&) = delete;
+    BorrowSlot& operator=(const BorrowSlot&) = delete;
+
+    /// False when the object is no such tensor, with no word about it.
+    bool try_load(PyObject* object, const Requirement& r) noexcept;
+    /// The same with words. `match` knows the sizes that earlier arguments of the call have named.
+    Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument, Match* match) noexcept;
+    /// After one of them has said yes.
+    const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
+
+private:
+    bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
+    void clear() noexcept {
+        if (made_) result_.~Result();
+        made_ = false;
+    }
+
+    union {
+        Result<Borrowed> result_;
+    };
+    bool made_ = false;
+};
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argument) noexcept {
+    ImportOptions options;
+    options.require_writable = r.writable;
+    options.argument = argument;
+    clear();
+    ::new (&result_) Result<Borrowed>(borrow_py(object, options));
+    made_ = true;
+    return result_.has_value();
+}
+ISTHMUS_API bool BorrowSlot::try_load(PyObject* object, const Requirement& r) noexcept {
+    if (is_no_tensor(object) || !borrow(object, r, nullptr) || !meets(descriptor(), result_->flags(), r)) return false;
+    SizeNames names;
+    return r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr);
+}
+ISTHMUS_API Result<void> BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                                          Match* match) noexcept {
+    if (!borrow(object, r, argument))
+        return function != nullptr ? result_.error().prefixed(call_prefix(function, nullptr)) : Error(result_.error());
+    Match own(function);
+    return (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
+}
+#endif
+
 /// An argument in the making: what was borrowed, and the view of it. Lives as long as the call.
 template <class V>
 struct ViewSlot {
-    Borrowed borrowed;
+    BorrowSlot borrowed;
     V view;
 
-    static ImportOptions options(const char* argument) noexcept {
-        ImportOptions options;
-        options.require_writable = V::requirement.writable;
-        options.argument = argument;
-        return options;
-    }
-    /// False when the object is no such tensor, with no word about it.
     bool try_load(PyObject* object) noexcept {
-        if (is_no_tensor(object)) return false;
-        Result<Borrowed> result = borrow_py(object, options(nullptr));
-        if (!result) return false;
-        borrowed = std::move(*result);
-        const DLTensor& t = borrowed.descriptor();
-        constexpr const Requirement& r = V::requirement;
-        if (!meets(t, borrowed.flags(), r)) return false;
-        if constexpr (r.size_count >= 0) {
-            SizeNames names;
-            if (!has_sizes(t, r.sizes, names, nullptr)) return false;
-        }
-        auto made = borrowed.template view<V>();
-        if (!made) return false;
-        view = *made;
+        if (!borrowed.try_load(object, V::requirement)) return false;
+        view = view_of<V>(borrowed.descriptor());
         return true;
     }
     Result<void> load(PyObject* object, const char* function, const char* argument, Match* match) noexcept {
-        Result<Borrowed> result = borrow_py(object, options(argument));
-        if (!result)
-            return function != nullptr ? result.error().prefixed(call_prefix(function, nullptr)) : std::move(result).error();
-        borrowed = std::move(*result);
-        if (match != nullptr) {
-            auto made = match->template view<V>(argument, borrowed);
-            if (!made) return std::move(made).error();
-            view = *made;
-        } else {
-            auto made = borrowed.template view<V>();
-            if (!made) return made.error().prefixed(call_prefix(function, argument));
-            view = *made;
-        }
-        return {};
+        auto loaded = borrowed.load(object, V::requirement, function, argument, match);
+        if (ISTHMUS_LIKELY(loaded.has_value())) view = view_of<V>(borrowed.descriptor());
+        return loaded;
     }
 };
 
@@ -126,22 +149,96 @@ inline PyObject* to_result(const Reply& reply) noexcept {
 /// What a signature says of a view: a type that checkers accept, and the constraints in words.
 template <class V>
 struct Annotation {
-    static constexpr Words spell() {
-        Words words;
+    static constexpr void spell(Words& words) {
         words.add("typing.Annotated[typing.Any, '");
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
         words.add("']");
-        return words;
     }
-    static constexpr ShortWords<spell().size> text{spell()};
+    static constexpr Spelled<spell> text{};
 };
 
 /// What a signature says of a result in one framework.
 template <Framework framework>
 struct ResultAnnotation {
-    static constexpr const char* text = find_framework(framework)->annotation;
+    static constexpr void spell(Words& words) { words.add(std::string_view(find_framework(framework)->annotation)); }
+    static constexpr Spelled<spell> text{};
 };
+
+/// What became of one argument.
+enum class Loaded : std::uint8_t {
+    yes,
+    no,      ///< it is something else: the next overload is to be tried
+    raised,  ///< the exception is set
+};
+
+/// How an argument is read, the same for every binder: View, optional<View>, Argument, Borrowed, Tensor. `Value` is what the
+/// bound function gets.
+template <class X>
+struct Incoming;
+
+/// Borrowed for the length of the call. A mismatch lets the next overload be tried.
+template <class T, int N, class... C>
+struct Incoming<View<T, N, C...>> {
+    using Value = View<T, N, C...>;
+    ViewSlot<Value> slot;
+    Loaded load(PyObject* object, Value& value) noexcept {
+        if (!slot.try_load(object)) return Loaded::no;
+        value = slot.view;
+        return Loaded::yes;
+    }
+};
+
+/// None is no view. (The casters of std::optional would let go of what was borrowed before the call.)
+template <class T, int N, class... C>
+struct Incoming<std::optional<View<T, N, C...>>> {
+    using Value = std::optional<View<T, N, C...>>;
+    ViewSlot<View<T, N, C...>> slot;
+    Loaded load(PyObject* object, Value& value) noexcept {
+        value.reset();
+        if (object == Py_None) return Loaded::yes;
+        if (!slot.try_load(object)) return Loaded::no;
+        value = slot.view;
+        return Loaded::yes;
+    }
+};
+
+/// As a View; with a name, a mismatch raises.
+template <class V, Literal... names>
+struct Incoming<Argument<V, names...>> {
+    using Value = Argument<V, names...>;
+    ViewSlot<V> slot;
+    Loaded load(PyObject* object, Value& value) noexcept {
+        if constexpr (Value::raises) {
+            const auto loaded = slot.load(object, Value::function_name, Value::argument_name, nullptr);
+            if (!loaded) {
+                set_python_error(loaded.error());
+                return Loaded::raised;
+            }
+        } else if (!slot.try_load(object)) {
+            return Loaded::no;
+        }
+        value = Value(slot.view, object);
+        return Loaded::yes;
+    }
+};
+
+template <class X, Result<X> (*import)(PyObject*, const ImportOptions&) noexcept>
+struct IncomingHandle {
+    using Value = X;
+    Loaded load(PyObject* object, Value& value) noexcept {
+        if (is_no_tensor(object)) return Loaded::no;
+        Result<X> result = import(object, default_import);
+        if (!result) return Loaded::no;
+        value = std::move(*result);
+        return Loaded::yes;
+    }
+};
+template <>
+struct Incoming<Borrowed> : IncomingHandle<Borrowed, borrow_py> {};
+/// An owning handle: may be stored.
+template <>
+struct Incoming<Tensor> : IncomingHandle<Tensor, from_py> {};
 
 }  // namespace detail
 

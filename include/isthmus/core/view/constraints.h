@@ -1,3 +1,4 @@
+// What may follow the rank in View<T, N, …>, and the sets of dtypes that may stand in the place of T.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -57,8 +58,11 @@ struct one_of {
     static_assert(sizeof...(T) > 0 && (!std::is_const_v<T> && ...), "isthmus: write the const before one_of");
     static constexpr bool accepts(DType dtype) noexcept { return ((dtype == dtype_of<T>()) || ...); }
     static constexpr void describe(detail::Words& words) {
-        bool first = true;
-        ((first ? void() : words.add("|"), first = false, words.add(dtype_of<T>())), ...);
+        const DType dtypes[] = {dtype_of<T>()...};
+        for (std::size_t i = 0; i < sizeof...(T); ++i) {
+            if (i != 0) words.add('|');
+            words.add(dtypes[i]);
+        }
     }
 };
 /// Any floating-point type, of whatever width.

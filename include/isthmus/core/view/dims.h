@@ -1,3 +1,4 @@
+// The sizes and strides of a view, and what is asked of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

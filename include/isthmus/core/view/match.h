@@ -1,3 +1,4 @@
+// Match: the arguments of one call, whose named sizes agree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,9 +30,16 @@ public:
     template <class V, class Source>
         requires detail::is_view<V>
     Result<V> view(const char* argument, const Source& source) {
-        Result<V> result = detail::make_view<V>(source.descriptor(), source.flags(), &names_, argument);
-        if (ISTHMUS_UNLIKELY(!result)) return result.error().prefixed(detail::call_prefix(function_, argument));
-        return result;
+        auto good = check(argument, source.descriptor(), source.flags(), V::requirement);
+        if (ISTHMUS_UNLIKELY(!good)) return std::move(good).error();
+        return detail::view_of<V>(source.descriptor());
+    }
+    /// Whether a tensor is what `r` wants, and its named sizes those of this call.
+    Result<void> check(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
+        if (ISTHMUS_LIKELY(detail::meets(t, flags, r) &&
+                           (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
+            return {};
+        return detail::explain_mismatch(t, flags, r, names_, argument).prefixed(detail::call_prefix(function_, argument));
     }
     template <class V, class Source>
         requires(detail::is_view<V> && !std::is_lvalue_reference_v<Source>)

@@ -1,3 +1,4 @@
+// Requirement: what a view type asks of a tensor, as plain values, with one check and one explanation for all types.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -43,52 +44,62 @@ constexpr bool is_host_type(int type) noexcept {
     return type == host_memory || (type != any_memory && Device(type, 0).is_host());
 }
 
-/// Text put together by the compiler: a view type's words are a constant of the program.
+/// Text put together by the compiler: a view type's words are a constant of the program. Without a place to write to it counts.
 struct Words {
-    char text[1024]{};
+    char* out = nullptr;
     std::size_t size = 0;
 
+    constexpr void add(char c) {
+        if (out != nullptr) out[size] = c;
+        ++size;
+    }
     constexpr void add(std::string_view more) {
-        for (char c : more) text[size++] = c;
+        for (char c : more) add(c);
     }
     constexpr void add(std::int64_t number) {
         char digits[20]{};
         int count = 0;
         do digits[count++] = static_cast<char>('0' + number % 10);
         while ((number /= 10) != 0);
-        while (count > 0) text[size++] = digits[--count];
+        while (count > 0) add(digits[--count]);
     }
     constexpr void add(DType dtype) {
         if (dtype.code >= dtype_code_count) return add("unknown");
         const auto& row = dtype_codes[dtype.code];
         add(row.name);
         if (row.fixed_bits == 0 && !(dtype.code == kDLBool && dtype.bits() == 8)) add(std::int64_t{dtype.bits()});
-        if (dtype.lanes() != 1) {
-            add("x");
-            add(std::int64_t{dtype.lanes()});
-        }
+        if (dtype.lanes() == 1) return;
+        add('x');
+        add(std::int64_t{dtype.lanes()});
+    }
+};
+
+using Spell = void (*)(Words&);
+constexpr std::size_t length_of(Spell spell) {
+    Words words;
+    spell(words);
+    return words.size;
+}
+/// What `spell` writes, in as many bytes as it has.
+template <Spell spell>
+struct Spelled {
+    static constexpr std::size_t size = length_of(spell);
+    char text[size + 1]{};
+    constexpr Spelled() {
+        Words words{text};
+        spell(words);
     }
     constexpr std::string_view view() const { return {text, size}; }
 };
 
-/// The same in as many bytes as it has.
-template <std::size_t n>
-struct ShortWords {
-    char text[n + 1]{};
-    constexpr explicit ShortWords(const Words& words) {
-        for (std::size_t i = 0; i < n; ++i) text[i] = words.text[i];
-    }
-    constexpr std::string_view view() const { return {text, n}; }
-};
-
 /// Adds all that follows the dtype: "[h, w, 3] C-contiguous on cpu".
 constexpr void add_shape_words(Words& words, const Requirement& r) {
-    words.add("[");
+    words.add('[');
     if (r.least_rank == r.most_rank) {
         for (int i = 0; i < r.least_rank; ++i) {
             if (i != 0) words.add(", ");
             if (r.size_count < 0 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
-                words.add(":");
+                words.add(':');
             else if (r.sizes[i].name.empty())
                 words.add(r.sizes[i].size);
             else
@@ -104,7 +115,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
             words.add(" dimensions");
         }
     }
-    words.add("]");
+    words.add(']');
     if (r.order == Order::c) words.add(" C-contiguous");
     if (r.order == Order::f) words.add(" F-contiguous");
     if (r.order == Order::inner) words.add(" with contiguous rows");

@@ -1,3 +1,4 @@
+// The rows of a view as spans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// extents and sizes: the sizes that a view type asks for, by number and by name.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// View: a typed, borrowed window on a tensor's elements.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,16 +39,14 @@ struct Wanted {
                   "isthmus: rank_between is for views of dynamic_rank");
     static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are wanted");
 
-    static constexpr Words spell() {
-        Words words;
+    static constexpr void spell(Words& words) {
         if constexpr (DTypeSet<Element>)
             Element::describe(words);
         else
             words.add(dtype_of<Element>());
         add_shape_words(words, bare);
-        return words;
     }
-    static constexpr ShortWords<spell().size> words{spell()};
+    static constexpr Spelled<spell> words{};
     static constexpr Requirement finish() {
         Requirement r = make();
         r.words = words.view();
@@ -59,6 +58,12 @@ struct Wanted {
 /// A view with these constraints serves where `D` are wanted: each of them is among its own.
 template <class D, class... C>
 inline constexpr bool is_one_of = (std::is_same_v<D, C> || ...);
+
+/// The view of a tensor that was found to be what `V` wants.
+template <class V>
+V view_of(const DLTensor& t) noexcept {
+    return V(t);
+}
 
 /// The view of a tensor that is what `V` wants. `names` are those of the call, where it has several arguments.
 template <class V>
@@ -186,6 +191,8 @@ private:
     friend class View;
     template <class V>
     friend Result<V> detail::make_view(const DLTensor&, Flags, detail::SizeNames*, const char*);
+    template <class V>
+    friend V detail::view_of(const DLTensor&) noexcept;
 
     explicit View(const DLTensor& t) noexcept : Base(t), data_(static_cast<T*>(t.data)) {}
     View(T* data, const Base& layout) noexcept : Base(layout), data_(data) {}
@@ -233,6 +240,8 @@ public:
 private:
     template <class V>
     friend Result<V> detail::make_view(const DLTensor&, Flags, detail::SizeNames*, const char*);
+    template <class V>
+    friend V detail::view_of(const DLTensor&) noexcept;
 
     explicit View(const DLTensor& t) noexcept : Base(t), data_(t.data), dtype_(t.dtype) {}
 
