@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include <isthmus/isthmus.h>
 
 #include <opencv2/core/mat.hpp>

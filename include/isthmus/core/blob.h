@@ -1,17 +1,17 @@
+// Blob: a tensor as plain numbers, for runtimes that know nothing of tensors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
 #include <isthmus/core/dlpack.h>
+#include <isthmus/core/sizes_list.h>
 
 ISTHMUS_BEGIN
 
 /// A tensor as plain numbers, for a runtime that knows nothing of tensors: what crosses is this, and the owner beside it.
 struct Blob {
-    void* ptr = nullptr;                ///< first element, byte offset included; an address on `device`
-    std::vector<std::int64_t> shape;    ///< sizes, one per dimension
-    std::vector<std::int64_t> strides;  ///< steps in elements, one per dimension; empty for row-major
+    void* ptr = nullptr;  ///< first element, byte offset included; an address on `device`
+    SizesList shape;      ///< sizes, one per dimension
+    SizesList strides;    ///< steps in elements, one per dimension; empty for row-major
     DType dtype{};
     Device device{};
     std::int64_t element_size = 0;  ///< bytes of one element; 0 for "as the dtype says"
@@ -22,15 +22,17 @@ struct Blob {
 
 /// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
 /// offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
-inline Blob to_blob(const Tensor& tensor) {
+ISTHMUS_API Blob to_blob(const Tensor& tensor);
+#if ISTHMUS_DEFINE
+ISTHMUS_API Blob to_blob(const Tensor& tensor) {
     if (tensor->byte_offset != 0)
         throw Error(ErrorCode::bad_device,
                     detail::concat({"the elements begin ", tensor->byte_offset, " bytes into a handle of ", tensor.device(),
                                     "; a blob has a pointer and no offset"}));
     Blob blob;
     blob.ptr = tensor.data();
-    blob.shape.assign(tensor.shape().begin(), tensor.shape().end());
-    blob.strides.assign(tensor.strides().begin(), tensor.strides().end());
+    blob.shape = tensor.shape();
+    blob.strides = tensor.strides();
     blob.dtype = tensor.dtype();
     blob.device = tensor.device();
     blob.element_size = tensor.itemsize();
@@ -39,10 +41,14 @@ inline Blob to_blob(const Tensor& tensor) {
     blob.owner = tensor;
     return blob;
 }
+#endif
 
 namespace detail {
 
-inline TensorSpec blob_spec(const Blob& blob) {
+/// Throws Error where a field is wrong.
+ISTHMUS_API TensorSpec blob_spec(const Blob& blob);
+#if ISTHMUS_DEFINE
+ISTHMUS_API TensorSpec blob_spec(const Blob& blob) {
     if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
         throw Error(ErrorCode::bad_dtype, ErrorKind::value,
                     concat({"argument 'element_size': ", blob.element_size, " bytes; wanted ", blob.dtype.itemsize(),
@@ -54,6 +60,7 @@ inline TensorSpec blob_spec(const Blob& blob) {
     spec.padded = blob.padded;
     return spec;
 }
+#endif
 
 }  // namespace detail
 

@@ -1,3 +1,4 @@
+// Messages: pieces of text and numbers, put together by one function.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// copy_of: a row-major copy of host memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -5,6 +6,11 @@
 
 ISTHMUS_BEGIN
 
+/// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only when asked.
+/// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3).
+ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
+
+#if ISTHMUS_DEFINE
 namespace detail {
 
 /// Copies `count` elements that are `step` elements apart into a row.
@@ -20,9 +26,7 @@ inline void gather(const char* from, std::int64_t step, std::int64_t count, std:
 
 }  // namespace detail
 
-/// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only when asked.
-/// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3).
-inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
+ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
     if (!Device(t.device).is_host())
         return Error(ErrorCode::bad_device, detail::concat({"the tensor is on ", Device(t.device),
                                                             "; only its framework can copy that: wanted host memory"}));
@@ -71,5 +75,6 @@ inline Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0) {
         return std::move(error);
     }
 }
+#endif
 
 ISTHMUS_END

@@ -1,3 +1,4 @@
+// Calling deleters and other code that is not ours, from functions that must not throw.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// Device: where the memory is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// DType: what one element is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

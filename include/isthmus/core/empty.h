@@ -1,12 +1,14 @@
+// Tensor::empty: new, aligned memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/core/tensor.h>
 
+#if ISTHMUS_DEFINE
 ISTHMUS_BEGIN
 
 // Block and elements share one allocation: the block in front, the elements at the next aligned address.
-inline Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
+ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
     const TensorSpec spec(static_cast<void*>(nullptr), dtype, shape);
     constexpr std::size_t most = std::size_t{1} << 40;
     if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
@@ -41,3 +43,4 @@ inline Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignme
 }
 
 ISTHMUS_END
+#endif

@@ -1,3 +1,4 @@
+// Error: what went wrong, as a code and one sentence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// Arithmetic on shapes and strides that does not overflow silently.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// Who is told of tensors that come to life and die.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

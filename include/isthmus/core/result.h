@@ -1,3 +1,4 @@
+// Result: a value or an Error.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

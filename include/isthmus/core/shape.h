@@ -1,3 +1,4 @@
+// Shape: a list of sizes or strides as an argument.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

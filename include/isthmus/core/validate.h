@@ -1,3 +1,4 @@
+// What can be known of a descriptor without touching the elements, checked and explained.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -41,7 +41,7 @@ template <Literal function, Literal... names, class F, class R, class... A>
 auto agreeing(F f, R (*)(A...)) {
     static_assert(sizeof...(names) == 0 || sizeof...(names) == sizeof...(A),
                   "isthmus: agreeing<\"f\", \"a\", …> wants a name for each argument, or none");
-    static_assert(sizeof...(names) != 0 || sizeof...(A) <= std::size(argument_places),
+    static_assert(sizeof...(names) != 0 || sizeof...(A) <= sizeof(argument_places) / sizeof(argument_places[0]),
                   "isthmus: a function of so many arguments needs their names: agreeing<\"f\", \"a\", …>");
     static constexpr const char* given[sizeof...(names) + 1] = {names.text..., nullptr};
     return agreeing<function, F, R, A...>(std::move(f), sizeof...(names) != 0 ? given : argument_places);

@@ -6,9 +6,6 @@
 
 #include <structmember.h>
 
-#include <algorithm>
-#include <iterator>
-
 #include <isthmus/python/object/tensor_array.h>
 #include <isthmus/python/object/tensor_getters.h>
 #include <isthmus/python/object/tensor_pickle.h>
@@ -61,11 +58,12 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
 }
 
 inline PyTypeObject* make_tensor_class() {
-    static PyGetSetDef getset[std::size(tensor_getset) + 2];
-    std::copy(std::begin(tensor_getset), std::end(tensor_getset), getset);
-    getset[std::size(tensor_getset) - 1] = {"__array_interface__", getter<host_interface>, nullptr,
+    constexpr int common = sizeof(tensor_getset) / sizeof(tensor_getset[0]) - 1;  // the last row ends the table
+    static PyGetSetDef getset[common + 3];
+    for (int i = 0; i < common; ++i) getset[i] = tensor_getset[i];
+    getset[common] = {"__array_interface__", getter<host_interface>, nullptr,
                                             "NumPy's array interface, version 3; host memory only.", nullptr};
-    getset[std::size(tensor_getset)] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
+    getset[common + 1] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
                                         "The CUDA array interface, version 3; CUDA memory only.", nullptr};
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
