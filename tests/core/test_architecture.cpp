@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -33,6 +36,31 @@ std::map<std::string, std::set<std::string>> read_includes() {
         }
     }
     return found;
+}
+
+/// The file with every declaration at namespace level on one line: continuation lines are joined to the line they go on from.
+std::string joined_declarations(const fs::path& path) {
+    std::ifstream file(path);
+    std::string text;
+    for (std::string line; std::getline(file, line);) {
+        if (line.rfind("//", 0) == 0 || line.rfind("#", 0) == 0) continue;
+        const bool goes_on = !line.empty() && line.front() == ' ' && !text.empty() && text.back() == '\v';
+        if (!text.empty() && text.back() == '\v') text.back() = goes_on ? ' ' : '\n';
+        const auto first = line.find_first_not_of(' ');
+        text += goes_on && first != std::string::npos ? line.substr(first) : line;
+        const bool open = !line.empty() && std::string(",(").find(line.back()) != std::string::npos;
+        text += open ? '\v' : '\n';
+    }
+    return text;
+}
+
+/// Whether the name stands there with a body: a function's or a class's.
+bool defines(const std::string& text, const std::string& name) {
+    std::istringstream lines(text);
+    const std::regex body("(^|[ *&:])" + name + R"((\(.*\{|( final)?( :.*)? \{))");
+    for (std::string line; std::getline(lines, line);)
+        if (std::regex_search(line, body)) return true;
+    return false;
 }
 
 std::string layer_of(const std::string& header) {
@@ -66,6 +94,68 @@ TEST(Architecture, ArrowsPointDownOnly) {
             ++checked;
         }
     EXPECT_GT(checked, 20);
+}
+
+/// Inside the bridge each folder has its floor, and an include never climbs.
+int floor_of(const std::string& header) {
+    static const std::vector<std::pair<std::string, int>> floors = {
+        {"isthmus/python/runtime/", 0},
+        {"isthmus/python/protocol/", 2},
+        {"isthmus/python/framework/", 3},
+        {"isthmus/python/dispatch/", 4},
+        {"isthmus/python/from_py.h", 5},
+        {"isthmus/python/to_py.h", 5},
+        {"isthmus/python/object/", 6},
+        {"isthmus/python/impl.h", 7},
+        // For binders, over the public functions alone.
+        {"isthmus/python/binding.h", 8},
+        {"isthmus/python/agreeing.h", 8},
+        {"isthmus/python/arguments.h", 8},
+        {"isthmus/python.h", 8},
+        {"isthmus/python/", 1},  // what users name
+    };
+    for (const auto& [prefix, floor] : floors)
+        if (header.rfind(prefix, 0) == 0) return floor;
+    return -1;
+}
+
+TEST(Architecture, NothingInTheBridgeClimbs) {
+    int checked = 0;
+    for (const auto& [header, row] : read_includes())
+        for (const auto& other : row) {
+            const int from = floor_of(header), to = floor_of(other);
+            if (from < 0 || to < 0) continue;
+            EXPECT_GE(from, to) << header << " includes " << other << ", which stands above it";
+            ++checked;
+        }
+    EXPECT_GT(checked, 100);
+}
+
+/// The names that a header declares as functions or classes of the library without defining them there: a circle that includes
+/// do not show. What api.h and its like declare is defined above by intent, and listed here.
+TEST(Architecture, NoCircleByForwardDeclaration) {
+    // Name -> the header that defines it; each is of the same folder or of a lower floor, or has a reason here.
+    const std::map<std::string, std::string> allowed = {
+        {"borrow_py", "the public function; isthmus/python/from_py.h"},
+        {"from_py", "the public function; isthmus/python/from_py.h"},
+        {"to_py", "the public function; isthmus/python/impl.h"},
+        {"to_py_like", "the public function; isthmus/python/impl.h"},
+        {"BorrowedBuilder", "a friend that Borrowed names; isthmus/python/protocol/borrowed_builder.h"},
+    };
+    const std::regex function(R"(^(?:ISTHMUS_API |inline |ISTHMUS_NOINLINE |ISTHMUS_COLD |template <[^>]*> )*[\w:<>*& ]+?[ *&](\w+)\([^;{}]*\)(?: noexcept)?;$)");
+    const std::regex type(R"(^(?:struct|class) (\w+);$)");
+    for (const auto& [header, row] : read_includes()) {
+        if (floor_of(header) < 0) continue;
+        const std::string text = joined_declarations(include_dir / header);
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) {
+            std::smatch found;
+            if (!std::regex_match(line, found, function) && !std::regex_match(line, found, type)) continue;
+            const std::string name = found[1];
+            if (allowed.count(name) || defines(text, name)) continue;
+            ADD_FAILURE() << header << " declares " << name << " and does not define it: " << line;
+        }
+    }
 }
 
 TEST(Architecture, TheCoreKnowsNothingOfPython) {
@@ -109,6 +199,19 @@ TEST(Architecture, OneIncludeBringsTheWholeCore) {
     visit(visit, "isthmus/isthmus.h");
     reached.insert("isthmus/core/live.h");  // a tool for those who search a leak, with headers nobody else should pay for
     for (const auto& [header, row] : includes) EXPECT_TRUE(layer_of(header) != "core" || reached.count(header)) << header;
+}
+
+TEST(Architecture, HeadersAreShortAndSayWhatTheyAreFor) {
+    for (const auto& [header, row] : read_includes()) {
+        std::ifstream file(include_dir / header);
+        std::string first, line;
+        std::getline(file, first);
+        int count = 1;
+        while (std::getline(file, line)) ++count;
+        EXPECT_TRUE((first.rfind("// ", 0) == 0 && first.find("SPDX") == std::string::npos) || first.rfind("/*", 0) == 0)
+            << header << " begins with: " << first;
+        EXPECT_LE(count, 430) << header;
+    }
 }
 
 TEST(Architecture, EveryHeaderGuardsItselfAndNamesItsLicence) {
