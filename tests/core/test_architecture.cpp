@@ -106,12 +106,12 @@ int floor_of(const std::string& header) {
         {"isthmus/python/from_py.h", 5},
         {"isthmus/python/to_py.h", 5},
         {"isthmus/python/object/", 6},
-        {"isthmus/python/impl.h", 7},
         // For binders, over the public functions alone.
-        {"isthmus/python/binding.h", 8},
-        {"isthmus/python/agreeing.h", 8},
-        {"isthmus/python/arguments.h", 8},
-        {"isthmus/python.h", 8},
+        {"isthmus/python/binding.h", 7},
+        {"isthmus/python/impl.h", 8},
+        {"isthmus/python/agreeing.h", 9},
+        {"isthmus/python/arguments.h", 9},
+        {"isthmus/python.h", 9},
         {"isthmus/python/", 1},  // what users name
     };
     for (const auto& [prefix, floor] : floors)
