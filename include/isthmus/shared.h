@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/isthmus.h>
 #include <isthmus/shared/access.h>
 #include <isthmus/shared/pool.h>
 #include <isthmus/shared/segment.h>

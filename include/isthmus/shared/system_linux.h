@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if defined(__linux__)
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -159,3 +161,5 @@ inline bool leased(const File& file, std::size_t offset, std::size_t size) noexc
 }  // namespace shared::impl
 
 ISTHMUS_END
+
+#endif

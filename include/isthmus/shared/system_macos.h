@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if defined(__APPLE__)
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -72,3 +74,5 @@ inline bool leased(const File&, std::size_t, std::size_t) noexcept { return true
 }  // namespace shared::impl
 
 ISTHMUS_END
+
+#endif
