@@ -229,6 +229,22 @@ TEST(Lives, AForkedChildKeepsWhatItsParentMade) {
     EXPECT_TRUE(pool.empty({1}, isthmus::uint8));
 }
 
+TEST(Lives, MemoryMovesThoughAForkedChildHasItToo) {
+    Pool pool;
+    test::Sockets sockets;
+    const Tensor t = pool.empty({1024}, isthmus::int32).value();
+    test::element<int>(t) = 1;
+    test::Child child([&] {
+        const Tensor got = shared::receive(sockets[1]).value();
+        if (got.read_only() || test::element<int>(got) != 1) return 1;
+        test::element<int>(got) = 2;
+        return test::element<int>(t) == 1 ? 0 : 2;  // what was inherited stays where it was
+    });
+    ASSERT_TRUE(shared::send(sockets[0], t, Access::shared));
+    EXPECT_EQ(child.wait(), 0);
+    EXPECT_EQ(test::element<int>(t), 2);
+}
+
 TEST(Lives, AForkedChildHasItsOwnPool) {
     Pool pool;
     const Tensor mine = pool.empty({1024}, isthmus::int32).value();

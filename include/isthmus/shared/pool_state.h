@@ -78,7 +78,7 @@ inline void retire_slot(Registry& r, Region& region, std::size_t offset, const S
     if (region.pool == nullptr || region.inherited) return;  // goes with its region
     // A slot that went without a lease counts as lent for good: the memory comes back with the region.
     if (slot.unleasable) return;
-    if (slot.sent && leased(region.file, offset, slot.size)) {
+    if ((slot.sent || slot.forked) && leased(region.file, offset, slot.size)) {
         region.pool->lent.push_back({&region, offset, slot.size});
         return;
     }

@@ -18,7 +18,8 @@ struct Region;
 struct Slot {
     std::size_t size = 0;
     std::uint32_t users = 0;  ///< tensors and other handles
-    bool sent = false;        ///< another process may hold a lease on it
+    bool sent = false;    ///< a receiver may hold a lease on it
+    bool forked = false;  ///< a forked child may hold one
     bool unleasable = false;  ///< without a lease, so that nobody can say when it is free again
     Region* home = nullptr;   ///< where its pages are, after they have moved to a region of the other kind
     std::size_t home_offset = 0;

@@ -101,7 +101,7 @@ inline void before_fork() noexcept {
             if (slot.users == 0) continue;
             if (!region->for_child) region->for_child = reopen(region->file);
             if (!region->for_child || !lease(region->for_child, offset, slot.size)) slot.unleasable = true;
-            slot.sent = true;
+            slot.forked = true;
         }
     }
 }
