@@ -55,7 +55,7 @@ def share(x: object, *, access: Access = "read_only") -> Tensor:
     """A Tensor in shared memory with the elements of `x`: a copy, or `x`'s own memory where that is shared already.
 
     x: whatever isthmus.from_dlpack takes, in host memory. Strides stay as they are where `x` is dense, in whatever order of
-    dimensions; anything else becomes row-major.
+    dimensions and direction; anything else becomes row-major.
     """
     return _isthmus._shared_share(x, access, None, 0)
 

@@ -28,7 +28,7 @@ TEST_P(Between, ReadOnlyIsTheSamePagesAndCannotBeWritten) {
         test::signal(sockets[1]);
         if (!test::await(sockets[1])) return 2;
         if (test::element<float>(t, 7) != -7) return 3;  // the sender goes on writing
-        std::signal(SIGSEGV, SIG_DFL);  // a sanitizer would make a report of it
+        std::signal(SIGSEGV, SIG_DFL);                   // a sanitizer would make a report of it
         test::element<float>(t, 0) = 1;
         return 4;  // never reached
     });
@@ -169,6 +169,8 @@ TEST(Transfer, WhatIsSharedKeepsDenseStridesAndNothingElse) {
     EXPECT_EQ(test::element<float>(gaps, 3), 5);
     const Tensor backwards = shared::share(plain.as_strided(data + 5, {6}, {-1}, isthmus::float32)).value();
     EXPECT_EQ(test::element<float>(backwards, 0), 5);
+    EXPECT_EQ(backwards.strides()[0], -1);
+    EXPECT_EQ(test::element<float>(backwards, -5), 0);
     const Tensor repeated = shared::share(plain.as_strided(data + 1, {2, 2}, {0, 1}, isthmus::float32)).value();
     EXPECT_EQ(test::element<float>(repeated, 2), 1);
     EXPECT_TRUE(shared::is_shared(gaps));

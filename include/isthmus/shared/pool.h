@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 #include <isthmus/core/copy.h>
 #include <isthmus/shared/reach.h>
 #include <isthmus/shared/segment.h>
@@ -165,7 +167,8 @@ public:
         return impl::make_tensor([&] { return TensorSpec(data, dtype, shape); }, std::move(*hold));
     }
 
-    /// A copy of host memory, by request: dense strides stay as they are, anything else becomes row-major.
+    /// A copy of host memory, by request. Strides stay as they are where the elements lie dense, in whatever order of
+    /// dimensions and direction; anything else becomes row-major.
     Result<Tensor> share(const Tensor& tensor, Access most = Access::read_only, const Wait& wait = {.timeout_ms = 0}) {
         const DLTensor& t = tensor.descriptor();
         if (!tensor.device().is_host())
@@ -175,15 +178,17 @@ public:
             impl::allocate(*state_, static_cast<std::size_t>(tensor.nbytes()), most == Access::shared, impl::Deadline(wait));
         if (!hold) return std::move(hold).error();
         char* data = hold->data();
+        std::int64_t first = 0, last = 0;
         const bool packed = tensor.dtype().is_subbyte() && !tensor.is_padded();
-        const bool dense = packed || impl::is_dense(t);
-        if (dense && tensor.numel() != 0)
-            std::memcpy(data, tensor.data(), static_cast<std::size_t>(tensor.nbytes()));
+        const bool dense = tensor.numel() != 0 && impl::reach(t, tensor.is_padded(), first, last) &&
+                           (packed || layout::is_dense(t.shape, t.strides, t.ndim));
+        if (dense)
+            std::memcpy(data, static_cast<char*>(tensor.data()) + first, static_cast<std::size_t>(tensor.nbytes()));
         else
             isthmus::detail::copy_elements(t, data);
         return impl::make_tensor(
             [&] {
-                TensorSpec spec(data, tensor.dtype(), tensor.shape());
+                TensorSpec spec(dense ? data - first : data, tensor.dtype(), tensor.shape());
                 if (dense) spec.set_strides(tensor.strides());
                 spec.padded = tensor.is_padded();
                 return spec;

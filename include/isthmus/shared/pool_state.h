@@ -3,39 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <deque>
-#include <vector>
 
 #include <isthmus/shared/registry.h>
 
 ISTHMUS_BEGIN
 
 namespace shared::impl {
-
-/// A range that nobody here uses any more and others may still read.
-struct Lent {
-    Region* region;
-    std::size_t offset, size;
-};
-
-struct PoolState {
-    std::size_t limit = SIZE_MAX, idle_limit = SIZE_MAX;
-    std::vector<Region*> regions;
-    std::deque<Lent> lent;
-
-    std::size_t reserved() const noexcept {
-        std::size_t sum = 0;
-        for (const Region* region : regions) sum += region->size;
-        return sum;
-    }
-};
-
-using Dead = std::vector<Region*>;  ///< regions to delete once the lock is gone
-
-inline void delete_regions(Dead& dead) noexcept {
-    for (Region* region : dead) delete region;
-    dead.clear();
-}
 
 inline bool is_idle(const Region& region) noexcept { return region.free_bytes == region.size; }
 
@@ -109,23 +82,6 @@ inline void drop_slot(Registry& r, Region& region, std::size_t offset, Dead& dea
             retire_slot(r, region, offset, slot, dead);
             break;
     }
-}
-
-inline void after_fork_in_child() noexcept {
-    Registry& r = registry();
-    r.joinable.clear();
-    for (Region* region : r.regions) region->inherited = true;
-    Dead dead;
-    for (PoolState* pool : r.pools) {
-        pool->lent.clear();
-        for (Region* region : pool->regions) {
-            region->pool = nullptr;
-            if (Region* gone = drop_region(r, region)) dead.push_back(gone);
-        }
-        pool->regions.clear();
-    }
-    r.mutex.unlock();
-    delete_regions(dead);
 }
 
 /// A handle on a slot: the owner of the tensors that show it.

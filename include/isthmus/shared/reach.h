@@ -1,8 +1,6 @@
-// How far the elements of a tensor reach from the first one, in bytes, and whether they lie without gaps.
+// How far the elements of a tensor reach from the first one, in bytes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-
-#include <algorithm>
 
 #include <isthmus/core/tensor.h>
 #include <isthmus/shared/file.h>
@@ -19,21 +17,6 @@ inline bool reach(const DLTensor& t, bool padded, std::int64_t& first, std::int6
     last = nbytes - 1;
     if (numel == 0 || (DType(t.dtype).is_subbyte() && !padded)) return true;
     return layout::extent(t.shape, t.strides, t.ndim, DType(t.dtype).itemsize(), first, last);
-}
-
-/// Whether the elements fill their bytes without gaps, in whatever order of dimensions.
-inline bool is_dense(const DLTensor& t) {
-    int order[max_ndim];
-    int count = 0;
-    for (int i = 0; i < t.ndim; ++i)
-        if (t.shape[i] != 1) order[count++] = i;
-    std::sort(order, order + count, [&](int a, int b) { return t.strides[a] < t.strides[b]; });
-    std::int64_t step = 1;
-    for (int i = 0; i < count; ++i) {
-        if (t.strides[order[i]] != step) return false;
-        step *= t.shape[order[i]];
-    }
-    return true;
 }
 
 }  // namespace shared::impl

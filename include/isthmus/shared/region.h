@@ -1,9 +1,11 @@
-// One mapped segment of this process, and which of its ranges are in use here and elsewhere.
+// What a process knows of its segments: which ranges are in use here and elsewhere, and which pool they belong to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <vector>
 
 #include <isthmus/shared/mapping.h>
 
@@ -18,8 +20,8 @@ struct Region;
 struct Slot {
     std::size_t size = 0;
     std::uint32_t users = 0;  ///< tensors and other handles
-    bool sent = false;    ///< a receiver may hold a lease on it
-    bool forked = false;  ///< a forked child may hold one
+    bool sent = false;        ///< a receiver may hold a lease on it
+    bool forked = false;      ///< a forked child may hold one
     bool unleasable = false;  ///< without a lease, so that nobody can say when it is free again
     Region* home = nullptr;   ///< where its pages are, after they have moved to a region of the other kind
     std::size_t home_offset = 0;
@@ -56,6 +58,24 @@ struct Region {
         if (slot == slots.begin()) return slots.end();
         --slot;
         return to <= slot->first + slot->second.size ? slot : slots.end();
+    }
+};
+
+/// A range that nobody here uses any more and others may still read.
+struct Lent {
+    Region* region;
+    std::size_t offset, size;
+};
+
+struct PoolState {
+    std::size_t limit = SIZE_MAX, idle_limit = SIZE_MAX;
+    std::vector<Region*> regions;
+    std::deque<Lent> lent;
+
+    std::size_t reserved() const noexcept {
+        std::size_t sum = 0;
+        for (const Region* region : regions) sum += region->size;
+        return sum;
     }
 };
 

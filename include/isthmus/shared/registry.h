@@ -28,22 +28,7 @@ struct Registry {
     std::set<PoolState*> pools;
 };
 
-void before_fork() noexcept;
-void after_fork_in_parent() noexcept;
-void after_fork_in_child() noexcept;  // pool_state.h
-
-/// One per process where the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
-/// while the process ends.
-ISTHMUS_EXPORT inline Registry& registry() {
-    static Registry* const made = [] {
-        auto* r = new Registry;
-#if !defined(_WIN32)
-        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-#endif
-        return r;
-    }();
-    return *made;
-}
+ISTHMUS_EXPORT inline Registry& registry();
 
 using Guard = std::lock_guard<std::mutex>;
 
@@ -61,6 +46,13 @@ inline void add_region(Registry& r, Region* region) {
     if (auto found = r.joinable.find({region->identity, region->access}); found != r.joinable.end() && found->second == region)
         r.joinable.erase(found);
     return region;
+}
+
+using Dead = std::vector<Region*>;  ///< regions to delete once the lock is gone
+
+inline void delete_regions(Dead& dead) noexcept {
+    for (Region* region : dead) delete region;
+    dead.clear();
 }
 
 /// Where memory is: the region that holds its pages, the slot there, and the offset of `first`.
@@ -113,6 +105,36 @@ inline void after_fork_in_parent() noexcept {
     }
     r.joinable.clear();
     r.mutex.unlock();
+}
+
+inline void after_fork_in_child() noexcept {
+    Registry& r = registry();
+    r.joinable.clear();
+    for (Region* region : r.regions) region->inherited = true;
+    Dead dead;
+    for (PoolState* pool : r.pools) {
+        pool->lent.clear();
+        for (Region* region : pool->regions) {
+            region->pool = nullptr;
+            if (Region* gone = drop_region(r, region)) dead.push_back(gone);
+        }
+        pool->regions.clear();
+    }
+    r.mutex.unlock();
+    delete_regions(dead);
+}
+
+/// One per process where the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
+/// while the process ends.
+inline Registry& registry() {
+    static Registry* const made = [] {
+        auto* r = new Registry;
+#if !defined(_WIN32)
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+#endif
+        return r;
+    }();
+    return *made;
 }
 
 }  // namespace shared::impl
