@@ -3,6 +3,7 @@
 #pragma once
 
 #if !defined(_WIN32)
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #endif
