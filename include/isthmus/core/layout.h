@@ -102,6 +102,22 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     return signs < 0;
 }
 
+/// The elements fill their memory without gaps and overlaps, in whatever order of dimensions and in either direction. `numel`
+/// must be above 0.
+[[nodiscard]] inline bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
+    std::int64_t step = 1;
+    bool used[max_ndim] = {};
+    for (int left = ndim; left > 0; --left) {
+        int next = -1;
+        for (int i = 0; i < ndim; ++i)  // a dimension of size 1 has no step of its own
+            if (!used[i] && (shape[i] == 1 || strides[i] == step || strides[i] == -step)) next = i;
+        if (next < 0) return false;
+        used[next] = true;
+        if (!multiply(step, shape[next])) return false;
+    }
+    return true;
+}
+
 /// The first and last byte offset that the elements reach from `data`, relative to it; false when they overflow.
 /// `numel` must be above 0.
 [[nodiscard]] inline bool extent(const std::int64_t* shape, const std::int64_t* strides, int ndim, std::int64_t itemsize,
