@@ -126,8 +126,9 @@ def test_torch_prints_nothing(child) -> None:
         said.seek(0)
         assert said.read() == b"", "torch wrote to stderr"
     """)
-    assert out.count("fake") == 4
+    assert len(out.splitlines()) == 4
     assert {line.split()[0] for line in out.splitlines()} <= {"null_data", "not_values"}
+    assert all("fake" in line for line in out.splitlines())
 
 
 def test_a_legacy_capsule_of_a_tensor_that_requires_grad() -> None:
@@ -180,7 +181,7 @@ def test_an_argument_that_does_not_fit_is_a_value_error(name: str) -> None:
         assert "argument 'out'" in str(info.value)
 
 
-# Containers that hold arrays and are none: what to call instead.
+# Containers that hold arrays and are none: what to call instead. (Arrow's streams: test_import_sources.py.)
 HINTS: dict[str, tuple[Callable[[], object], str]] = {}
 
 
@@ -192,22 +193,10 @@ def hint(words: str) -> Callable:
     return register
 
 
-@hint("combine_chunks()")
-def pyarrow_chunked() -> object:
-    pa = pytest.importorskip("pyarrow")
-    return pa.chunked_array([[1.0, 2.0], [3.0]])
-
-
 @hint("column")
 def pyarrow_table() -> object:
     pa = pytest.importorskip("pyarrow")
     return pa.table({"a": [1.0, 2.0]})
-
-
-@hint("rechunk()")
-def polars_series() -> object:
-    pl = pytest.importorskip("polars")
-    return pl.concat([pl.Series([1.0, 2.0]), pl.Series([3.0])], rechunk=False)
 
 
 @hint("to_numpy()")
