@@ -1,8 +1,8 @@
 """Whatever an exit made can be worked with: every framework, every layout, an operation of its own on the result.
 
-Promised (law 3; the facts table behind `t.to(…)`): a framework is never handed memory that it cannot work with. Where it would
-copy, misread or end the process, the exit refuses with needs_copy or bad_layout and says why; what it makes shows the tensor's own
-elements through the framework's own operations. Each case runs in a process of its own.
+Promised (law 3; the facts table behind `t.to(…)`): a framework is never handed memory that it cannot work with. Where it
+would copy, misread or end the process, the exit refuses with needs_copy or bad_layout and says why; what it makes shows the
+tensor's own elements through the framework's own operations. Each case runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ OPERATIONS = {
     "jax": ("jax", ["x + 1", "x.reshape(-1) + 1", "(x * x).sum()"]),
     "tensorflow": (
         "tensorflow",
-        ["x + 1", "tf.reshape(x, (-1,)) + 1", "tf.reduce_sum(x * x)", "tf.linalg.matmul(tf.reshape(x, (-1, 1)), tf.ones((1, 2)))"],
+        [
+            "x + 1",
+            "tf.reshape(x, (-1,)) + 1",
+            "tf.reduce_sum(x * x)",
+            "tf.linalg.matmul(tf.reshape(x, (-1, 1)), tf.ones((1, 2)))",
+        ],
     ),
     "paddle": (
         "paddle",
@@ -62,9 +67,10 @@ import isthmus_test_ext as ext
 framework, operations = json.loads(sys.argv[1])
 data = np.arange(64, dtype=np.float32)
 t = {layout}
-wanted = np.frombuffer(ext.own_elements(t), np.float32).reshape(ext.own(t)["shape"]) if {sized} else np.zeros(ext.own(t)["shape"], "f4")
+shape = ext.own(t)["shape"]
+wanted = np.frombuffer(ext.own_elements(t), np.float32).reshape(shape) if {sized} else np.zeros(shape, "f4")
 try:
-    x = t.to(framework, allow_copy=framework == "mlx") if framework == "mlx" else t.to(framework)
+    x = t.to(framework)
 except ext.Error as error:
     print("refused", error.code, error)
     raise SystemExit

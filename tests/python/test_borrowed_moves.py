@@ -1,7 +1,7 @@
 """A Borrowed says the same after every move, and while foreign code changes the object it came from.
 
-Promised: sizes and strides are the borrow's own, whatever the protocol (docs/ownership.md: what an argument borrows is good for
-the length of the call), and an exporter of a buffer gets back the Py_buffer that it filled in.
+Promised: sizes and strides are the borrow's own, whatever the protocol (docs/ownership.md: what an argument borrows is good
+for the length of the call), and an exporter of a buffer gets back the Py_buffer that it filled in.
 """
 
 from __future__ import annotations
@@ -109,13 +109,17 @@ def test_a_moved_borrow_says_the_same(name: str, way: str) -> None:
     assert elements == wanted_elements
 
 
-@pytest.mark.parametrize("make", [lambda: b"12345", lambda: bytearray(b"12345"), memory_map], ids=["bytes", "bytearray", "mmap"])
+@pytest.mark.parametrize(
+    "make", [lambda: b"12345", lambda: bytearray(b"12345"), memory_map], ids=["bytes", "bytearray", "mmap"]
+)
 def test_a_view_of_a_moved_borrow(make: Callable[[], object]) -> None:
     assert moves.moved_view(make()) == (5,)
 
 
 @pytest.mark.parametrize("kind", ["borrowed", "view", "optional_borrowed", "optional_view"])
-@pytest.mark.parametrize("make", [lambda: b"12345", lambda: bytearray(b"12345"), memory_map], ids=["bytes", "bytearray", "mmap"])
+@pytest.mark.parametrize(
+    "make", [lambda: b"12345", lambda: bytearray(b"12345"), memory_map], ids=["bytes", "bytearray", "mmap"]
+)
 def test_an_argument_of_bytes(kind: str, make: Callable[[], object]) -> None:
     assert getattr(moves, kind + "_argument")(make()) == (5,)
 

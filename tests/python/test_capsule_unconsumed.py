@@ -1,7 +1,8 @@
 """A refused call leaves a capsule to its producer: it can be taken by the next overload, or by somebody else.
 
-Promised (law 4, and DLPack's "Python specification": a consumer renames a capsule only when it takes it): the descriptor of a
-capsule is looked at before it is consumed, whatever the reason for the refusal: dtype, rank, sizes, layout, device, writability.
+Promised (law 4, and DLPack's "Python specification": a consumer renames a capsule only when it takes it): the descriptor of
+a capsule is looked at before it is consumed, whatever the reason for the refusal: dtype, rank, sizes, layout, device,
+writability.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def is_whole(capsule: object) -> bool:
 @pytest.mark.parametrize("name", CASTERS)
 def test_the_overload_that_fits_gets_it(name: str, version: tuple[int, int] | None) -> None:
     bound = pytest.importorskip(name)
-    for a, wanted in ((np.zeros(3, np.float32), "float32[:]"), (np.zeros(3), "float64[:]"), (np.zeros((2, 2), np.float32), "float32[:, :]")):
+    for a, wanted in (
+        (np.zeros(3, np.float32), "float32[:]"),
+        (np.zeros(3), "float64[:]"),
+        (np.zeros((2, 2), np.float32), "float32[:, :]"),
+    ):
         assert bound.which(capsule_of(a, version)) == wanted
 
 
@@ -71,7 +76,6 @@ def test_another_argument_that_does_not_fit(version: tuple[int, int] | None) -> 
     with pytest.raises(TypeError):
         calls.scale(capsule)
     assert is_whole(capsule)
-
 
 
 DEVICE: dict[str, Callable] = {

@@ -1,8 +1,8 @@
 """Copying is a request, never an accident: `copy=False` and Copy::never reach the producer, and a copy is called a copy.
 
 Promised: `isthmus.from_dlpack(x, copy=False)` "never copies" (its docstring), C++'s Copy::never, the default, is "share the
-memory, or fail" (docs/import.md). The array API standard 2024.12 gives `__dlpack__(copy=)` the same three values: a producer may
-copy under None, and must raise BufferError under False where it cannot share.
+memory, or fail" (docs/import.md). The array API standard 2024.12 gives `__dlpack__(copy=)` the same three values: a
+producer may copy under None, and must raise BufferError under False where it cannot share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """An error reaches the user whole: the real cause, the argument, what was found, what was wanted, and what to call.
 
-Promised: law 8 of the design ("an interrupt passes through as it is") and docs/import.md, "Errors": the producer's own exception is the
-`__cause__`, and an argument that does not fit what was wanted is a ValueError, whatever about it does not fit.
+Promised: law 8 of the design ("an interrupt passes through as it is") and docs/import.md, "Errors": the producer's own
+exception is the `__cause__`, and an argument that does not fit what was wanted is a ValueError, whatever about it does not
+fit.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ def wrapper(policy: str, raised: BaseException) -> object:
     class Wrapper(torch.Tensor):
         @staticmethod
         def __new__(cls):
-            choice = {policy: True} if policy.startswith("dispatch_device") or policy == "dispatch_layout" else {
-                "dispatch_sizes_strides_policy": policy}
+            choice = (
+                {policy: True}
+                if policy.startswith("dispatch_device") or policy == "dispatch_layout"
+                else {"dispatch_sizes_strides_policy": policy}
+            )
             return torch.Tensor._make_wrapper_subclass(cls, (3,), dtype=torch.float32, device="cpu", **choice)
 
         @classmethod

@@ -1,7 +1,7 @@
 """An exception that is set when an import or an exit begins is still set, and still the same, when it ends.
 
-Promised (law 8, and what CPython asks of code that may run in a cleanup: save with PyErr_Fetch, restore afterwards): the outcome
-of from_py, borrow_py and to_py depends neither on a pending exception nor on whether the type was met before.
+Promised (law 8, and what CPython asks of code that may run in a cleanup: save with PyErr_Fetch, restore afterwards): the
+outcome of from_py, borrow_py and to_py depends neither on a pending exception nor on whether the type was met before.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def test_of_a_type_never_met(name: str, owning: bool) -> None:
 
 
 @owning
-@pytest.mark.parametrize("make", [object, lambda: of_a_new_type(object), lambda: None, list], ids=["object", "new", "None", "list"])
+@pytest.mark.parametrize(
+    "make", [object, lambda: of_a_new_type(object), lambda: None, list], ids=["object", "new", "None", "list"]
+)
 def test_what_is_refused_is_refused_for_its_own_reason(make: Callable[[], object], owning: bool) -> None:
     failure, pending = calls.take_pending(make(), owning)
     assert failure is not None

@@ -1,8 +1,8 @@
-"""Further sources that name memory as numbers can be read: text buffers of C, structs of fields, Arrow's lists and streams, streams
-of the host.
+"""Further sources that name memory as numbers can be read: text buffers of C, structs of fields, Arrow's lists and streams,
+streams of the host.
 
-Promised (docs/import.md, "The way in"): any exporter of buffers with one number an element; Arrow's numbers and lists of one size;
-`stream` is a matter of devices, so that host memory ignores it for every producer as it does for NumPy's.
+Promised (docs/import.md, "The way in"): any exporter of buffers with one number an element; Arrow's numbers and lists of
+one size; `stream` is a matter of devices, so that host memory ignores it for every producer as it does for NumPy's.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_optional_attributes_may_be_missing() -> None:
 
 
 def test_an_attribute_that_is_missing_is_named() -> None:
-    with pytest.raises(isthmus.Error, match="'shape'|shape"):
+    with pytest.raises(isthmus.Error, match="shape"):
         isthmus.from_blob(types.SimpleNamespace(ptr=64, dtype="float32"), owner=object())
 
 

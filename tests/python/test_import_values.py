@@ -1,8 +1,9 @@
-"""Memory whose bytes are not its values, or which is not there, is refused by every way in; and every way out says what it is.
+"""Memory whose bytes are not its values, or which is not there, is refused by every way in; and every way out says what it
+is.
 
-Promised (law 3; docs/import.md, "What is checked"): datetimes have no dtype in DLPack, a lazily negated tensor of any dtype and an
-uninitialised parameter have no memory that shows their values, an address lies in the address space, and a padded sub-byte tensor
-is never described as a packed one.
+Promised (law 3; docs/import.md, "What is checked"): datetimes have no dtype in DLPack, a lazily negated tensor of any dtype
+and an uninitialised parameter have no memory that shows their values, an address lies in the address space, and a padded
+sub-byte tensor is never described as a packed one.
 """
 
 from __future__ import annotations
@@ -90,11 +91,9 @@ def test_elements_around_the_address_space(take, strides: object) -> None:
 
 @pytest.mark.parametrize("address", [-16, 2**64 - 16])
 def test_an_address_that_is_none_of_a_device(take, address: int) -> None:
-    class Cuda:
-        __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "version": 3, "data": (address, False)}
-
+    interface = {"shape": (3,), "typestr": "<f4", "version": 3, "data": (address, False)}
     with pytest.raises(ext.Error):
-        take(Cuda())
+        take(type("Cuda", (), {"__cuda_array_interface__": interface})())
 
 
 def test_from_blob_of_an_address_that_is_none() -> None:
@@ -111,7 +110,7 @@ def test_a_view_of_the_exchange_api_does_not_call_padded_packed() -> None:
     """dltensor_from_py_object_no_sync has no flags (dlpack.h): what needs one is refused with a BufferError."""
     t, view = padded(), capsules.DLTensor()
     api = capsules.exchange_api(type(t))
-    with pytest.raises(BufferError, match="padded|byte for each"):
+    with pytest.raises(BufferError, match=r"padded|byte for each"):
         assert api.view_object(id(t), ctypes.byref(view)) != 0, "taken for a packed int4"
 
 
@@ -190,3 +189,18 @@ def test_out_of_band_it_stays_read_only(name: str) -> None:
     assert pickle.loads(data, buffers=buffers).read_only
     # Also over writable buffers, as a transport makes them.
     assert pickle.loads(data, buffers=[bytearray(b.raw()) for b in buffers]).read_only
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_out_of_band_buffers_that_lie_badly(read_only: bool) -> None:
+    """A transport may put the bytes at any address; they are moved then, and what was read-only stays so."""
+    t = ext.pages([3], "float64", data=np.arange(3.0), read_only=read_only)
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(t, 5, buffer_callback=buffers.append)
+    room = bytearray(32 + t.nbytes)
+    at = (1 - np.frombuffer(room, np.uint8).ctypes.data) % 8
+    room[at : at + t.nbytes] = buffers[0].raw()
+    badly = memoryview(room)[at : at + t.nbytes]
+    back = pickle.loads(data, buffers=[badly.toreadonly() if read_only else badly])
+    assert back.read_only == read_only
+    assert np.asarray(back).tolist() == [0, 1, 2]

@@ -1,8 +1,8 @@
 """How a type is classified: by what it is, not by what it is called, what its metaclass has, or when it was first met.
 
-Promised (docs/import.md, "The way in"): the type of the object decides, once, under CPython's version tag of it. What a framework
-needs to be known about is known of that framework's own classes; protocols are looked for where Python looks for special methods,
-on the type and its bases; an attribute that raises is the cause of the error, not "not a tensor".
+Promised (docs/import.md, "The way in"): the type of the object decides, once, under CPython's version tag of it. What a
+framework needs to be known about is known of that framework's own classes; protocols are looked for where Python looks for
+special methods, on the type and its bases; an attribute that raises is the cause of the error, not "not a tensor".
 """
 
 from __future__ import annotations
@@ -66,7 +66,13 @@ def test_the_real_ones_are_still_known(take) -> None:
     assert "traced" in str(info.value)
 
 
-PROTOCOLS = ["__dlpack__", "__dlpack_c_exchange_api__", "__cuda_array_interface__", "__arrow_c_array__", "__arrow_c_device_array__"]
+PROTOCOLS = [
+    "__dlpack__",
+    "__dlpack_c_exchange_api__",
+    "__cuda_array_interface__",
+    "__arrow_c_array__",
+    "__arrow_c_device_array__",
+]
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

@@ -1,9 +1,10 @@
 """What a handle of C++ shows stays where it is while the handle lives, whatever Python does to the tensor.
 
-Promised (law 2): the owner of the memory lives as long as the last handle. A torch tensor's memory belongs to its *storage*, which
-the tensor can exchange (`x.data = y`, `x.set_`, `module.half()`) or resize in place. An owned handle therefore keeps the storage
-it saw, and marks it as not resizable, as `x.numpy()` does: torch then refuses `resize_` with its own error. Each story is told in
-a process of its own, on memory large enough to be given back to the system when it is freed.
+Promised (law 2): the owner of the memory lives as long as the last handle. A torch tensor's memory belongs to its
+*storage*, which the tensor can exchange (`x.data = y`, `x.set_`, `module.half()`) or resize in place. An owned handle
+therefore keeps the storage it saw, and marks it as not resizable, as `x.numpy()` does: torch then refuses `resize_` with
+its own error. Each story is told in a process of its own, on memory large enough to be given back to the system when it is
+freed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ HOLDERS = {{
     "from_py": (ext.keep, lambda held: floats(ext.kept_elements(held))),
     "isthmus.Tensor": (ext.tensor_of, np.asarray),
     "its numpy array": (lambda x: ext.tensor_of(x).to("numpy"), lambda held: held),
-    "its capsule": (lambda x: ext.tensor_of(x.detach()).__dlpack__(max_version=(1, 0)), lambda held: floats(ext.own_elements(held))),
+    "its capsule": (lambda x: ext.tensor_of(x.detach()).__dlpack__(max_version=(1, 0)),
+                    lambda held: floats(ext.own_elements(held))),
     "np.from_dlpack of it": (lambda x: np.from_dlpack(ext.tensor_of(x.detach())), lambda held: held),
 }}
 for name, (hold, show) in HOLDERS.items():
@@ -63,6 +65,7 @@ CHANGES = {
     "a view, its base's storage resized": ("base = fresh(); x = base[:]", "base.untyped_storage().resize_(0)"),
     "a view, x.data = y": ("base = fresh(); x = base[:]; del base", "x.data = torch.zeros(3)"),
 }
+
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_memory_stays(run_script, name: str) -> None:

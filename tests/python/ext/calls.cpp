@@ -12,7 +12,7 @@ using isthmus::View;
 /// copy_into(out, x): float32[n] into float32[n].
 PyObject* copy_into(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     isthmus::Arguments<View<float, 1, isthmus::sizes<"n">>, View<const float, 1, isthmus::sizes<"n">>> in("copy_into",
-                                                                                                         {"out", "x"});
+                                                                                                          {"out", "x"});
     if (!in.parse(args, nargs)) return nullptr;
     auto [out, x] = in.values();
     for (std::int64_t i = 0; i < out.extent(0); ++i) out(i) = x(i);
@@ -46,7 +46,8 @@ PyObject* add(PyObject*, PyObject* args, PyObject* kwargs) {
     PyObject* object = nullptr;
     float value = 0;
     int announce = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Of|$p", const_cast<char**>(names), &object, &value, &announce)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Of|$p", const_cast<char**>(names), &object, &value, &announce))
+        return nullptr;
     isthmus::ImportOptions options;
     options.require_writable = announce != 0;
     options.argument = "x";
@@ -66,7 +67,8 @@ PyObject* add(PyObject*, PyObject* args, PyObject* kwargs) {
     Py_RETURN_NONE;
 }
 
-/// take_pending(x, owning): borrow_py or from_py while a LookupError is set: (what failed or None, what is set afterwards or None).
+/// take_pending(x, owning): borrow_py or from_py while a LookupError is set: (what failed or None, what is set afterwards or
+/// None).
 PyObject* take_pending(PyObject*, PyObject* args) {
     PyObject* object = nullptr;
     int owning = 0;
