@@ -52,7 +52,7 @@ OPERATIONS = {
     ),
     "paddle": (
         "paddle",
-        ["x + 1", "x.reshape((-1,)) + 1", "(x * x).sum()", "x.clone() + 1", "x.contiguous() + 1", "x.numpy() + 1"],
+        ["x.numpy() + 1", "np.array(x.tolist()) + 1", "x.cpu().numpy() + 1", "x + 1", "x.reshape((-1,)) + 1", "(x * x).sum()"],
     ),
     "pyarrow": ("pyarrow", ["x.to_numpy() + 1"]),
     "mlx": ("mlx.core", ["x + 1"]),
