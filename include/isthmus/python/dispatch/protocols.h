@@ -9,7 +9,8 @@
 #include <isthmus/python/framework/tensorflow.h>
 #include <isthmus/python/framework/torch/import.h>
 #include <isthmus/python/protocol/array_interface/import.h>
-#include <isthmus/python/protocol/arrow.h>
+#include <isthmus/python/protocol/arrow/import.h>
+#include <isthmus/python/protocol/arrow/stream.h>
 #include <isthmus/python/protocol/buffer/import.h>
 #include <isthmus/python/protocol/capsule/import.h>
 #include <isthmus/python/protocol/dlpack_method/import.h>
@@ -91,6 +92,13 @@ inline constexpr ProtocolFacts protocols[] = {
      .on_instance = true,
      .of_tables = true,
      .import = import_arrow_array},
+    {.protocol = Protocol::arrow_stream,
+     .name = "arrow stream",
+     .attribute = &Interned::arrow_stream,
+     .wanted = "__arrow_c_stream__",
+     .on_instance = true,
+     .of_tables = true,
+     .import = import_arrow_stream},
     {.protocol = Protocol::capsule, .name = "capsule", .offers = offers_capsule, .import = import_capsule},
 };
 inline constexpr int protocol_count = sizeof(protocols) / sizeof(protocols[0]);

@@ -26,6 +26,7 @@ enum class Protocol : std::uint8_t {
     array_interface,
     arrow_device_array,
     arrow_array,
+    arrow_stream,
     capsule,
 };
 
