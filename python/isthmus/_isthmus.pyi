@@ -138,7 +138,10 @@ def from_dlpack(
     copy: bool | None = None,
 ) -> Tensor: ...
 def empty(shape: Sequence[SupportsIndex], dtype: DType | str | tuple[int, int, int] = "float32") -> Tensor: ...
-def _rebuild(buffer: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, /) -> Tensor: ...
+def _rebuild(
+    buffer: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, strides: tuple[int, ...] | None = None,
+    read_only: bool = False, /,
+) -> Tensor: ...  # fmt: skip
 def _from_fields(
     ptr: object,
     shape: object,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ._isthmus import Device, DType, Error, Tensor, _from_fields, from_dlpack
 from .dtypes import dtype_of
-from .errors import refusal
+from .errors import refusal, wanted_by
 
 _REQUIRED = ("ptr", "shape", "dtype")
 _OPTIONAL = ("strides", "device", "element_size", "read_only", "padded", "owner")
@@ -163,8 +163,8 @@ def _device(device: object) -> Device:
         raise refusal(TypeError, "bad_device", "device", device, wanted)
     try:
         return Device(value)
-    except (Error, TypeError):
-        raise refusal(ValueError, "bad_device", "device", device, wanted) from None
+    except (Error, TypeError) as error:
+        raise refusal(ValueError, "bad_device", "device", device, wanted_by(error, wanted)) from None
 
 
 def _check_element_size(size: object, dtype: DType) -> None:

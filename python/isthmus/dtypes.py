@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ._isthmus import DType, Error
-from .errors import refusal
+from .errors import refusal, wanted_by
 
 
 def dtype_of(dtype: object, argument: str = "dtype") -> tuple[DType, bool]:
@@ -38,8 +38,10 @@ def dtype_of(dtype: object, argument: str = "dtype") -> tuple[DType, bool]:
 def _own(value: str | tuple[Any, ...], found: object, argument: str) -> DType:
     try:
         return DType(value)
-    except (Error, TypeError):
+    except (Error, TypeError) as error:
         wanted = "a dtype such as 'float32', numpy.float32, torch.float32, or DLPack's (code, bits, lanes)"
+        if isinstance(value, tuple):
+            wanted = wanted_by(error, wanted)
         raise refusal(ValueError, "bad_dtype", argument, found, wanted) from None
 
 

@@ -19,3 +19,8 @@ def refusal(kind: type[Exception], code: str, argument: str, found: object, want
     error = _CLASSES[kind](f"argument '{argument}': found {found!r}; wanted {wanted}")
     error.code = code
     return error
+
+
+def wanted_by(error: Exception, otherwise: str) -> str:
+    """What an error of the compiled part says was wanted."""
+    return str(error).rpartition("; wanted ")[2] if isinstance(error, Error) else otherwise

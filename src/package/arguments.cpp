@@ -7,23 +7,22 @@ namespace package {
 namespace {
 
 template <class Value>
-bool read_value(PyObject* object, const char* argument, PyTypeObject* type, const char* wanted, Value& out) {
+bool read_value(PyObject* object, const char* argument, PyTypeObject* type, Value& out) {
     if (isthmus::detail::value_from_python(object, type, out)) return true;
-    (void)isthmus::detail::raise_argument(
-        argument, object, wanted, PyUnicode_Check(object) || PyTuple_Check(object) ? ErrorKind::value : ErrorKind::type);
+    const bool right_type = PyUnicode_Check(object) || PyTuple_Check(object);
+    (void)isthmus::detail::raise_argument(argument, object, isthmus::detail::wanted_value(object, out).c_str(),
+                                          right_type ? ErrorKind::value : ErrorKind::type);
     return false;
 }
 
 }  // namespace
 
 bool read_dtype(PyObject* object, const char* argument, DType& out) {
-    return read_value(object, argument, isthmus::detail::shared_types()->dtype,
-                      "a name such as 'float32', an isthmus.DType, or (code, bits, lanes)", out);
+    return read_value(object, argument, isthmus::detail::shared_types()->dtype, out);
 }
 
 bool read_device(PyObject* object, const char* argument, Device& out) {
-    return read_value(object, argument, isthmus::detail::shared_types()->device,
-                      "a name such as 'cuda:0', an isthmus.Device, or (type, id)", out);
+    return read_value(object, argument, isthmus::detail::shared_types()->device, out);
 }
 
 bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isthmus::max_ndim], int& count) {

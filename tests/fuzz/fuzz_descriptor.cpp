@@ -86,7 +86,8 @@ bool slow_is_sound(const DLTensor& t, std::uint64_t flags) {
     if (first < INT64_MIN || last > INT64_MAX) return false;
     if (isthmus::Device(t.device).is_opaque()) return true;
     const Wide address = base + t.byte_offset;
-    return address + first >= 0 && address + last <= Wide(UINTPTR_MAX) && address % dtype.alignment() == 0;
+    const Wide last_page = Wide(UINTPTR_MAX) - 4095;  // never memory
+    return address + first >= 0 && address + last < last_page && address % dtype.alignment() == 0;
 }
 
 void use(const isthmus::Tensor& tensor) {

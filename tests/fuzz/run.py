@@ -59,6 +59,7 @@ SEEDS: dict[str, list[bytes]] = {
         descriptor(shape=(2,), strides=(-(1 << 63),)),
         descriptor(data=0),
         descriptor(data=MINUS_ONE - 63),
+        descriptor(data=MINUS_ONE - 4095 - 48),
         descriptor(offset=MINUS_ONE),
         descriptor(flags=7),
         descriptor(flags=8),

@@ -31,9 +31,18 @@ ISTHMUS_COLD inline Error make_error(ErrorCode code, const char* argument, const
     return Error(code, argument_prefix(argument) + text);
 }
 
+/// No system has memory in the last page of the address space: its addresses are the small negative numbers, which C functions
+/// return for errors.
+inline constexpr std::uintptr_t last_address = UINTPTR_MAX - 4096;
+
 /// The distance of an offset of 0 or less: right for INT64_MIN, which has no positive counterpart.
 constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
     return std::uint64_t{0} - static_cast<std::uint64_t>(offset);
+}
+
+/// Whether memory from `address` on, up to `last` bytes behind it, leaves the address space.
+constexpr bool reaches_end(std::uintptr_t address, std::int64_t last) noexcept {
+    return address > last_address - static_cast<std::uint64_t>(last);
 }
 
 /// The check that fails, in words. Called only when is_sound() has said no, so that the good case stays short.
@@ -83,8 +92,7 @@ ISTHMUS_RARE ISTHMUS_API Error explain_unsound(const DLTensor& t, Flags flags, c
         std::int64_t first = 0, last = 0;
         const bool fits = packed || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
         if (packed) last = bytes - 1;
-        if (!fits ||
-            (!device.is_opaque() && (address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))))
+        if (!fits || (!device.is_opaque() && (address < magnitude(first) || reaches_end(address, last))))
             return error(ErrorCode::overflow, concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ",
                                                       sizes_text(t.shape, t.ndim), " leave the address space"}));
     }
@@ -123,7 +131,7 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
         }
     }
     if (device.is_opaque()) return true;  // a handle is no address
-    if (ISTHMUS_UNLIKELY(address < magnitude(first) || address > UINTPTR_MAX - static_cast<std::uint64_t>(last))) return false;
+    if (ISTHMUS_UNLIKELY(address < magnitude(first) || reaches_end(address, last))) return false;
     return (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) == 0;
 }
 

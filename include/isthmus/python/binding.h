@@ -72,7 +72,8 @@ public:
     /// False when the object is no such tensor, with no word about it.
     bool try_load(PyObject* object, const Requirement& r) noexcept;
     /// The same with words. `match` knows the sizes that earlier arguments of the call have named.
-    Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument, Match* match) noexcept;
+    Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                      Match* match) noexcept;
     /// After one of them has said yes.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
@@ -161,7 +162,10 @@ struct Annotation {
 /// What a signature says of a result in one framework.
 template <Framework framework>
 struct ResultAnnotation {
-    static constexpr void spell(Words& words) { words.add(std::string_view(find_framework(framework)->annotation)); }
+    static constexpr void spell(Words& words) {
+        const char* array = find_framework(framework)->array;
+        words.add(std::string_view(array != nullptr ? array : "typing.Any"));
+    }
     static constexpr Spelled<spell> text{};
 };
 

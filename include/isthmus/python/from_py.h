@@ -22,12 +22,17 @@ ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
         return request.fail(ErrorCode::not_a_tensor,
                             concat({"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))}));
     request.keep_alive();
-    for (const ProtocolFacts& row : protocols)
-        if (row.on_instance && has_attribute(object, interned().*row.attribute)) return row.import(request);
-    if (PyErr_Occurred() != nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(object)}));
-    return request.fail(ErrorCode::not_a_tensor,
-                        concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object)}));
+    const char* hint = request.producer.hint;
+    for (const ProtocolFacts& row : protocols) {
+        if (hint != nullptr || !row.on_instance) continue;
+        if (has_attribute(object, interned().*row.attribute)) return row.import(request);
+        if (PyErr_Occurred() != nullptr)
+            return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(object)}));
+    }
+    return request.fail(
+        ErrorCode::not_a_tensor,
+        concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), (hint != nullptr ? "; " : ""),
+                (hint != nullptr ? hint : ""), (hint != nullptr ? " gives one" : "")}));
 }
 
 inline bool import_by_protocol(ImportRequest& request) {
@@ -58,7 +63,9 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     const bool copied = (request.out.flags() & flag::copied) != 0;
     const bool moved = options.device.type != 0 && options.device != found;
     const bool copy = options.copy == Copy::always && !copied;
-    if (moved || (copy && !found.is_host())) {
+    // A copy of ours lies on the heap: one in memory of another kind is the producer's to make.
+    const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
+    if (moved || (copy && elsewhere)) {
         request.out.reset();
         return import_elsewhere(request);
     }
@@ -82,27 +89,39 @@ ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
+/// Whether the caller may ask for anything at all. A release build does not ask again for a type that it has met.
+inline bool is_ready(PyObject* object) {
+#if defined(NDEBUG)
+    return object != nullptr;
+#else
+    return object != nullptr && have_gil() && is_this_life();
+#endif
+}
+/// The type of an object that is not plainly known: looked at for the first time. NULL with a Python exception, or none, set.
+ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
+    return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
+}
+
 /// The way that every tensor takes: type → protocol → validation → `out`; where it fails, the error is left in `outcome`.
 ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
                                       ImportOutcome& outcome) {
-    bool ready = object != nullptr;
-#if !defined(NDEBUG)
-    ready = ready && have_gil() && start_life();  // which refuses another interpreter than the one it serves
-#endif
-    ProducerType scratch;
-    const ProducerType* type = ISTHMUS_LIKELY(ready) ? find_type(Py_TYPE(object), scratch) : nullptr;
-    if (ISTHMUS_UNLIKELY(type == nullptr)) {
-        ImportRequest failed{object, options, {out}, owning, scratch, outcome};
-        return fail_early(failed);
-    }
+    const ProducerType* type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object)) : nullptr;
     const bool copying = options.copy == Copy::always || options.device.type != 0;
-    if (ISTHMUS_LIKELY(type->protocol == Protocol::numpy && !copying) &&
+    if (ISTHMUS_LIKELY(type != nullptr && type->protocol == Protocol::numpy && !copying) &&
         import_plain_numpy(object, options.require_writable, {out}, owning))
         return true;
-    ImportRequest request{object, options, {out}, owning, *type, outcome};
+    const PendingException pending(type != nullptr || have_gil());
+    ProducerType known;
+    if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
+    if (ISTHMUS_UNLIKELY(type == nullptr)) {
+        ImportRequest failed{object, options, {out}, owning, known, outcome};
+        return fail_early(failed);
+    }
+    known = *type;  // code of the producer may import others, and one of them take this one's place in the cache
+    ImportRequest request{object, options, {out}, owning, known, outcome};
     if (ISTHMUS_UNLIKELY(copying)) return import_copying(request);
     // In place, unlike the other ways in: at this speed a call shows.
-    if (ISTHMUS_LIKELY(type->protocol == Protocol::torch_stable)) return import_torch_by_shims(request);
+    if (ISTHMUS_LIKELY(known.protocol == Protocol::torch_stable)) return import_torch_by_shims(request);
     return import_by_protocol(request);
 }
 
@@ -125,8 +144,8 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
         detail::Block* block = nullptr;
         if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, borrowed, true, outcome)))
             result.fail(outcome.error.take());
-        else if (ISTHMUS_UNLIKELY(!detail::BorrowedBuilder{borrowed}.into_block(
-                     block, PyCapsule_CheckExact(object) ? nullptr : object)))
+        else if (ISTHMUS_UNLIKELY(
+                     !detail::BorrowedBuilder{borrowed}.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object)))
             result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
         else
             *result = Tensor::steal(block);

@@ -12,13 +12,19 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Makes isthmus.Tensor's Python type at the first export: an extension that only imports never asks for it, and a linker that
-/// drops unused sections then leaves the whole of object/ out of it.
+/// The first exit of all makes isthmus.Tensor's Python type: an extension that only imports never asks for it, and a linker
+/// that drops unused sections then leaves the whole of object/ out of it.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework, const ExportOptions& options) {
+    const PendingException pending;
+    if (shared_types() == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
+    return export_block(block, framework, options);
+}
 inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
-    if (ISTHMUS_UNLIKELY(shared_types() == nullptr))
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
+    const SharedRuntime* shared = *shared_state;
+    if (ISTHMUS_UNLIKELY(shared == nullptr || shared->tensor == nullptr))
+        return export_first(tensor.block(), framework, options);
     return export_block(tensor.block(), framework, options);
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/dispatch/classify.h>  // Python.h must come before any standard header
+#include <isthmus/python/dispatch/same_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/dispatch/exports.h>
 
@@ -10,21 +10,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The very object this block was imported from, when it is of the wanted framework: a new reference, or NULL.
-inline PyObject* same_object(const Block* block, Framework framework) {
-    if (block->ops->array == nullptr) return nullptr;
-    if (block->ops->framework != 0)
-        return block->ops->framework == static_cast<std::uint32_t>(framework) ? array_of(block) : nullptr;
-    PyObject* source = python_source_of(block);
-    if (ISTHMUS_UNLIKELY(source == nullptr)) return nullptr;
-    ProducerType scratch;
-    const ProducerType* type = find_type(Py_TYPE(source), scratch);
-    if (ISTHMUS_UNLIKELY(type == nullptr)) PyErr_Clear();
-    return type != nullptr && type->framework == framework ? Py_NewRef(source) : nullptr;
-}
-
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
 inline Result<PyObject*> export_anew(Block* block, Framework framework, const ExportOptions& options) {
+    const PendingException pending;
     const FrameworkFacts* facts = find_framework(framework);
     if (facts == nullptr)
         return Error(ErrorCode::bad_argument,
@@ -46,8 +34,7 @@ inline Result<PyObject*> export_block(Block* block, Framework framework, const E
 /// The framework whose array `example` is; isthmus.Tensor where it is of none.
 inline Framework framework_of_example(PyObject* example) {
     ProducerType scratch;
-    const ProducerType* type = example != nullptr ? find_type(Py_TYPE(example), scratch) : nullptr;
-    if (type == nullptr) PyErr_Clear();
+    const ProducerType* type = example != nullptr ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
     return type != nullptr && type->framework != Framework::none ? type->framework : Framework::tensor;
 }
 

@@ -8,7 +8,7 @@ from cases import BOTH, collect, expect, ext, refused, register
 from descriptors import Managed, Producer, api_capsule, make_api, type_with_api
 
 BIG = 2**62
-HIGH = 2**64 - 64  # an address at the very end
+HIGH = 2**64 - 4096 - 64  # an address at the end: the last page is never memory
 
 # name: (fields of the tensor, code expected or "" when it must be taken, versioned only)
 TABLE: dict[str, tuple[dict, str]] = {
@@ -33,6 +33,8 @@ TABLE: dict[str, tuple[dict, str]] = {
     "bytes_leave_address_space": ({"shape": [2**63 - 1], "dtype": (1, 8, 1), "data": HIGH}, "overflow"),
     "end_leaves_address_space": ({"shape": [32], "data": HIGH}, "overflow"),
     "end_is_last_address": ({"shape": [16], "data": HIGH}, ""),
+    "end_is_in_last_page": ({"shape": [17], "data": HIGH}, "overflow"),
+    "in_last_page": ({"shape": [3], "data": 2**64 - 16}, "overflow"),
     "null_data": ({"data": None}, "null_data"),
     "null_data_scalar": ({"data": None, "shape": []}, "null_data"),
     "null_data_offset": ({"data": None, "byte_offset": 64}, "null_data"),

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/dispatch/protocols.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/dispatch/hints.h>
 #include <isthmus/python/dispatch/known_producers.h>
 #include <isthmus/python/dispatch/type_cache.h>
 #include <isthmus/python/framework/facts.h>
@@ -12,48 +13,69 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The framework whose array type this is, or is derived from: told by the package of each base.
-inline Framework framework_of(PyTypeObject* type) {
-    PyObject* bases = type->tp_mro;
-    for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
-        PyObject* base = PyTuple_GET_ITEM(bases, i);
-        if (!PyType_Check(base)) continue;
-        const std::string full = type_name(reinterpret_cast<PyTypeObject*>(base));
-        const std::string_view package = std::string_view(full).substr(0, full.find('.'));
-        for (const FrameworkFacts& facts : framework_facts)
-            if (package == facts.package || package == facts.other_package) return facts.framework;
+/// The framework that a type belongs to, and whether its instances are arrays there. Its package alone does not say it: there
+/// are dtypes, streams and buffers in it, and anybody may name a class so.
+inline void find_framework_of(ProducerType& type) {
+    const PyTypeObject* tensor = shared_runtime()->tensor;
+    if (tensor != nullptr && PyType_IsSubtype(type.type, const_cast<PyTypeObject*>(tensor))) {
+        type.framework = Framework::tensor;
+        type.is_array = true;
+        return;
     }
-    return Framework::none;
+    const auto is = [&](const char* name) { return name != nullptr && is_of_class(type.type, name, type.complete); };
+    for (const FrameworkFacts& facts : framework_facts) {
+        if (facts.array == nullptr) continue;
+        type.is_array = is(facts.array) || is(facts.other_array);
+        if (!type.is_array && !is(facts.scalar)) continue;
+        type.framework = facts.framework;
+        return;
+    }
 }
 
+/// The protocol of a type, and what its importer wants to know of it.
 inline Protocol choose_protocol(ProducerType& type) {
     if (offers_isthmus_tensor(type)) return Protocol::isthmus_tensor;
-    if (const KnownProducer* known = find_known_producer(type.type)) {
+    if (const KnownProducer* known = find_known_producer(type)) {
         type.immutable = known->immutable;
         type.refusal = known->refusal;
-        type.string_dtype_aborts = known->string_dtype_aborts;
+        type.is_eager_tensor = known->is_eager_tensor;
         if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;
     }
+    const Hint* hint = find_hint(type.type);
+    if (hint != nullptr) type.hint = hint->call;
     for (const ProtocolFacts& row : protocols)
-        if (offers(row, type)) return row.protocol;
+        if (offers(row, type)) return hint != nullptr && hint->is_table && row.of_tables ? Protocol::none : row.protocol;
     return Protocol::none;
 }
 
 /// Looks at a type for the first time. NULL with a Python exception set when even that failed.
 ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, ProducerType& scratch) {
-    if (!make_interned() || shared_runtime() == nullptr) return nullptr;
-    scratch = ProducerType{.type = type, .framework = framework_of(type)};
+    if (!make_interned() || shared_runtime() == nullptr || !start_type_cache()) return nullptr;
+    scratch = ProducerType{.type = type};
+    find_framework_of(scratch);
     scratch.protocol = choose_protocol(scratch);
     if (PyErr_Occurred() != nullptr) return nullptr;
-    scratch.version = version_of(type);  // asking for attributes has given it one, unless CPython ran out of them
-    if (scratch.version != 0 && scratch.protocol != Protocol::none) type_cache.begin().entry(type) = scratch;
+    (void)_PyType_Lookup(type, interned().dlpack);  // being asked gives a type a version, unless CPython ran out of them
+    scratch.version = version_of(type);
+    if (scratch.version != 0 && scratch.protocol != Protocol::none && scratch.complete)
+        type_cache.begin().entry(type) = scratch;
     return &scratch;
 }
 
-/// What is known of a type; `scratch` holds it where this is the first look. NULL with a Python exception set.
+/// What is known of a type; `scratch` holds it where this is the first look. NULL with a Python exception set. What comes back
+/// is to be copied before code of anybody else runs, which may have the entry replaced.
 inline const ProducerType* find_type(PyTypeObject* type, ProducerType& scratch) {
     const ProducerType* known = cached_type(type);
     return ISTHMUS_LIKELY(known != nullptr) ? known : classify(type, scratch);
+}
+
+/// The same where an exception may be set that is none of ours, and where not knowing is no error. NULL: nobody can tell.
+inline const ProducerType* find_type_quietly(PyTypeObject* type, ProducerType& scratch) {
+    if (const ProducerType* known = cached_type(type); ISTHMUS_LIKELY(known != nullptr)) return known;
+    const PendingException pending;
+    const ProducerType* found = classify(type, scratch);
+    if (found == nullptr) PyErr_Clear();
+    return found;
 }
 
 }  // namespace detail

@@ -4,55 +4,55 @@
 
 #include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
 
-#include <string_view>
-
 #include <isthmus/python/protocol/protocol.h>
+#include <isthmus/python/runtime/classes.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
 struct KnownProducer {
-    const char* module_prefix;
-    const char* name;
+    const char* public_name;             ///< the class, where its package shows it
+    const char* names[2] = {};           ///< and what it calls itself, which tells also while the package is out of sys.modules
     Protocol protocol = Protocol::none;  ///< none: as any other type
     bool immutable = false;              ///< see ProducerType
-    bool string_dtype_aborts = false;
+    bool is_eager_tensor = false;
     const char* refusal = nullptr;
 };
+/// The first row of which a type is an instance counts.
 inline constexpr KnownProducer known_producers[] = {
-    {.module_prefix = "jaxlib", .name = "ArrayImpl", .protocol = Protocol::buffer_or_dlpack, .immutable = true},
-    {.module_prefix = "jax", .name = "ArrayImpl", .protocol = Protocol::buffer_or_dlpack, .immutable = true},
-    {.module_prefix = "tensorflow",
-     .name = "EagerTensor",
+    {.public_name = "jax.core.Tracer",
+     .names = {"jax._src.core.Tracer"},
+     .refusal = "a traced value has no memory; call it outside jit, vmap and grad, or through jax.pure_callback"},
+    {.public_name = "jax.Array",
+     .names = {"jaxlib._jax.ArrayImpl", "jaxlib.xla_extension.ArrayImpl"},
+     .protocol = Protocol::buffer_or_dlpack,
+     .immutable = true},
+    {.public_name = "tensorflow.python.framework.ops.SymbolicTensor",
+     .names = {"tensorflow.python.framework.ops.SymbolicTensor"},
+     .refusal = "a traced value has no memory; call it outside tf.function, or through tf.numpy_function"},
+    {.public_name = "tensorflow.Tensor",
+     .names = {"tensorflow.python.framework.ops.EagerTensor"},
      .protocol = Protocol::buffer_or_dlpack,
      .immutable = true,
-     .string_dtype_aborts = true},
-    {.module_prefix = "torch", .name = "ReadOnlyTensorWrapper", .immutable = true},
-    {.module_prefix = "numpy",
-     .name = "MaskedArray",
+     .is_eager_tensor = true},
+    {.public_name = "torch.utils.dlpack.ReadOnlyTensorWrapper",
+     .names = {"torch.utils.dlpack.ReadOnlyTensorWrapper"},
+     .immutable = true},
+    {.public_name = "numpy.ma.MaskedArray",
+     .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},
      .refusal = "its mask would be lost; call .filled() or take .data"},
-    {.module_prefix = "jax",
-     .name = "DynamicJaxprTracer",
-     .refusal = "a traced value has no memory; call it outside jit, or through jax.pure_callback"},
 };
 
-inline const KnownProducer* find_known_producer(PyTypeObject* type) {
-    PyObject* bases = type->tp_mro;
-    if (bases == nullptr) return nullptr;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bases); ++i) {
-        auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
-        if (!PyType_Check(reinterpret_cast<PyObject*>(base))) continue;
-        const std::string full = type_name(base);
-        const std::string_view view = full;
-        for (const KnownProducer& known : known_producers) {
-            const std::string_view prefix = known.module_prefix, name = known.name;
-            if (view.size() > prefix.size() + name.size() && view.substr(0, prefix.size()) == prefix &&
-                view.substr(view.size() - name.size()) == name && view[view.size() - name.size() - 1] == '.' &&
-                (view[prefix.size()] == '.' || view[prefix.size()] == '_'))
-                return &known;
-        }
-    }
+inline bool is_producer(PyTypeObject* type, const KnownProducer& known, bool& complete) {
+    for (const char* name : known.names)
+        if (name != nullptr && has_base_called(type, name)) return true;
+    return is_of_class(type, known.public_name, complete);
+}
+
+inline const KnownProducer* find_known_producer(ProducerType& type) {
+    for (const KnownProducer& known : known_producers)
+        if (is_producer(type.type, known, type.complete)) return &known;
     return nullptr;
 }
 

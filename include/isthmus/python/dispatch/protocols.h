@@ -5,10 +5,12 @@
 #include <isthmus/python/dispatch/offers.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/framework/numpy/import.h>
+#include <isthmus/python/framework/numpy/import_scalar.h>
 #include <isthmus/python/framework/tensorflow.h>
 #include <isthmus/python/framework/torch/import.h>
 #include <isthmus/python/protocol/array_interface/import.h>
-#include <isthmus/python/protocol/arrow.h>
+#include <isthmus/python/protocol/arrow/import.h>
+#include <isthmus/python/protocol/arrow/stream.h>
 #include <isthmus/python/protocol/buffer/import.h>
 #include <isthmus/python/protocol/capsule/import.h>
 #include <isthmus/python/protocol/dlpack_method/import.h>
@@ -23,26 +25,22 @@ namespace detail {
 struct ProtocolFacts {
     Protocol protocol;
     const char* name;                                ///< as `isthmus probe` writes it
-    PyObject* Interned::*attribute = nullptr;        ///< of the type, where having it is the offer
+    PyObject* Interned::* attribute = nullptr;       ///< of the type, where having it is the offer
     bool (*offers)(ProducerType&) = offers_nothing;  ///< where no attribute tells
     const char* wanted = nullptr;                    ///< in the sentence that says what would have been taken
     /// The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
     bool on_instance = false;
+    bool of_tables =
+        false;  ///< offered by tables of many columns as well, which are no tensor (isthmus/python/dispatch/hints.h)
     /// Fills the request, or leaves the error there. NULL: nothing is offered.
     bool (*import)(ImportRequest&) = nullptr;
 };
 
 inline constexpr ProtocolFacts protocols[] = {
     {.protocol = Protocol::none, .name = "none"},
-    {.protocol = Protocol::isthmus_tensor,
-     .name = "isthmus",
-     .offers = offers_isthmus_tensor,
-     .import = import_isthmus_tensor},
+    {.protocol = Protocol::isthmus_tensor, .name = "isthmus", .offers = offers_isthmus_tensor, .import = import_isthmus_tensor},
     {.protocol = Protocol::buffer_or_dlpack, .name = "buffer or __dlpack__", .import = import_buffer_or_dlpack},
-    {.protocol = Protocol::torch_stable,
-     .name = "torch stable C shims",
-     .offers = offers_torch_stable,
-     .import = import_torch},
+    {.protocol = Protocol::torch_stable, .name = "torch stable C shims", .offers = offers_torch_stable, .import = import_torch},
     {.protocol = Protocol::torch_exchange,  // PyTorch 2.10 to 2.13
      .name = "torch C exchange API",
      .offers = offers_torch_exchange,
@@ -52,10 +50,11 @@ inline constexpr ProtocolFacts protocols[] = {
      .offers = offers_torch_method,
      .import = import_torch_method},
     {.protocol = Protocol::numpy, .name = "numpy's struct", .offers = offers_numpy, .import = import_numpy},
-    {.protocol = Protocol::exchange_api,
-     .name = "C exchange API",
-     .offers = offers_exchange_api,
-     .import = import_exchange},
+    {.protocol = Protocol::numpy_scalar,
+     .name = "numpy's scalar",
+     .offers = offers_numpy_scalar,
+     .import = import_numpy_scalar},
+    {.protocol = Protocol::exchange_api, .name = "C exchange API", .offers = offers_exchange_api, .import = import_exchange},
     {.protocol = Protocol::dlpack_method,
      .name = "__dlpack__",
      .attribute = &Interned::dlpack,
@@ -84,13 +83,22 @@ inline constexpr ProtocolFacts protocols[] = {
      .attribute = &Interned::arrow_device_array,
      .wanted = "__arrow_c_device_array__",
      .on_instance = true,
+     .of_tables = true,
      .import = import_arrow_device_array},
     {.protocol = Protocol::arrow_array,
      .name = "arrow array",
      .attribute = &Interned::arrow_array,
      .wanted = "__arrow_c_array__",
      .on_instance = true,
+     .of_tables = true,
      .import = import_arrow_array},
+    {.protocol = Protocol::arrow_stream,
+     .name = "arrow stream",
+     .attribute = &Interned::arrow_stream,
+     .wanted = "__arrow_c_stream__",
+     .on_instance = true,
+     .of_tables = true,
+     .import = import_arrow_stream},
     {.protocol = Protocol::capsule, .name = "capsule", .offers = offers_capsule, .import = import_capsule},
 };
 inline constexpr int protocol_count = sizeof(protocols) / sizeof(protocols[0]);

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
+#include <isthmus/core/copy.h>
 #include <isthmus/core/result.h>
 #include <isthmus/python/framework/facts.h>
 #include <isthmus/python/framework/numpy/dtypes.h>
@@ -54,16 +55,31 @@ inline const Consumer* find_consumer(const FrameworkFacts& facts) {
     return &consumer;
 }
 
-/// What the framework would copy without a word, or not take at all.
+/// Whether elements of the host lie where the framework does not share them.
+inline bool is_misplaced(const DLTensor& t, const FrameworkFacts& facts) noexcept {
+    return facts.alignment != 0 && Device(t.device).is_host() && layout::numel(t) > 0 &&
+           reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0;
+}
+/// Whether a dimension is stepped through backwards. (The stride of a dimension of size 1 may be anything.)
+inline bool runs_backwards(const DLTensor& t) noexcept {
+    for (int i = 0; i < t.ndim; ++i)
+        if (t.shape[i] > 1 && t.strides[i] < 0) return layout::numel(t) > 0;
+    return false;
+}
+
+/// What the framework would copy without a word, work with wrongly, or not take at all.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (!options.allow_copy && facts.always_copies)
         return Error(ErrorCode::needs_copy, concat({facts.name, " always copies what it imports; allow it with allow_copy"}));
-    const bool misplaced = facts.alignment != 0 && Device(t.device).is_host() &&
-                           reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0;
-    if (!options.allow_copy && misplaced)
+    if (!options.allow_copy && is_misplaced(t, facts))
         return Error(ErrorCode::needs_copy,
                      concat({"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
-                             " would copy it; use Tensor::empty, or allow_copy"}));
+                             (facts.needs_alignment ? "'s own operations would end the process" : " would copy it"),
+                             "; use Tensor::empty, or allow_copy"}));
+    if (facts.no_negative_strides && runs_backwards(t))
+        return Error(ErrorCode::bad_layout,
+                     concat({"strides ", sizes_text(t.strides, t.ndim), " are negative, which ", facts.name,
+                             " does not support; copy it first (numpy: np.ascontiguousarray)"}));
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
         return Error(ErrorCode::needs_copy,
                      concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
@@ -94,8 +110,7 @@ inline Result<PyObject*> call_consumer(const Consumer& consumer, const Framework
     PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
     if (array != nullptr) return array;
     std::string what = concat({facts.module, ".", facts.from_dlpack, "()"});
-    if (numpy_type_number(dtype) < 0)
-        what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
+    if (numpy_type_number(dtype) < 0) what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
     return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
 }
 
@@ -119,12 +134,16 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
                                                              const ExportOptions& options) {
     const DLTensor& t = block->dl;
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
+    if (facts.needs_alignment && is_misplaced(t, facts)) {  // it would not copy by itself
+        Result<Tensor> moved = copy_of(t, block->flags & flag::dlpack_known);
+        return moved ? export_by_consumer(moved->block(), facts, options) : std::move(moved).error();
+    }
     const Consumer* consumer = find_consumer(facts);
     if (consumer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
     if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
     if (facts.form == ExportForm::legacy_capsule && legacy_loses_padding(block))
-        return Error(ErrorCode::bad_dtype,
-                     concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name, "; nearest is uint8, the bytes"}));
+        return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name,
+                                                   "; nearest is uint8, the bytes"}));
     const Ref given = consumable(block, facts);
     Result<PyObject*> array = call_consumer(*consumer, facts, t.dtype, given.get());
     return array ? check_not_copied(*array, t, facts, options) : array;

@@ -27,37 +27,33 @@ enum class ReadOnly : std::uint8_t {
 /// isthmus/python/dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
-    std::string_view name;                  ///< as users write it: t.to("torch")
-    const char* annotation = "typing.Any";  ///< its array type, as a stub writes it
-    std::string_view package = {};          ///< of its array types
-    std::string_view other_package = {};
-    const char* module = nullptr;     ///< to import
+    std::string_view name;              ///< as users write it: t.to("torch")
+    const char* array = nullptr;        ///< its array class, by the name that a stub writes too; NULL: a capsule is of no class
+    const char* other_array = nullptr;  ///< a further class of arrays
+    const char* scalar = nullptr;       ///< a class whose instances are no arrays, and yet say in which framework they are used
+    const char* module = nullptr;       ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
     ReadOnly read_only = ReadOnly::kept;
-    std::int64_t alignment = 0;             ///< bytes below which it copies silently; 0: never
-    bool needs_contiguous = false;          ///< refuses, or copies, other strides
+    std::int64_t alignment = 0;        ///< bytes below which it copies silently; 0: never
+    bool needs_alignment = false;      ///< below them it does not copy: an operation ends the process
+    bool needs_contiguous = false;     ///< refuses, or copies, other strides
+    bool no_negative_strides = false;  ///< misreads them, out of bounds
     bool always_copies = false;
-    const char* pointer = nullptr;          ///< method of the result that gives its address, to see a silent copy
-    const char* module_of_type = nullptr;   ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
+    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
     const char* exchange_type = nullptr;
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {.framework = Framework::tensor, .name = "tensor", .annotation = "isthmus.Tensor", .package = "isthmus"},
+    {.framework = Framework::tensor, .name = "tensor", .array = "isthmus.Tensor"},
     {.framework = Framework::capsule, .name = "capsule"},
     {.framework = Framework::capsule_legacy, .name = "capsule_legacy"},
-    {.framework = Framework::numpy, .name = "numpy", .annotation = "numpy.ndarray", .package = "numpy"},
-    {.framework = Framework::torch,
-     .name = "torch",
-     .annotation = "torch.Tensor",
-     .package = "torch",
-     .read_only = ReadOnly::lost},
+    {.framework = Framework::numpy, .name = "numpy", .array = "numpy.ndarray", .scalar = "numpy.generic"},
+    {.framework = Framework::torch, .name = "torch", .array = "torch.Tensor", .read_only = ReadOnly::lost},
     {.framework = Framework::jax,
      .name = "jax",
-     .annotation = "jax.Array",
-     .package = "jax",
-     .other_package = "jaxlib",
+     .array = "jax.Array",
      .module = "jax.dlpack",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::object,
@@ -67,37 +63,35 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .pointer = "unsafe_buffer_pointer"},
     {.framework = Framework::cupy,
      .name = "cupy",
-     .annotation = "cupy.ndarray",
-     .package = "cupy",
-     .other_package = "cupy_backends",
+     .array = "cupy.ndarray",
      .module = "cupy",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::object,
      .read_only = ReadOnly::lost},
     {.framework = Framework::tensorflow,
      .name = "tensorflow",
-     .annotation = "tensorflow.Tensor",
-     .package = "tensorflow",
+     .array = "tensorflow.Tensor",
      .module = "tensorflow.experimental.dlpack",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::legacy_capsule,
      .read_only = ReadOnly::immutable,
+     .alignment = 64,
+     .needs_alignment = true,
      .needs_contiguous = true},
     {.framework = Framework::paddle,
      .name = "paddle",
-     .annotation = "paddle.Tensor",
-     .package = "paddle",
+     .array = "paddle.Tensor",
      .module = "paddle.utils.dlpack",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::capsule,
      .read_only = ReadOnly::lost,
+     .no_negative_strides = true,
      .pointer = "data_ptr",
      .module_of_type = "paddle",
      .exchange_type = "Tensor"},
     {.framework = Framework::mlx,
      .name = "mlx",
-     .annotation = "mlx.core.array",
-     .package = "mlx",
+     .array = "mlx.core.array",
      .module = "mlx.core",
      .from_dlpack = "array",
      .form = ExportForm::object,
@@ -105,23 +99,22 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .always_copies = true},
     {.framework = Framework::pyarrow,
      .name = "pyarrow",
-     .annotation = "pyarrow.Tensor",
-     .package = "pyarrow",
+     .array = "pyarrow.Tensor",
+     .other_array = "pyarrow.Array",
      .module = "pyarrow",
      .from_dlpack = "Tensor.from_dlpack",
      .form = ExportForm::object},
     {.framework = Framework::warp,
      .name = "warp",
-     .annotation = "warp.array",
-     .package = "warp",
+     .array = "warp.array",
      .module = "warp",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::legacy_capsule,
      .read_only = ReadOnly::lost},
     {.framework = Framework::onnxruntime,
      .name = "onnxruntime",
-     .annotation = "onnxruntime.capi.onnxruntime_pybind11_state.OrtValue",
-     .package = "onnxruntime",
+     .array = "onnxruntime.capi.onnxruntime_pybind11_state.OrtValue",
+     .other_array = "onnxruntime.OrtValue",
      .module = "onnxruntime.capi.onnxruntime_pybind11_state",
      .from_dlpack = "OrtValue.from_dlpack",
      .form = ExportForm::legacy_capsule,
@@ -130,8 +123,7 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .pointer = "data_ptr"},
     {.framework = Framework::tvm_ffi,
      .name = "tvm_ffi",
-     .annotation = "tvm_ffi.Tensor",
-     .package = "tvm_ffi",
+     .array = "tvm_ffi.Tensor",
      .module = "tvm_ffi",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::object,

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/protocol/buffer/import.h>
+#include <isthmus/python/protocol/buffer/import.h>  // Python.h must come before any standard header
+
+#include <string_view>
+
 #include <isthmus/python/protocol/dlpack_method/import.h>
 
 ISTHMUS_BEGIN
@@ -16,16 +19,28 @@ ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"the dtype of this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({"the dtype of this ", type_name(request.object)}));
     const std::string found = text;
     if (found == "string" || found == "resource" || found == "variant")
         return request.fail(ErrorCode::bad_dtype, concat({"dtype ", found, " of this ", type_name(request.object),
-                                                         " has no counterpart in DLPack; wanted numbers"}));
+                                                          " has no counterpart in DLPack; wanted numbers"}));
     if (found.size() > 1 && found.front() == 'q')
         return request.fail(
             ErrorCode::not_values,
             concat({"dtype ", found,
                     ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first"}));
+    return true;
+}
+
+/// Whether an EagerTensor's memory is the host's. On another device its buffer is a copy on the host that nobody asked for.
+ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, bool& on_host) {
+    Ref name(PyObject_GetAttrString(request.object, "backing_device"));  // "/job:localhost/replica:0/task:0/device:GPU:0"
+    const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+    if (text == nullptr)
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({"the device of this ", type_name(request.object)}));
+    on_host = *text == '\0' || std::string_view(text).find("device:CPU:") != std::string_view::npos;
     return true;
 }
 
@@ -37,9 +52,11 @@ inline bool is_floating_format(const char* format) noexcept {
 
 /// The buffer protocol where it can say it, for a producer that also has `__dlpack__`.
 inline bool import_buffer_or_dlpack(ImportRequest& request) {
-    const bool strings_abort = request.producer.string_dtype_aborts;
+    const bool strings_abort = request.producer.is_eager_tensor;
     const ImportOptions& options = request.options;
-    const bool elsewhere = options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
+    bool on_host = true;
+    if (request.producer.is_eager_tensor && !ask_eager_tensor_device(request, on_host)) return false;
+    const bool elsewhere = !on_host || options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
     if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(request.object))) {
         Py_buffer& view = request.out.buffer();
         if (ISTHMUS_LIKELY(PyObject_GetBuffer(request.object, &view, PyBUF_FULL_RO) == 0)) {

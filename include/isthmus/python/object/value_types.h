@@ -67,6 +67,36 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     return PyTuple_Check(object) && value_from_tuple(object, out);
 }
 
+/// The numbers of a tuple of integers, as many as fit; -1 when it is none.
+template <std::size_t N>
+int read_numbers(PyObject* tuple, int (&out)[N]) {
+    const Py_ssize_t size = PyTuple_Check(tuple) ? PyTuple_GET_SIZE(tuple) : 0;
+    if (size < 2 || size > static_cast<Py_ssize_t>(N)) return -1;
+    for (Py_ssize_t i = 0; i < size; ++i) {
+        int too_large = 0;
+        PyObject* item = PyTuple_GET_ITEM(tuple, i);
+        const long number = PyLong_Check(item) ? PyLong_AsLongAndOverflow(item, &too_large) : 0;
+        if (!PyLong_Check(item) || too_large != 0 || number != static_cast<int>(number)) return -1;
+        out[i] = static_cast<int>(number);
+    }
+    return static_cast<int>(size);
+}
+
+/// What is wanted where this object is no such value: of a tuple of the right form, what is wrong with its numbers.
+ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const DType&) {
+    int numbers[3] = {0, 0, 1};
+    if (read_numbers(found, numbers) < 0) return "a name such as 'float32', an isthmus.DType, or (code, bits, lanes)";
+    return concat({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ", numbers[2],
+                   " is no dtype"});
+}
+ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const Device&) {
+    int numbers[2] = {};
+    if (read_numbers(found, numbers) != 2) return "a name such as 'cuda:0', an isthmus.Device, or (type, id)";
+    if (!Device(numbers[0], 0).is_valid())
+        return concat({"a device type that DLPack 1.3 defines, which ", numbers[0], " is not"});
+    return concat({"a device id of 0 or more, which ", numbers[1], " is not"});
+}
+
 template <class Value>
 PyObject* value_str(PyObject* self) {
     return PyUnicode_FromString(value_of<Value>(self).name().c_str());
@@ -104,10 +134,9 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 == nullptr) return nullptr;
-    set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
-                           concat({"found ", utf8,
-                                   (std::is_same_v<Value, DType> ? "; wanted a name such as 'float32', or (code, bits, lanes)"
-                                                                 : "; wanted a name such as 'cuda:0', or (type, id)")})));
+    set_python_error(
+        Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
+              concat({"found ", utf8, "; wanted ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
     return nullptr;
 }
 template <class Value>

@@ -18,6 +18,7 @@ enum class Protocol : std::uint8_t {
     torch_exchange,
     torch_method,
     numpy,
+    numpy_scalar,
     exchange_api,
     dlpack_method,
     cuda_array_interface,
@@ -25,20 +26,24 @@ enum class Protocol : std::uint8_t {
     array_interface,
     arrow_device_array,
     arrow_array,
+    arrow_stream,
     capsule,
 };
 
 /// A type whose instances come in: what the first look at it found.
 struct ProducerType {
     PyTypeObject* type = nullptr;
-    unsigned int version = 0;  ///< CPython's tag of this very state of this very type: never used twice; 0: it has none
+    unsigned int version = 0;  ///< CPython's tag of this very state of this very type; 0: it has none
     Protocol protocol = Protocol::none;
-    Framework framework = Framework::none;
-    bool immutable = false;           ///< the memory must not be written, though its protocol cannot say so
-    bool string_dtype_aborts = false; ///< asking for a capsule of strings ends the process, so the dtype is asked first
-    bool known_torch = false;         ///< derived from torch.Tensor as libtorch itself knows it
+    Framework framework = Framework::none;  ///< in which a result belongs that is to be like an instance
+    bool is_array = false;                  ///< instances are arrays of that framework, not only something of its package
+    bool complete = true;          ///< false: a module that would tell more is not loaded now, so this is not to be remembered
+    bool immutable = false;        ///< the memory must not be written, though its protocol cannot say so
+    bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are asked for before its memory
+    bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
     const DLPackExchangeAPI* api = nullptr;
     const char* refusal = nullptr;  ///< why instances are not taken, or NULL
+    const char* hint = nullptr;     ///< what to call on an instance to get a tensor, or NULL
 };
 
 }  // namespace detail

@@ -38,6 +38,23 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
+/// An exception that was set before this call began: out of the way until the end, and set again then. Whoever may meet one
+/// while Python runs underneath begins with this; nothing of its own may stay set when it ends.
+class PendingException {
+public:
+    explicit PendingException(bool have_python = true) noexcept {
+        if (ISTHMUS_UNLIKELY(have_python && PyErr_Occurred() != nullptr)) PyErr_Fetch(&type_, &value_, &trace_);
+    }
+    ~PendingException() {
+        if (ISTHMUS_UNLIKELY(type_ != nullptr)) PyErr_Restore(type_, value_, trace_);
+    }
+    PendingException(const PendingException&) = delete;
+    PendingException& operator=(const PendingException&) = delete;
+
+private:
+    PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
 /// "ValueError: no such buffer": an exception in one line.
 ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     std::string text = Py_TYPE(exception)->tp_name;
@@ -62,17 +79,20 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
-/// "numpy.ndarray", "list": a type as users write it.
+/// "numpy.ndarray", "list": a type as users write it. Runs nothing of the type's own: what a metaclass or an attribute says is
+/// not asked, only the class itself.
 ISTHMUS_COLD inline std::string type_name(PyTypeObject* type) {
-    std::string name = type->tp_name;
-    if (name.find('.') != std::string::npos || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
-    Ref module(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
-    const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+    const PendingException pending;
+    const std::string name = type->tp_name;
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
+    PyObject* module = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+    const char* utf8 = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
     if (utf8 == nullptr) {
         PyErr_Clear();
         return name;
     }
-    return std::string(utf8) == "builtins" ? name : concat({utf8, ".", name});
+    const std::string last = name.substr(name.rfind('.') + 1);  // all of it where there is no dot
+    return std::string(utf8) == "builtins" ? last : concat({utf8, ".", last});
 }
 ISTHMUS_COLD inline std::string type_name(PyObject* object) { return type_name(Py_TYPE(object)); }
 

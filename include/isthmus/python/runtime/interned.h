@@ -10,7 +10,7 @@ namespace detail {
 
 struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
-    PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array;
+    PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* newest_version;    ///< (1, 3)
 
@@ -32,6 +32,7 @@ struct Interned {
             {cuda_array_interface, "__cuda_array_interface__"},
             {arrow_array, "__arrow_c_array__"},
             {arrow_device_array, "__arrow_c_device_array__"},
+            {arrow_stream, "__arrow_c_stream__"},
         };
         for (const Row& row : rows)
             if ((row.slot = PyUnicode_InternFromString(row.text)) == nullptr) return false;

@@ -74,8 +74,8 @@ inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-/// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a process,
-/// and an extension may be one of more. False with a Python exception set.
+/// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a
+/// process, and an extension may be one of more. False with a Python exception set.
 inline bool call_end_life_at_the_end(PyInterpreterState* here) {
     PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
     if (dict == nullptr) {
@@ -88,6 +88,9 @@ inline bool call_end_life_at_the_end(PyInterpreterState* here) {
     Ref capsule(PyCapsule_New(&interpreter_life, name, [](PyObject*) { end_life(); }));
     return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
 }
+
+/// Whether this shared object is ready in the running interpreter. The GIL is held.
+inline bool is_this_life() noexcept { return interpreter_life.interpreter == PyInterpreterState_Get(); }
 
 /// Makes this shared object ready in the running interpreter. False with a Python exception set.
 ISTHMUS_NOINLINE inline bool start_life() {

@@ -23,17 +23,18 @@ inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
     return true;
 }
 
-ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, const NumpyDescr* descr) {
-    Ref text(PyObject_Str(reinterpret_cast<PyObject*>(const_cast<NumpyDescr*>(descr))));
+/// `dtype`: NumPy's, of this kind.
+ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* dtype, char kind, bool native_order = true) {
+    Ref text(PyObject_Str(dtype));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
     const std::string found = concat({"dtype ", name});
-    if (!has_native_order(descr))
+    if (!native_order)
         return request.fail(
             ErrorCode::not_values,
             concat({found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"}));
-    switch (descr->kind) {
+    switch (kind) {
         case 'O':
             return request.fail(
                 ErrorCode::bad_dtype,
@@ -41,12 +42,12 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, const Numpy
         case 'M':
         case 'm':
             return request.fail(ErrorCode::bad_dtype,
-                               concat({found, " has no counterpart in DLPack; call .view('int64') for the counts"}));
+                                concat({found, " has no counterpart in DLPack; call .view('int64') for the counts"}));
         case 'S':
         case 'U':
         case 'T':
             return request.fail(ErrorCode::bad_dtype,
-                               concat({found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"}));
+                                concat({found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"}));
         case 'V':
             return request.fail(
                 ErrorCode::bad_dtype,
@@ -97,9 +98,10 @@ inline bool import_numpy(ImportRequest& request) {
     if (ISTHMUS_LIKELY(numpy_shifts.has(number) && has_native_order(descr)))
         dtype = numpy_dtypes[number];
     else if (!unusual_numpy_dtype(descr, dtype, flags))
-        return explain_numpy_dtype(request, descr);
+        return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind, has_native_order(descr));
     const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
-    if (!describe_numpy(array, dtype, shift, request.out) && !element_strides_that_matter(request, array->strides)) return false;
+    if (!describe_numpy(array, dtype, shift, request.out) && !element_strides_that_matter(request, array->strides))
+        return false;
     if (request.owning) request.out.hold_object(request.object);
     return request.accept(flags);
 }

@@ -99,7 +99,7 @@ inline bool import_torch_method(ImportRequest& request) { return import_torch_ol
 
 /// Where the stable shims are, and do not describe this tensor in DLPack's terms.
 ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
-    return import_torch_older(request, find_exchange_api(request.producer.type));
+    return import_torch_older(request, find_exchange_api(Py_TYPE(request.object)));
 }
 
 }  // namespace detail

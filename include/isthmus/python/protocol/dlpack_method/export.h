@@ -25,14 +25,13 @@ inline bool read_pair(PyObject* object, long& first, long& second) {
     return good;
 }
 
-/// A copy that only the caller of `__dlpack__` will see.
-inline PyObject* export_copy(Block* block, Device device, bool versioned) {
+/// A copy that only the caller of `__dlpack__` will see: memory of the heap, whatever kind of host memory it was made of.
+inline PyObject* export_copy(Block* block, bool versioned) {
     Result<Tensor> copy = copy_of(block->dl, block->flags & flag::dlpack_known);
     if (!copy) {
         set_python_error(copy.error());
         return nullptr;
     }
-    copy->block()->dl.device = device;
     return versioned ? versioned_capsule(copy->block(), flag::copied) : legacy_capsule(copy->block());
 }
 
@@ -103,11 +102,12 @@ inline bool read_wanted_device(PyObject* dl_device, Device here, Device& wanted,
         return false;
     }
     wanted = Device(static_cast<int>(type), static_cast<int>(id));
-    if (wanted == here) return true;
+    const bool copies_to_heap = may_copy == 1 && here.is_host() && here != Device::cpu();  // no copy of ours is pinned
+    if (wanted == here && !copies_to_heap) return true;
     if (!(wanted == Device::cpu() && here.is_host())) {
         raise(ErrorCode::bad_device, ErrorKind::buffer,
-              concat({"argument 'dl_device': the tensor is on ", here, " and cannot be exported to ", wanted,
-                      "; move it with its own framework"}));
+              concat({"argument 'dl_device': the tensor is on ", here, " and cannot be ",
+                      (wanted == here ? "copied" : "exported"), " to ", wanted, "; move it with its own framework"}));
         return false;
     }
     // Pinned memory is the host's own: calling it so needs a copy only because the descriptor says otherwise.
@@ -145,7 +145,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
                      concat({DType(block->dl.dtype),
                              " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
                              "max_version=(1, 0) or newer"}));
-    if (may_copy == 1) return export_copy(block, wanted, versioned);
+    if (may_copy == 1) return export_copy(block, versioned);
     note_consumer(block, "__dlpack__");
     if (versioned) return versioned_capsule(block);
     if (block->flags & flag::read_only)

@@ -8,6 +8,7 @@
 
 #include <isthmus/core/dlpack.h>
 #include <isthmus/core/empty.h>
+#include <isthmus/python/protocol/capsule/export.h>
 
 ISTHMUS_BEGIN
 
@@ -62,7 +63,8 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
     return *out != nullptr ? 0 : -1;
 }
 
-/// The descriptor alone carries no flags: read-only memory would look writable through it, so it is refused here.
+/// The descriptor alone carries no flags: read-only memory would look writable through it, and elements with a byte of their
+/// own packed, so both are refused here.
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     Block* block = exchange_block(object);
     if (block == nullptr) return -1;
@@ -70,6 +72,13 @@ inline int exchange_view_object(void* object, DLTensor* out) noexcept {
         set_python_error(
             Error(ErrorCode::read_only,
                   "the memory is read-only, which a bare DLTensor cannot say; use managed_tensor_from_py_object_no_sync"));
+        return -1;
+    }
+    if (legacy_loses_padding(block)) {
+        set_python_error(
+            Error(ErrorCode::bad_dtype, concat({DType(block->dl.dtype),
+                                                " with a byte for each element is what a bare DLTensor cannot say; "
+                                                "use managed_tensor_from_py_object_no_sync"})));
         return -1;
     }
     *out = block->dl;

@@ -15,7 +15,10 @@ namespace detail {
 /// called "dlpack_exchange_api", of this major version or with one in its chain, and with the functions it must have.
 /// A type whose attribute is anything else is simply not taken at its word; no exception stays set.
 inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
-    Ref capsule(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), interned().exchange_api));
+    // As Python looks for special methods: what a metaclass has belongs to the class object.
+    Ref capsule = Ref::borrow(_PyType_Lookup(type, interned().exchange_api));
+    if (const descrgetfunc get = capsule ? Py_TYPE(capsule.get())->tp_descr_get : nullptr)
+        capsule = Ref(get(capsule.get(), nullptr, reinterpret_cast<PyObject*>(type)));
     if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) {
         if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
         return nullptr;

@@ -1,0 +1,72 @@
+// Classes of other packages: found without importing anything, and without running code of the class that is looked at.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
+
+#include <string_view>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Calls `look(base)` for the type and each of its bases until one says yes.
+template <class F>
+bool any_base(PyTypeObject* type, F&& look) {
+    PyObject* bases = type->tp_mro;
+    for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
+        PyObject* base = PyTuple_GET_ITEM(bases, i);
+        if (PyType_Check(base) && look(reinterpret_cast<PyTypeObject*>(base))) return true;
+    }
+    return false;
+}
+
+/// "numpy" of "numpy.ma.MaskedArray"
+inline std::string_view package_of(std::string_view qualified) noexcept { return qualified.substr(0, qualified.find('.')); }
+inline std::string_view name_of(std::string_view qualified) noexcept { return qualified.substr(qualified.rfind('.') + 1); }
+
+inline bool has_base_of_package(PyTypeObject* type, std::string_view package) {
+    return any_base(type, [&](PyTypeObject* base) { return package_of(type_name(base)) == package; });
+}
+/// A base that says that it is "package.module.Name": any class may say so.
+inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
+    return any_base(type, [&](PyTypeObject* base) { return type_name(base) == qualified; });
+}
+
+/// The class that "package.module.Name" means in the modules imported so far, borrowed from its module; NULL where that module
+/// is not (or not yet, or not any more) among sys.modules, or has no such class.
+inline PyTypeObject* loaded_class(std::string_view qualified) {
+    const std::string module(qualified.substr(0, qualified.rfind('.'))), name(name_of(qualified));
+    PyObject* loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module.c_str());
+    if (loaded == nullptr || !PyModule_Check(loaded)) return nullptr;
+    PyObject* found = PyDict_GetItemString(PyModule_GetDict(loaded), name.c_str());
+    return found != nullptr && PyType_Check(found) ? reinterpret_cast<PyTypeObject*>(found) : nullptr;
+}
+
+/// Whether the type is one of a public class, or derived from it. `complete` becomes false where the type has a base of that
+/// package and the class is not to be found: then nobody can tell.
+inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& complete) {
+    if (!has_base_of_package(type, package_of(qualified))) return false;
+    PyTypeObject* known = loaded_class(qualified);
+    if (known == nullptr) complete = false;
+    return known != nullptr && PyType_IsSubtype(type, known);
+}
+
+/// What a type and its bases have under this name, None counting as nothing. Asked as CPython asks for special methods: a
+/// metaclass does not answer for its classes, and no code runs.
+inline bool type_has(PyTypeObject* type, PyObject* name) {
+    PyObject* found = _PyType_Lookup(type, name);
+    return found != nullptr && found != Py_None;
+}
+
+/// Whether an object has the attribute, None counting as none. Whatever it raises but AttributeError stays set, and the answer
+/// is no.
+inline bool has_attribute(PyObject* object, PyObject* name) {
+    Ref value(PyObject_GetAttr(object, name));
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+    return value && value.get() != Py_None;
+}
+
+}  // namespace detail
+
+ISTHMUS_END
