@@ -3,6 +3,8 @@
 #include <isthmus/python/arguments.h>
 
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "ext.h"
 
