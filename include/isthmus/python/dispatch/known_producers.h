@@ -44,15 +44,18 @@ inline constexpr KnownProducer known_producers[] = {
      .refusal = "its mask would be lost; call .filled() or take .data"},
 };
 
-inline bool is_producer(PyTypeObject* type, const KnownProducer& known, bool& complete) {
+/// Where the class is not to be found its name decides: a module that was never imported has no instances, so that its absence
+/// leaves nothing open.
+inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
     for (const char* name : known.names)
         if (name != nullptr && has_base_called(type, name)) return true;
-    return is_of_class(type, known.public_name, complete);
+    bool found = true;
+    return is_of_class(type, known.public_name, found);
 }
 
-inline const KnownProducer* find_known_producer(ProducerType& type) {
+inline const KnownProducer* find_known_producer(const ProducerType& type) {
     for (const KnownProducer& known : known_producers)
-        if (is_producer(type.type, known, type.complete)) return &known;
+        if (is_producer(type.type, known)) return &known;
     return nullptr;
 }
 
