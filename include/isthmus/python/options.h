@@ -30,7 +30,8 @@ struct ImportOptions {
     DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     /// Name of the argument, for the error text.
     const char* argument = nullptr;
-    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is.
+    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is. Moving it is a copy, so that Copy::never
+    /// takes it only where it is there already.
     Device device{0, 0};
 
     bool has_stream() const noexcept { return stream != no_stream; }
