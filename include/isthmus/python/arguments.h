@@ -35,10 +35,24 @@ struct Parameter {
         set_python_error(loaded.error());
         return false;
     }
+    /// Called when every argument was found to fit. False with a Python exception set, as load().
+    bool announce(const char* function, const char* argument) noexcept {
+        if constexpr (T::requirement.writable)
+            if (auto announced = slot.announce(function, argument); ISTHMUS_UNLIKELY(!announced)) {
+                set_python_error(announced.error());
+                return false;
+            }
+        return true;
+    }
+};
+
+/// What never writes has nothing to announce.
+struct SilentParameter {
+    static bool announce(const char*, const char*) noexcept { return true; }
 };
 
 template <class T, Result<T> (*import)(PyObject*, const ImportOptions&) noexcept>
-struct ImportedParameter {
+struct ImportedParameter : SilentParameter {
     static constexpr bool required = true;
     T held;
     T& value() noexcept { return held; }
@@ -60,7 +74,7 @@ template <>
 struct Parameter<Tensor> : ImportedParameter<Tensor, from_py> {};
 
 template <class T>
-struct PlainParameter {
+struct PlainParameter : SilentParameter {
     static constexpr bool required = true;
     T held{};
     T& value() noexcept { return held; }
@@ -121,6 +135,7 @@ struct Parameter<std::optional<T>> {
         held.emplace(std::move(inner.value()));
         return true;
     }
+    bool announce(const char* function, const char* argument) noexcept { return inner.announce(function, argument); }
 };
 
 /// Sorts what the interpreter passes into one slot per name. False with a TypeError in Python's own words.
@@ -197,7 +212,8 @@ public:
 private:
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) noexcept {
-        return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...);
+        return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...) &&
+               (std::get<i>(parameters_).announce(function_, names_[i]) && ...);
     }
     template <class P>
     bool load_one(P& parameter, int i) noexcept {

@@ -8,6 +8,7 @@
 
 #include <isthmus/core/dlpack.h>
 #include <isthmus/core/empty.h>
+#include <isthmus/python/protocol/watched.h>
 
 ISTHMUS_BEGIN
 
@@ -55,7 +56,7 @@ inline Block* exchange_block(void* object) noexcept {
 inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
     *out = nullptr;
     Block* block = exchange_block(object);
-    if (block == nullptr) return -1;
+    if (block == nullptr || refuse_watched(block)) return -1;
     *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
     note_consumer(block, "C exchange API");
     if (*out == nullptr) PyErr_NoMemory();
@@ -65,7 +66,7 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
 /// The descriptor alone carries no flags: read-only memory would look writable through it, so it is refused here.
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     Block* block = exchange_block(object);
-    if (block == nullptr) return -1;
+    if (block == nullptr || refuse_watched(block)) return -1;
     if (block->flags & flag::read_only) {
         set_python_error(
             Error(ErrorCode::read_only,
