@@ -290,7 +290,8 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     t.dtype = dtype;
     // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
     t.data = (flags & flag::read_only) ? const_cast<void*>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
-    if (!is_sound(t, flags)) return explain_unsound(t, flags, argument);
+    const Flags known = flags & flag::dlpack_known;
+    if (!is_sound(t, known)) return explain_unsound(t, known, argument);
     Block* block = allocate_block(t.ndim, sizeof(AtTensorOwner));
     if (block == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
     if (options.require_writable && options.announce) announce_at_write(tensor, block);

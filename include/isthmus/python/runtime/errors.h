@@ -66,13 +66,12 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
 ISTHMUS_COLD inline std::string type_name(PyTypeObject* type) {
     std::string name = type->tp_name;
     if (name.find('.') != std::string::npos || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
+    PyObject* pending = take_exception();  // it is what the name is wanted for
     Ref module(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
     const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
-    if (utf8 == nullptr) {
-        PyErr_Clear();
-        return name;
-    }
-    return std::string(utf8) == "builtins" ? name : concat({utf8, ".", name});
+    if (utf8 == nullptr) PyErr_Clear();
+    if (pending != nullptr) restore_exception(pending);
+    return utf8 == nullptr || std::string(utf8) == "builtins" ? name : concat({utf8, ".", name});
 }
 ISTHMUS_COLD inline std::string type_name(PyObject* object) { return type_name(Py_TYPE(object)); }
 

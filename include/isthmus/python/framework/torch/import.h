@@ -168,7 +168,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     // aligned address, or any.
     const auto address = reinterpret_cast<std::uintptr_t>(t.data);
     const bool plain = address != 0 && (address & static_cast<std::uintptr_t>(dtype.itemsize() - 1)) == 0 && t.ndim <= max_ndim;
-    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags)) return explain_torch_unsound(request, flags);
+    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known))
+        return explain_torch_unsound(request, flags & flag::dlpack_known);
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && !announce_torch_write(request, handle)) return false;
     return !request.owning || hold_torch_storage(request, handle);

@@ -82,14 +82,14 @@ ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& 
 /// False with an error that has the exception.
 ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, const std::string& what) {
     PyObject* object = request.object;
+    const std::string asking = concat({"asking this ", type_name(object)});
     Ref size(PyObject_CallMethod(object, "size", nullptr));
     Ref stride(size ? PyObject_CallMethod(object, "stride", nullptr) : nullptr);
     Ref device(stride ? PyObject_GetAttrString(object, "device") : nullptr);
     Ref layout(device ? PyObject_GetAttrString(object, "layout") : nullptr);
     // An interrupt comes once: where it came inside the shims, its name is all that is left of it.
     if (layout && what.find("KeyboardInterrupt") == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
-    if (PyErr_Occurred() == nullptr) return true;
-    return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(object)}));
+    return PyErr_Occurred() == nullptr || request.fail_with_exception(ErrorCode::producer_failed, asking);
 }
 
 /// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead. `reason`: what libtorch said.
@@ -97,6 +97,7 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     const std::string what = reason != nullptr ? reason : "";  // torch's next answer would take its place
     const auto refuse = [&request](const std::string& text) { return request.fail(ErrorCode::not_values, text); };
     PyObject* object = request.object;
+    const std::string name = type_name(object);
     if (is_torch_transformed(object)) return refuse(torch_refusal::transformed);
     Ref layout(PyObject_GetAttrString(object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
@@ -106,11 +107,11 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     if (!failed && ask_python(object, "is_nested", false, failed)) return refuse(torch_refusal::nested);
     if (!failed && ask_python(object, "is_meta", false, failed)) return refuse(torch_refusal::meta);
     if (failed)
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", name}));
     if (found == "torch._mkldnn") return refuse(torch_refusal::mkldnn);
     if (found != "torch.strided") return refuse(torch_refusal::sparse(found));
     if (!ask_torch_again(request, what)) return false;
-    return refuse(concat({"torch refused to show the memory of this ", type_name(object), what.empty() ? "" : ": ", what}));
+    return refuse(concat({"torch refused to show the memory of this ", name, what.empty() ? "" : ": ", what}));
 }
 
 ISTHMUS_COLD inline bool explain_torch_dtype(ImportRequest& request) {
