@@ -60,6 +60,10 @@ inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
+/// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its sake.
+inline constexpr Flags watched_flag = Flags{1} << 36;
+/// Of a Borrowed: a write to come has not been announced to the framework.
+inline constexpr Flags unannounced_flag = Flags{1} << 37;
 
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
@@ -145,7 +149,7 @@ inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
 inline Block* alias_block(Block* block, const DLTensor& t, Flags flags) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag)));
+    describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag | watched_flag)));
     alias->stream = block->stream;
     Block* root = root_of(block);
     retain(root);

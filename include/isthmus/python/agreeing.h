@@ -27,13 +27,39 @@ void agree(Match& match, const char* name, const Argument<V, own...>& argument) 
 template <class X>
 void agree(Match&, const char*, const X&) noexcept {}
 
+/// A write is announced once the sizes were found to agree.
+template <class X>
+inline constexpr bool is_written = false;
+template <class T, int N, class... C>
+inline constexpr bool is_written<View<T, N, C...>> = View<T, N, C...>::requirement.writable;
+template <class V>
+inline constexpr bool is_written<std::optional<V>> = is_written<V>;
+template <class V, Literal... own>
+inline constexpr bool is_written<Argument<V, own...>> = is_written<V>;
+
+/// What the binder is asked for in the place of A.
+template <class A>
+using Deferred = std::conditional_t<is_written<std::remove_cvref_t<A>>, Unannounced<std::remove_cvref_t<A>>, A>;
+template <class A>
+auto& value_of(Deferred<A>& deferred) noexcept {
+    if constexpr (is_written<std::remove_cvref_t<A>>)
+        return deferred.value;
+    else
+        return deferred;
+}
+template <class A>
+void announce(Deferred<A>& deferred) {
+    if constexpr (is_written<std::remove_cvref_t<A>>) deferred.announce().value();
+}
+
 template <Literal function, class F, class R, class... A>
 auto agreeing(F f, const char* const* names) {
-    return [f = std::move(f), names](A... arguments) -> R {
+    return [f = std::move(f), names](Deferred<A>... arguments) -> R {
         Match match(function.text);
         const char* const* name = names;
-        (agree(match, *name++, arguments), ...);
-        return f(std::forward<A>(arguments)...);
+        (agree(match, *name++, value_of<A>(arguments)), ...);
+        (announce<A>(arguments), ...);
+        return f(std::forward<A>(value_of<A>(arguments))...);
     };
 }
 

@@ -36,10 +36,24 @@ struct Parameter {
         return false;
     }
     void give_back(PyObject* object) noexcept { slot.borrowed.give_back(object); }
+    /// Called when every argument was found to fit. False with a Python exception set, as load().
+    bool announce(const char* function, const char* argument) noexcept {
+        if constexpr (T::requirement.writable)
+            if (auto announced = slot.announce(function, argument); ISTHMUS_UNLIKELY(!announced)) {
+                set_python_error(announced.error());
+                return false;
+            }
+        return true;
+    }
+};
+
+/// What never writes has nothing to announce.
+struct SilentParameter {
+    static bool announce(const char*, const char*) noexcept { return true; }
 };
 
 template <class T, Result<T> (*import)(PyObject*, const ImportOptions&) noexcept>
-struct ImportedParameter {
+struct ImportedParameter : SilentParameter {
     static constexpr bool required = true;
     T held;
     T& value() noexcept { return held; }
@@ -62,7 +76,7 @@ template <>
 struct Parameter<Tensor> : ImportedParameter<Tensor, from_py> {};
 
 template <class T>
-struct PlainParameter {
+struct PlainParameter : SilentParameter {
     static constexpr bool required = true;
     T held{};
     T& value() noexcept { return held; }
@@ -129,6 +143,7 @@ struct Parameter<std::optional<T>> {
         inner.value() = std::move(*held);
         inner.give_back(object);
     }
+    bool announce(const char* function, const char* argument) noexcept { return inner.announce(function, argument); }
 };
 
 /// Sorts what the interpreter passes into one slot per name. False with a TypeError in Python's own words.
@@ -207,7 +222,8 @@ public:
 private:
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) noexcept {
-        return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...);
+        return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...) &&
+               (std::get<i>(parameters_).announce(function_, names_[i]) && ...);
     }
     /// What was taken for the call that does not take place: a capsule is taken once, and may go to another function.
     template <std::size_t... i>

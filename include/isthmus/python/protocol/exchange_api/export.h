@@ -9,6 +9,7 @@
 #include <isthmus/core/dlpack.h>
 #include <isthmus/core/empty.h>
 #include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/python/protocol/watched.h>
 
 ISTHMUS_BEGIN
 
@@ -56,7 +57,7 @@ inline Block* exchange_block(void* object) noexcept {
 inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
     *out = nullptr;
     Block* block = exchange_block(object);
-    if (block == nullptr) return -1;
+    if (block == nullptr || refuse_watched(block)) return -1;
     *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
     note_consumer(block, "C exchange API");
     if (*out == nullptr) PyErr_NoMemory();
@@ -67,7 +68,7 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
 /// own packed, so both are refused here.
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     Block* block = exchange_block(object);
-    if (block == nullptr) return -1;
+    if (block == nullptr || refuse_watched(block)) return -1;
     if (block->flags & flag::read_only) {
         set_python_error(
             Error(ErrorCode::read_only,
