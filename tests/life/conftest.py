@@ -1,0 +1,74 @@
+"""What the tests of the edges of life share: extensions built by the README's own line, and processes that may die of a test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+isthmus = pytest.importorskip("isthmus")
+
+EXT = Path(__file__).resolve().parent / "ext"
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+#: A copy of include/ to test in place of the installed one.
+INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
+
+
+def includes() -> list[str]:
+    # Behind the copy comes the installed one, for dlpack.h.
+    python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
+    return [f"-I{INCLUDE}", *python.stdout.split()]
+
+
+@pytest.fixture(scope="session")
+def compile_extension(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """compile_extension(source, *flags, name="life", include=…): an extension as the README builds one, its folder; once for
+    the same arguments."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def build(source: str, *flags: str, name: str = "life", include: Path | None = None) -> Path:
+        key = (source, name, str(include), *flags)
+        if key not in made:
+            folder = tmp_path_factory.mktemp(name)
+            first = [f"-I{include}"] if include else []
+            command = [CXX, "-std=c++20", "-O2", "-shared", "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
+            done = subprocess.run([*command, EXT / source, "-o", folder / f"{name}.so"], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            made[key] = folder
+        return made[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def life(compile_extension: Callable[..., Path]) -> Path:
+    """The folder of the extension `life`."""
+    return compile_extension("life.cpp")
+
+
+@pytest.fixture
+def child() -> Callable[..., str]:
+    """child(code, *folders, timeout=…): Python code in a process of its own, with the modules of these folders; it must end well
+    and in time. What it printed."""
+
+    def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
+        path = os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
+        # The innermost frames of every thread, a little before the process is given up.
+        watch = f"import faulthandler; faulthandler.dump_traceback_later({timeout * 0.9}, exit=True)\n"
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", watch + textwrap.dedent(code)],
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    return run
