@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,16 +62,30 @@ def child() -> Callable[..., str]:
 
     def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
         path = os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
-        # The innermost frames of every thread, a little before the process is given up.
-        watch = f"import faulthandler; faulthandler.dump_traceback_later({timeout * 0.9}, exit=True)\n"
-        done = subprocess.run(
-            [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", watch + textwrap.dedent(code)],
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", textwrap.dedent(code)],
             env={**os.environ, "PYTHONPATH": path, **environment},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=timeout,
+            start_new_session=True,  # with whatever it forks
         )
-        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        try:
+            printed, _ = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # faulthandler tells where every thread is
+            time.sleep(0.5)
+            end_group(process.pid)
+            printed, _ = process.communicate()
+            pytest.fail(f"not done in {timeout} s\n{printed}")
+        finally:
+            end_group(process.pid)
+        assert process.returncode == 0, f"exit status {process.returncode}\n{printed}"
+        return printed
 
     return run
+
+
+def end_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
