@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import time
 from collections.abc import Callable
@@ -45,6 +46,24 @@ def compile_extension(tmp_path_factory: pytest.TempPathFactory) -> Callable[...,
             assert done.returncode == 0, done.stderr
             made[key] = folder
         return made[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """compile_program(source, *flags): a program that embeds this Python."""
+
+    def build(source: str, *flags: str) -> Path:
+        library = Path(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "no")
+        if not library.exists() or ".so" not in library.name:
+            pytest.skip("this Python has no shared library to embed")
+        out = tmp_path_factory.mktemp(Path(source).stem) / Path(source).stem
+        command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags, EXT / source, "-o", out]
+        command += [library, f"-Wl,-rpath,{library.parent}", "-pthread"]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return out
 
     return build
 
