@@ -21,8 +21,9 @@ struct Source {
         std::iota(elements.begin(), elements.end(), 0.f);
     }
     DLTensor descriptor(bool with_strides, std::uint64_t byte_offset = 0) {
-        return {elements.data(), {kDLCPU, 0},   static_cast<int>(shape.size()),          isthmus::float32,
-                shape.data(),    with_strides ? strides.data() : nullptr, byte_offset};
+        return {elements.data(),  {kDLCPU, 0},  static_cast<int>(shape.size()),
+                isthmus::float32, shape.data(), with_strides ? strides.data() : nullptr,
+                byte_offset};
     }
 };
 

@@ -1,4 +1,4 @@
-"""A program that starts and ends the interpreter again and again: every life begins clean, and what outlives one does no harm."""
+"""A program that starts and ends the interpreter many times: every life begins clean, what outlives one does no harm."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def program(request: pytest.FixtureRequest, compile_program) -> Path:
 def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout: float = 120) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment |= {"PYTHONPATH": os.pathsep.join(map(str, folders)), "MALLOC_PERTURB_": "165"}
-    done = subprocess.run(
-        [program, str(lives), when, code], capture_output=True, text=True, timeout=timeout, env=environment
-    )
+    done = subprocess.run([program, str(lives), when, code], capture_output=True, text=True, timeout=timeout, env=environment)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
     assert done.stderr == ""
     return done.stdout

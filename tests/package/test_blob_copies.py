@@ -55,7 +55,7 @@ def test_an_edited_blob_is_what_it_says(x, replace: Callable, edit: str) -> None
     assert t.read_only == edited.read_only
     # It still keeps the memory.
     assert t.owner is x
-    del x, blob, edited
+    del blob, edited
     gc.collect()
     assert bytes(memoryview(t)).startswith(np.float32(2 if edit == "ptr" else 0).tobytes())
 
@@ -115,7 +115,7 @@ def test_a_copy_owns_what_it_points_to(x, way: str, producer: str, read_only: bo
     assert copied.ptr == isthmus.to_blob(copied.owner).ptr
     assert isthmus.from_blob(copied).data_ptr == copied.ptr
     elements = bytes(memoryview(isthmus.from_blob(blob)))
-    del blob, tensor, x
+    del blob, tensor
     gc.collect()
     assert bytes(memoryview(isthmus.from_blob(copied))) == elements
 

@@ -21,7 +21,8 @@ struct Array {
 isthmus::Tensor take(Array<float> array) { return isthmus::Tensor::own(std::move(array)); }
 #else
 isthmus::Tensor take(Array<float> array) {
-    return isthmus::Tensor::wrap(array.data(), {static_cast<std::int64_t>(array.count)}, {static_cast<std::int64_t>(array.step)},
-                                 isthmus::float32, isthmus::Device::cpu(), array.memory);
+    return isthmus::Tensor::wrap(array.data(), {static_cast<std::int64_t>(array.count)},
+                                 {static_cast<std::int64_t>(array.step)}, isthmus::float32, isthmus::Device::cpu(),
+                                 array.memory);
 }
 #endif

@@ -169,30 +169,29 @@ PyObject* live(PyObject*, PyObject* on) {
     if (on != Py_None) return isthmus::live_tracking(on == Py_True), Py_NewRef(Py_None);
     PyObject* list = PyList_New(0);
     for (const isthmus::LiveTensor& t : isthmus::live()) {
-        const isthmus::Ref row(Py_BuildValue("(nss)", static_cast<Py_ssize_t>(t.shape.size()), t.dtype.name().c_str(),
-                                             t.producer.c_str()));
+        const isthmus::Ref row(
+            Py_BuildValue("(nss)", static_cast<Py_ssize_t>(t.shape.size()), t.dtype.name().c_str(), t.producer.c_str()));
         if (!row || PyList_Append(list, row.get()) != 0) return Py_DECREF(list), nullptr;
     }
     return list;
 }
 
-PyMethodDef methods[] = {
-    {"own", own, METH_O, "from_py(x), dropped at once: its address"},
-    {"borrow", borrow, METH_O, "borrow_py(x): its address"},
-    {"keep", keep, METH_O, "from_py(x), kept: its number"},
-    {"empty", empty, METH_NOARGS, "a new tensor of 7 floats, kept: its number"},
-    {"share", share, METH_O, "another handle on a kept tensor: its number"},
-    {"use_count", use_count, METH_O, "handles and exports of a kept tensor"},
-    {"drop", drop, METH_O, "gives a kept tensor back, with the GIL held"},
-    {"drop_without_gil", drop_without_gil, METH_O, "the same with the GIL released"},
-    {"drop_on_thread", drop_on_thread, METH_O, "the same on a thread of C++"},
-    {"drop_later", drop_later, METH_VARARGS, "the same after some microseconds"},
-    {"export", export_as, METH_VARARGS, "to_py of a kept tensor, in a framework by its name"},
-    {"call_at_release", call_at_release, METH_O, "a kept tensor whose owner calls a function"},
-    {"churn", churn, METH_O, "starts threads that make and drop tensors"},
-    {"stop_churn", stop_churn, METH_NOARGS, "ends them: how many tensors they made"},
-    {"live", live, METH_O, "the list of live tensors, switched or read"},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"own", own, METH_O, "from_py(x), dropped at once: its address"},
+                         {"borrow", borrow, METH_O, "borrow_py(x): its address"},
+                         {"keep", keep, METH_O, "from_py(x), kept: its number"},
+                         {"empty", empty, METH_NOARGS, "a new tensor of 7 floats, kept: its number"},
+                         {"share", share, METH_O, "another handle on a kept tensor: its number"},
+                         {"use_count", use_count, METH_O, "handles and exports of a kept tensor"},
+                         {"drop", drop, METH_O, "gives a kept tensor back, with the GIL held"},
+                         {"drop_without_gil", drop_without_gil, METH_O, "the same with the GIL released"},
+                         {"drop_on_thread", drop_on_thread, METH_O, "the same on a thread of C++"},
+                         {"drop_later", drop_later, METH_VARARGS, "the same after some microseconds"},
+                         {"export", export_as, METH_VARARGS, "to_py of a kept tensor, in a framework by its name"},
+                         {"call_at_release", call_at_release, METH_O, "a kept tensor whose owner calls a function"},
+                         {"churn", churn, METH_O, "starts threads that make and drop tensors"},
+                         {"stop_churn", stop_churn, METH_NOARGS, "ends them: how many tensors they made"},
+                         {"live", live, METH_O, "the list of live tensors, switched or read"},
+                         {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace

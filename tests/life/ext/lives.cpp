@@ -69,14 +69,10 @@ PyObject* drop_on_threads(PyObject*, PyObject*) {
 }
 PyObject* count(PyObject*, PyObject*) { return PyLong_FromSize_t(isthmus::live().size()); }
 
-PyMethodDef methods[] = {{"keep", keep, METH_O, nullptr},
-                         {"give", give, METH_NOARGS, nullptr},
-                         {"to_numpy", to_numpy, METH_O, nullptr},
-                         {"old", old, METH_NOARGS, nullptr},
-                         {"borrow", borrow, METH_O, nullptr},
-                         {"drop_on_threads", drop_on_threads, METH_NOARGS, nullptr},
-                         {"count", count, METH_NOARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"keep", keep, METH_O, nullptr},         {"give", give, METH_NOARGS, nullptr},
+                         {"to_numpy", to_numpy, METH_O, nullptr}, {"old", old, METH_NOARGS, nullptr},
+                         {"borrow", borrow, METH_O, nullptr},     {"drop_on_threads", drop_on_threads, METH_NOARGS, nullptr},
+                         {"count", count, METH_NOARGS, nullptr},  {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "lives", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 PyObject* make_module() { return PyModule_Create(&definition); }
 

@@ -10,7 +10,8 @@ PyObject* with_stride(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "KL", &address, &stride)) return nullptr;
     try {
         auto* data = reinterpret_cast<float*>(address);
-        const auto t = isthmus::Tensor::wrap(data, {2, 1, 3}, {3, stride, 1}, isthmus::float32, isthmus::Device::cpu(), nullptr);
+        const auto t =
+            isthmus::Tensor::wrap(data, {2, 1, 3}, {3, stride, 1}, isthmus::float32, isthmus::Device::cpu(), nullptr);
         return *isthmus::to_py(t);
     } catch (const isthmus::Error& error) {
         return isthmus::set_python_error(error), nullptr;
