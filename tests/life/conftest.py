@@ -1,4 +1,4 @@
-"""What the tests of the edges of life share: extensions built by the README's own line, and processes that may die of a test."""
+"""What the tests of the edges of life share: extensions built by the README's own line, and processes that may die."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def life(compile_extension: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def child() -> Callable[..., str]:
-    """child(code, *folders, timeout=…): Python code in a process of its own, with the modules of these folders; it must end well
-    and in time. What it printed."""
+    """child(code, *folders, timeout=…): Python code in a process of its own, with the modules of these folders; it must end
+    well and in time. What it printed."""
 
     def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
         path = os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")])

@@ -109,7 +109,7 @@ atexit._run_exitfuncs()
 
 @pytest.mark.parametrize("drop", ["drop", "drop_without_gil", "drop_on_thread"])
 def test_the_hooks_run_in_a_living_interpreter(child, life, drop: str) -> None:
-    """atexit._run_exitfuncs() is what multiprocessing's and IPython's helpers call; the interpreter lives on, and so do drops."""
+    """atexit._run_exitfuncs() is what multiprocessing's helpers call; the interpreter lives on, and so do drops."""
     out = child(
         f"""{RUN_HOOKS}
 for again in range(2):

@@ -120,7 +120,7 @@ def test_the_documented_fixture_beside_a_background_thread(child, life) -> None:
         f"""{CHECK}
 import re, isthmus.testing
 life.churn(2)
-line = re.compile(r"  (C\\+\\+|isthmus\\.Tensor) -> [^:]+: float32\\[7\\] on cpu at 0x[0-9a-f]+, 28 bytes, [12] handles?, .* s old$")
+line = re.compile(r"  \\S+ -> \\S+: float32\\[7\\] on cpu at 0x[0-9a-f]+, 28 bytes, [12] handles?, .* s old$")
 for _ in range(2000):
     try:
         with isthmus.testing.assert_no_live_tensors(tracing=False, collect=False):
