@@ -27,19 +27,20 @@ def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout
 
 WHEN = ["between", "within", "last", "threads"]
 
-# Objects of the standard library alone, and classes that speak the protocols in Python: nothing that cannot be started twice.
+# Objects of the standard library alone, and classes that speak the protocols in Python: nothing that cannot be started twice
+# (ctypes cannot on 3.12).
 STAND_INS = """
-import array, ctypes, gc, lives, weakref
-memory = ctypes.create_string_buffer(bytes(range(16)), 16)
+import array, gc, lives, weakref
+memory = array.array("f", range(4))
 class Interface:
-    __array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (ctypes.addressof(memory), False), "version": 3}
+    __array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.buffer_info()[0], False), "version": 3}
 class Producer:
     def __dlpack__(self, **options): return lives.give().__dlpack__(**options)
     def __dlpack_device__(self): return (1, 0)
 class Fresh(bytearray):
     pass
 for x in (b"bytes", bytearray(8), array.array("f", [1, 2]), memoryview(b"12345678"), Interface(), Producer(), Fresh(8),
-          (ctypes.c_int * 3)(), lives.give()):
+          lives.give()):
     assert lives.borrow(x) > 0
     lives.keep(x)
 t = lives.give()
@@ -129,14 +130,13 @@ def test_another_numpy_in_the_second_life(program: Path, tmp_path: Path) -> None
         "    def __init__(self, memory): self.memory = memory\n"
         "    @property\n"
         "    def __array_interface__(self):\n"
-        "        import ctypes\n"
-        "        return {'shape': (3,), 'typestr': '<f4', 'data': (ctypes.addressof(self.memory), False), 'version': 3}\n"
+        "        return {'shape': (3,), 'typestr': '<f4', 'data': (self.memory.buffer_info()[0], False), 'version': 3}\n"
     )
     code = """
-import ctypes, lives, sys
+import array, lives, sys
 if life % 2:
     import numpy
-    x = numpy.ndarray(ctypes.create_string_buffer(12))
+    x = numpy.ndarray(array.array("f", range(3)))
     assert lives.borrow(x) == 3
     lives.keep(x)
 else:
