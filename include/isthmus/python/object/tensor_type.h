@@ -19,36 +19,49 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// From here on the block is shown by another object or by none.
+inline void tensor_hide(TensorObject* object) noexcept {
+    Block* block = object->block;
+    if (block != nullptr && block->shown_by.load_relaxed() == object) block->shown_by.store_relaxed(nullptr);
+}
 inline void tensor_drop_block(TensorObject* object) {
+    tensor_hide(object);
     Block* block = std::exchange(object->block, nullptr);
-    if (block == nullptr) return;
-    if (block->shown_by.load_relaxed() == object) block->shown_by.store_relaxed(nullptr);
-    drop(block);
+    if (block != nullptr) drop(block);
 }
 
 inline void tensor_dealloc(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    // First of all: the callbacks of weak references are Python, which may ask for the object that shows the block.
+    tensor_hide(object);
     if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
     tensor_drop_block(object);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
-/// The owner is part of a cycle only as long as nobody but this object holds the block, and the block's root where it is an alias.
+/// Whether the owner goes with this object: nobody else holds the block, nor the block's root where it is an alias. Only then
+/// is the owner part of a cycle.
+inline bool tensor_holds_owner(const TensorObject* object) noexcept {
+    const Block* block = object->block;
+    if (block == nullptr || block->refs.load_acquire() != 1) return false;
+    const Block* root = root_of(block);
+    return root == block || root->refs.load_acquire() == 1;
+}
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    const Block* block = reinterpret_cast<TensorObject*>(self)->block;
-    if (block == nullptr || block->refs.load_acquire() != 1) return 0;
-    const Block* root = root_of(block);
-    if (root != block && root->refs.load_acquire() != 1) return 0;
-    PyObject* owner = python_source_of(root);
+    const auto* object = reinterpret_cast<TensorObject*>(self);
+    if (!tensor_holds_owner(object)) return 0;
+    PyObject* owner = python_source_of(object->block);
     Py_VISIT(owner);
     return 0;
 }
+/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object.
 inline int tensor_clear(PyObject* self) {
-    tensor_drop_block(reinterpret_cast<TensorObject*>(self));
+    auto* object = reinterpret_cast<TensorObject*>(self);
+    if (tensor_holds_owner(object)) tensor_drop_block(object);
     return 0;
 }
 

@@ -40,10 +40,11 @@ inline PyObject* new_tensor_object(Block* block) {
 
 /// The isthmus.Tensor that shows this block, the one there is or a new one; takes over one reference to the block.
 inline PyObject* object_of_block(Block* block) {
-    void* shown = block->shown_by.load_relaxed();
-    if (shown == nullptr) return new_tensor_object(block);
+    auto* shown = static_cast<PyObject*>(block->shown_by.load_relaxed());
+    // An object that is about to die is not brought back, whichever extension's code ends it.
+    if (shown == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(shown) == 0)) return new_tensor_object(block);
     drop(block);
-    return Py_NewRef(static_cast<PyObject*>(shown));
+    return Py_NewRef(shown);
 }
 
 /// The block of an isthmus.Tensor; NULL with a Python exception set when the garbage collector has cleared it.
