@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same with a shape.
-// expect: (no matching function|tensor_traits|static assertion)
+// expect: own\(\) takes what owns its elements
 #include <vector>
 
 #include <isthmus/isthmus.h>
