@@ -61,11 +61,46 @@ inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the me
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
 
+/// The releases under way on one thread, each inside the one before.
+struct Releases {
+    int depth;
+    Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `shown_by`
+};
+ISTHMUS_STATE constinit thread_local Releases releases{};
+/// So many as fit the smallest stack that threads are given, whatever frameworks lie between two of them.
+inline constexpr int deepest_release = 16;
+
+inline void release_owner(Block* block) noexcept {
+    run_release(block->ops->release, block->owner);
+    std::free(block);
+}
+
+/// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released without a
+/// recursion of its length.
+ISTHMUS_NOINLINE inline void end_block(Block* block) noexcept {
+    Releases& here = releases;
+    if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
+        block->shown_by.store_relaxed(here.waiting);
+        here.waiting = block;
+        return;
+    }
+    ++here.depth;
+    release_owner(block);
+    if (here.depth == 1)
+        while (Block* next = here.waiting) {
+            here.waiting = static_cast<Block*>(next->shown_by.load_relaxed());
+            release_owner(next);
+        }
+    --here.depth;
+}
+
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
         if (const Observer* o = observer.load_acquire()) o->destroyed(block);
-    if (block->ops->release != nullptr) run_release(block->ops->release, block->owner);
-    std::free(block);
+    if (block->ops->release != nullptr)
+        end_block(block);
+    else
+        std::free(block);
 }
 
 inline void retain(Block* block) noexcept { block->refs.retain(); }

@@ -322,6 +322,9 @@ private:
                 spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr,
                 spec.byte_offset};
     }
+    static Flags flags_of(const TensorSpec& spec) noexcept {
+        return (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
+    }
     static void check(const DLTensor& t, Flags flags) {
         if (ISTHMUS_LIKELY(detail::is_sound(t, flags))) return;
         const Error error = detail::explain_unsound(t, flags, nullptr);
@@ -337,6 +340,12 @@ private:
     /// Moves the owner to its last place and describes it there, so that storage inside the object is found right.
     template <detail::AtEnd at_end = detail::AtEnd::destroy, class Owner, class Describe>
     static Tensor adopt(Owner owner, Describe&& describe) {
+        // A tensor that keeps another's memory holds what keeps that one's, so that a chain of them stays flat.
+        if constexpr (std::is_same_v<Owner, Tensor>)
+            if (owner) {
+                const TensorSpec spec = describe(owner);
+                return owner.alias(descriptor_of(spec), flags_of(spec));
+            }
         using Held = detail::OwnedBlock<Owner, at_end>;
         auto* held = Held::make(owner);
         if (held == nullptr) {
@@ -346,7 +355,7 @@ private:
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
         const DLTensor t = descriptor_of(spec);
-        const Flags flags = (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
+        const Flags flags = flags_of(spec);
         check(t, flags);
         if (!held->reserve_dims(spec.ndim))
             throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for ", spec.ndim, " dimensions"}));
