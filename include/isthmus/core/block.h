@@ -46,7 +46,7 @@ inline constexpr OwnerOps plain_owner_ops{.release = release_};
 struct Block {
     DLTensor dl;
     Atomic<std::uint32_t> refs;
-    std::uint32_t reserved;  // 0: room for what a later version of the ABI has to say
+    std::uint32_t shown_aliases;  // aliases that also hold the isthmus.Tensor that shows this block; guarded by the GIL
     Flags flags;
     const OwnerOps* ops;  // never NULL
     void* owner;
@@ -60,6 +60,7 @@ inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
+inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
 
 /// The releases under way on one thread, each inside the one before.
 struct Releases {
@@ -115,7 +116,7 @@ inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
 }
 inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
     ::new (&block->refs) Atomic<std::uint32_t>(1);
-    block->reserved = 0;
+    block->shown_aliases = 0;
     block->flags = 0;
     block->ops = &no_owner_ops;
     block->owner = nullptr;
@@ -176,8 +177,9 @@ inline Block* announce(Block* block) noexcept {
 inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
 
 /// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is out.
-/// A chain of views of views is flat: each holds the root alone.
-inline Block* alias_block(Block* block, const DLTensor& t, Flags flags) noexcept {
+/// A chain of views of views is flat: each holds the root alone. `ops` release the root, and what goes with it.
+inline Block* alias_block(Block* block, const DLTensor& t, Flags flags,
+                          const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
     describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag)));
@@ -185,7 +187,7 @@ inline Block* alias_block(Block* block, const DLTensor& t, Flags flags) noexcept
     Block* root = root_of(block);
     retain(root);
     alias->owner = root;
-    alias->ops = &plain_owner_ops<drop_root>;
+    alias->ops = &ops;
     return announce(alias);
 }
 

@@ -42,26 +42,28 @@ inline void tensor_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// Whether the owner goes with this object: nobody else holds the block, nor the block's root where it is an alias. Only then
-/// is the owner part of a cycle.
-inline bool tensor_holds_owner(const TensorObject* object) noexcept {
+/// What the collector is to see behind this object, borrowed: the isthmus.Tensor of the root where the block is an alias that holds
+/// it, else the owner. NULL where somebody else holds the block, or its root: only what goes with this object, or with others that
+/// lead to it, is part of a cycle.
+inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;
-    if (block == nullptr || block->refs.load_acquire() != 1) return false;
+    if (block == nullptr || block->refs.load_acquire() != 1 + block->shown_aliases) return nullptr;
     const Block* root = root_of(block);
-    return root == block || root->refs.load_acquire() == 1;
+    if (block->flags & shown_alias_flag) return static_cast<PyObject*>(root->shown_by.load_relaxed());
+    if (root != block && root->refs.load_acquire() != 1) return nullptr;
+    return python_source_of(root);
 }
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    const auto* object = reinterpret_cast<TensorObject*>(self);
-    if (!tensor_holds_owner(object)) return 0;
-    PyObject* owner = python_source_of(object->block);
-    Py_VISIT(owner);
+    PyObject* next = tensor_reaches(reinterpret_cast<TensorObject*>(self));
+    Py_VISIT(next);
     return 0;
 }
-/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object.
+/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object, and so may
+/// an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
-    if (tensor_holds_owner(object)) tensor_drop_block(object);
+    if (tensor_reaches(object) != nullptr && object->block->shown_aliases == 0) tensor_drop_block(object);
     return 0;
 }
 
