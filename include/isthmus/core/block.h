@@ -63,7 +63,7 @@ inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
 
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
-        if (const Observer* o = observer.load_acquire()) o->destroyed(block);
+        if (const Observer* o = last_observer.load_acquire()) o->destroyed(block);  // also when it listens no more
     if (block->ops->release != nullptr) run_release(block->ops->release, block->owner);
     std::free(block);
 }

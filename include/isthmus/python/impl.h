@@ -17,6 +17,9 @@ namespace detail {
 inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+#if !defined(NDEBUG)
+    if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
+#endif
     if (ISTHMUS_UNLIKELY(shared_types() == nullptr))
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
     return export_block(tensor.block(), framework, options);

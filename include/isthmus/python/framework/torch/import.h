@@ -79,8 +79,10 @@ inline void release_torch_handle(void* handle) {
 }
 /// The torch.Tensor of a handle, a new reference, or NULL.
 inline void* array_of_torch_handle(void* handle) noexcept {
-    void* object = nullptr;
-    return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? object : nullptr;
+    return surviving_exit([handle] {
+        void* object = nullptr;
+        return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? object : nullptr;
+    });
 }
 inline const void* at_tensor_of_handle(void* handle) noexcept { return handle; }
 /// libtorch's AtenTensorHandle, an at::Tensor on the heap.
@@ -107,8 +109,8 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
     return true;
 }
 
-/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back is
-/// the same object.
+/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back
+/// is the same object.
 ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const TorchShims& torch = torch_shims;
     void* handle = nullptr;
