@@ -47,13 +47,15 @@ endfunction()
 
 if(ISTHMUS_CHECK_HEADERS)
   set(headers "${PROJECT_SOURCE_DIR}/include/isthmus")
-  isthmus_check_headers(isthmus_core_headers isthmus_core "${headers}/core/*.h" "${headers}/isthmus.h")
+  isthmus_check_headers(isthmus_core_headers isthmus_core "${headers}/core/*.h" "${headers}/isthmus.h"
+                        "${headers}/shared/*.h" "${headers}/shared.h")
   if(TARGET isthmus::python)
     isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h")
   endif()
 endif()
 
 isthmus_add_gtest(isthmus_core_tests core isthmus_core)
+isthmus_add_gtest(isthmus_shared_tests shared isthmus_core)
 add_subdirectory("${PROJECT_SOURCE_DIR}/tests/core/compile_fail" "${PROJECT_BINARY_DIR}/tests/core/compile_fail")
 isthmus_add_test_module(isthmus_test_ext python/ext isthmus_python)
 add_subdirectory("${PROJECT_SOURCE_DIR}/tests/adapters" "${PROJECT_BINARY_DIR}/tests/adapters")

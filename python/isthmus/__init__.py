@@ -6,10 +6,11 @@
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
+`shared` hands tensors to other processes without their bytes.
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
 
-from . import testing
+from . import shared, testing
 from ._isthmus import (
     Device,
     DeviceType,
@@ -48,6 +49,7 @@ __all__ = [
     "get_include",
     "get_includes",
     "live",
+    "shared",
     "testing",
     "to_blob",
 ]

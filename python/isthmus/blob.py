@@ -86,10 +86,10 @@ def to_blob(x: object, /) -> Blob:
     )
 
 
-def from_blob(blob: Blob | Mapping[str, Any], owner: object = None) -> Tensor:
+def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> Tensor:
     """The Tensor that `blob` describes, over the memory that is there already, without a copy.
 
-    blob: a Blob, or a mapping with these keys:
+    blob: a Blob, a mapping with these keys, or an object with these attributes (a dataclass, a namespace, a named tuple):
         ptr: the address of the first element, on `device`; 0 only when there are no elements.
         shape: the sizes, one per dimension.
         dtype: what one element is: a name ("float32"), an isthmus, numpy, ml_dtypes or torch dtype, or DLPack's triple.
@@ -118,7 +118,7 @@ def from_blob(blob: Blob | Mapping[str, Any], owner: object = None) -> Tensor:
         fields = blob
         _check_keys(fields)
     else:
-        raise refusal(TypeError, "bad_argument", "blob", blob, "an isthmus.Blob or a mapping such as Blob.as_dict() gives")
+        fields = _attributes(blob)
     dtype, padded = dtype_of(fields["dtype"])
     device = _device(fields.get("device"))
     _check_element_size(fields.get("element_size"), dtype)
@@ -134,7 +134,18 @@ def from_blob(blob: Blob | Mapping[str, Any], owner: object = None) -> Tensor:
     )
 
 
-def _check_keys(fields: Mapping[str, Any]) -> None:
+def _attributes(blob: object) -> Mapping[str, Any]:
+    """The fields that an object has as attributes; whatever else it has is its own business."""
+    fields = {name: getattr(blob, name) for name in (*_REQUIRED, *_OPTIONAL) if hasattr(blob, name)}
+    # A tensor has a shape and a dtype as well; only the address makes it a description of memory.
+    if "ptr" not in fields:
+        wanted = "an isthmus.Blob or a mapping such as Blob.as_dict() gives, or an object with these attributes"
+        raise refusal(TypeError, "bad_argument", "blob", blob, wanted)
+    _check_keys(fields, "an object")
+    return fields
+
+
+def _check_keys(fields: Mapping[str, Any], what: str = "a mapping") -> None:
     missing = [name for name in _REQUIRED if name not in fields]
     if missing:
         raise refusal(
@@ -142,7 +153,7 @@ def _check_keys(fields: Mapping[str, Any]) -> None:
             "bad_argument",
             "blob",
             sorted(map(str, fields)),
-            f"a mapping with {', '.join(map(repr, missing))} as well",
+            f"{what} with {', '.join(map(repr, missing))} as well",
         )
     unknown = [name for name in fields if name not in _REQUIRED and name not in _OPTIONAL]
     if unknown:

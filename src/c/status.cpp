@@ -1,3 +1,4 @@
+// Status codes and the last error of a thread.
 // SPDX-License-Identifier: Apache-2.0
 #include "status.h"
 
@@ -34,6 +35,10 @@ ISTHMUS_SAME_NUMBER(ISTHMUS_CONSUMER_FAILED, consumer_failed);
 ISTHMUS_SAME_NUMBER(ISTHMUS_UNAVAILABLE, unavailable);
 ISTHMUS_SAME_NUMBER(ISTHMUS_BAD_THREAD, bad_thread);
 ISTHMUS_SAME_NUMBER(ISTHMUS_OUT_OF_MEMORY, out_of_memory);
+ISTHMUS_SAME_NUMBER(ISTHMUS_SYSTEM_FAILED, system_failed);
+ISTHMUS_SAME_NUMBER(ISTHMUS_BAD_MESSAGE, bad_message);
+ISTHMUS_SAME_NUMBER(ISTHMUS_PEER_CLOSED, peer_closed);
+ISTHMUS_SAME_NUMBER(ISTHMUS_TIMED_OUT, timed_out);
 static_assert(ISTHMUS_FLAG_READ_ONLY == isthmus::flag::read_only && ISTHMUS_FLAG_PADDED == isthmus::flag::padded);
 
 }  // namespace

@@ -1,3 +1,4 @@
+// isthmus.from_dlpack and isthmus.empty.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
@@ -39,11 +40,13 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
     // Where copying is forbidden the data cannot move, so the device is only compared.
     if (!copy_forbidden) options.device = wanted;
     isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[0], options);
-    if (copy_forbidden && wanted.type != 0 && tensor && tensor->device() != wanted)
+    if (copy_forbidden && wanted.type != 0 && tensor && tensor->device() != wanted) {
+        const Device found = tensor->device();
+        isthmus::give_back(arguments[0], *tensor);
         return isthmus::detail::raise(ErrorCode::needs_copy, ErrorKind::buffer,
-                                      "argument 'copy': found False, but x is on " + tensor->device().name() +
-                                          " and is wanted on " + wanted.name() +
-                                          "; wanted None or True, since that needs a copy");
+                                      "argument 'copy': found False, but x is on " + found.name() + " and is wanted on " +
+                                          wanted.name() + "; wanted None or True, since that needs a copy");
+    }
     return to_object(tensor);
 }
 

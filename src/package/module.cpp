@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
 // The extension module isthmus._isthmus: the types that all extensions share, and what Python alone needs beside them.
+// SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
 namespace {
@@ -12,7 +12,7 @@ int fill(PyObject* module) {
     isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_types();
     if (shared == nullptr) return -1;
     for (PyMethodDef* methods : {package::import_methods, package::blob_methods, package::pickle_methods,
-                                 package::measure_methods, package::live_methods})
+                                 package::measure_methods, package::live_methods, package::shared_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return -1;
     const bool good = add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&
                       add(module, "Device", shared->device) && add(module, "DeviceType", shared->device_type) &&

@@ -12,13 +12,14 @@ import pytest
 INCLUDE = Path(__file__).resolve().parents[2] / "include"
 
 
+@pytest.mark.parametrize("header", sorted(path.name for path in (INCLUDE / "isthmus" / "c").glob("*.h")))
 @pytest.mark.parametrize("language", ["c11", "c17", "c++11", "c++20"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_stands_alone(compiler: str, language: str, tmp_path: Path) -> None:
+def test_stands_alone(compiler: str, language: str, header: str, tmp_path: Path) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     source = tmp_path / "alone.c"
-    source.write_text("#include <isthmus/c/isthmus.h>\n#include <isthmus/c/isthmus.h>\nisthmus_tensor* tensor;\n")
+    source.write_text(f"#include <isthmus/c/{header}>\n#include <isthmus/c/{header}>\nisthmus_tensor* tensor;\n")
     folder = tmp_path / "include" / "isthmus"
     folder.mkdir(parents=True)
     (folder / "c").symlink_to(INCLUDE / "isthmus" / "c")  # without the headers beside it

@@ -18,7 +18,7 @@ void count_drop(void* cause) { ++*static_cast<int*>(cause); }
 
 TEST(Error, EveryCodeHasANameOfItsOwn) {
     std::set<std::string> names;
-    constexpr int count = 19;
+    constexpr int count = 23;
     for (int code = 1; code <= count; ++code) {
         const std::string name = isthmus::error_code_name(static_cast<ErrorCode>(code));
         EXPECT_NE(name, "unknown") << code;
@@ -49,6 +49,10 @@ TEST(Error, TheNumbersNeverChange) {
     EXPECT_EQ(static_cast<int>(ErrorCode::unavailable), 17);
     EXPECT_EQ(static_cast<int>(ErrorCode::bad_thread), 18);
     EXPECT_EQ(static_cast<int>(ErrorCode::out_of_memory), 19);
+    EXPECT_EQ(static_cast<int>(ErrorCode::system_failed), 20);
+    EXPECT_EQ(static_cast<int>(ErrorCode::bad_message), 21);
+    EXPECT_EQ(static_cast<int>(ErrorCode::peer_closed), 22);
+    EXPECT_EQ(static_cast<int>(ErrorCode::timed_out), 23);
 }
 
 TEST(Error, IsAStandardExceptionWithCodeKindAndText) {

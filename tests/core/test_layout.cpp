@@ -49,6 +49,24 @@ TEST(Layout, NbytesOfWholeByteTypes) {
     EXPECT_FALSE(layout::nbytes(INT64_MAX, isthmus::complex128, false, out));
 }
 
+TEST(Layout, DenseIsWithoutGapsAndOverlaps) {
+    const auto dense = [](std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+        return layout::is_dense(shape.data(), strides.data(), static_cast<int>(shape.size()));
+    };
+    EXPECT_TRUE(dense({}, {}));
+    EXPECT_TRUE(dense({2, 3, 4}, {12, 4, 1}));
+    EXPECT_TRUE(dense({4, 2, 3}, {1, 12, 4}));
+    EXPECT_TRUE(dense({5}, {-1}));
+    EXPECT_TRUE(dense({3, 2}, {1, -3}));
+    EXPECT_TRUE(dense({1, 3, 1}, {99, 1, 0}));
+    EXPECT_FALSE(dense({5}, {2}));
+    EXPECT_FALSE(dense({2, 3}, {4, 1}));
+    EXPECT_FALSE(dense({2, 3}, {1, 1}));
+    EXPECT_FALSE(dense({2, 3}, {0, 1}));
+    EXPECT_FALSE(dense({2, 2}, {INT64_MIN, 1}));
+    EXPECT_FALSE(dense({INT64_MAX, 2}, {1, 2}));
+}
+
 TEST(Layout, NbytesOfSubByteTypesArePackedUnlessPadded) {
     const auto fp4 = isthmus::float4_e2m1fn, fp6 = isthmus::float6_e2m3fn;
     std::int64_t out = 0;

@@ -128,7 +128,7 @@ def test_an_argument_of_bytes(kind: str, make: Callable[[], object]) -> None:
 def test_an_argument_of_bytes_through_a_caster(module: str) -> None:
     bound = pytest.importorskip(module)
     for x in (b"12345", bytearray(b"12345")):
-        assert bound.describe(x) == "uint8[5]"
+        assert bound.describe(x) == "uint8(5,)"
 
 
 @pytest.mark.parametrize("call", [ext.borrow, ext.own, ext.tensor_of, lambda x: moves.moved(x, "twice"), moves.view_argument])

@@ -24,6 +24,37 @@ inline void gather(const char* from, std::int64_t step, std::int64_t count, std:
                     itemsize);
 }
 
+/// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
+inline void copy_elements(const DLTensor& t, char* to) noexcept {
+    for (int i = 0; i < t.ndim; ++i)
+        if (t.shape[i] == 0) return;
+    const char* from = static_cast<const char*>(t.data) + t.byte_offset;
+    if (t.ndim == 0) {
+        std::memcpy(to, from, static_cast<std::size_t>(DType(t.dtype).itemsize()));
+        return;
+    }
+    const auto itemsize = static_cast<std::size_t>(DType(t.dtype).itemsize());
+    const int inner = t.ndim - 1;
+    std::int64_t index[max_ndim] = {};
+    const std::size_t row = static_cast<std::size_t>(t.shape[inner]) * itemsize;
+    for (;;) {
+        gather(from, t.strides[inner], t.shape[inner], itemsize, to);
+        to += row;
+        int d = inner - 1;
+        // Steps only where there is a next element: the stride of a dimension of size 1 may be anything.
+        for (; d >= 0; --d) {
+            const std::int64_t step = t.strides[d];
+            if (++index[d] < t.shape[d]) {
+                from += step * static_cast<std::int64_t>(itemsize);
+                break;
+            }
+            from -= step * (t.shape[d] - 1) * static_cast<std::int64_t>(itemsize);
+            index[d] = 0;
+        }
+        if (d < 0) return;
+    }
+}
+
 }  // namespace detail
 
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
@@ -51,26 +82,8 @@ ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
             std::memcpy(to, from, static_cast<std::size_t>(nbytes));
             return copy;
         }
-        const auto itemsize = static_cast<std::size_t>(dtype.itemsize());
-        const int inner = t.ndim - 1;
-        std::int64_t index[max_ndim] = {};
-        const std::size_t row = static_cast<std::size_t>(t.shape[inner]) * itemsize;
-        for (;;) {
-            detail::gather(from, t.strides[inner], t.shape[inner], itemsize, to);
-            to += row;
-            int d = inner - 1;
-            // Steps only where there is a next element: the stride of a dimension of size 1 may be anything.
-            for (; d >= 0; --d) {
-                const std::int64_t step = t.strides[d];
-                if (++index[d] < t.shape[d]) {
-                    from += step * static_cast<std::int64_t>(itemsize);
-                    break;
-                }
-                from -= step * (t.shape[d] - 1) * static_cast<std::int64_t>(itemsize);
-                index[d] = 0;
-            }
-            if (d < 0) return copy;
-        }
+        detail::copy_elements(t, to);
+        return copy;
     } catch (Error& error) {
         return std::move(error);
     }

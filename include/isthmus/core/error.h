@@ -32,6 +32,10 @@ enum class ErrorCode : std::int32_t {
     unavailable,          ///< the framework is not installed, or not usable here
     bad_thread,           ///< called without the GIL, or in a subinterpreter
     out_of_memory,        ///< an allocation failed
+    system_failed,        ///< the operating system refused a call; the text says which and why
+    bad_message,          ///< what another process sent is not what it says it is
+    peer_closed,          ///< the other process is gone, or has closed its end
+    timed_out,            ///< the other process did not answer, read or give back in time
 };
 
 /// The enumerator's own name: "bad_dtype".
@@ -75,6 +79,14 @@ constexpr const char* error_code_name(ErrorCode code) noexcept {
             return "bad_thread";
         case ErrorCode::out_of_memory:
             return "out_of_memory";
+        case ErrorCode::system_failed:
+            return "system_failed";
+        case ErrorCode::bad_message:
+            return "bad_message";
+        case ErrorCode::peer_closed:
+            return "peer_closed";
+        case ErrorCode::timed_out:
+            return "timed_out";
     }
     return "unknown";
 }

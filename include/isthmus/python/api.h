@@ -20,6 +20,12 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
 /// must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps `object` alive.
 ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = default_import) noexcept;
 
+/// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack capsule,
+/// which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
+ISTHMUS_API void give_back(PyObject* object, Borrowed& borrowed) noexcept;
+/// The same for from_py(): the handle is empty afterwards. Where it was shared since, the capsule stays taken.
+ISTHMUS_API void give_back(PyObject* object, Tensor& tensor) noexcept;
+
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
 /// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
 /// Refuses what the framework cannot say, or would silently copy or make writable; `options` allows the last two.

@@ -35,6 +35,7 @@ struct Parameter {
         set_python_error(loaded.error());
         return false;
     }
+    void give_back(PyObject* object) noexcept { slot.borrowed.give_back(object); }
 };
 
 template <class T, Result<T> (*import)(PyObject*, const ImportOptions&) noexcept>
@@ -53,6 +54,7 @@ struct ImportedParameter {
         set_python_error(result.error().prefixed(call_prefix(function, nullptr)));
         return false;
     }
+    void give_back(PyObject* object) noexcept { isthmus::give_back(object, held); }
 };
 template <>
 struct Parameter<Borrowed> : ImportedParameter<Borrowed, borrow_py> {};
@@ -64,6 +66,7 @@ struct PlainParameter {
     static constexpr bool required = true;
     T held{};
     T& value() noexcept { return held; }
+    void give_back(PyObject*) noexcept {}
 };
 template <>
 struct Parameter<PyObject*> : PlainParameter<PyObject*> {
@@ -121,6 +124,11 @@ struct Parameter<std::optional<T>> {
         held.emplace(std::move(inner.value()));
         return true;
     }
+    void give_back(PyObject* object) noexcept {
+        if (!held) return;
+        inner.value() = std::move(*held);
+        inner.give_back(object);
+    }
 };
 
 /// Sorts what the interpreter passes into one slot per name. False with a TypeError in Python's own words.
@@ -177,7 +185,9 @@ public:
         if (!detail::sort_arguments(function_, names_, count, args, PyVectorcall_NARGS(static_cast<std::size_t>(nargs)),
                                     kwnames, objects_))
             return false;
-        return load(std::index_sequence_for<T...>{});
+        if (ISTHMUS_LIKELY(load(std::index_sequence_for<T...>{}))) return true;
+        give_back(std::index_sequence_for<T...>{});
+        return false;
     }
 
     template <std::size_t i>
@@ -198,6 +208,14 @@ private:
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) noexcept {
         return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...);
+    }
+    /// What was taken for the call that does not take place: a capsule is taken once, and may go to another function.
+    template <std::size_t... i>
+    ISTHMUS_COLD void give_back(std::index_sequence<i...>) noexcept {
+        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+        PyErr_Fetch(&type, &value, &trace);
+        (std::get<i>(parameters_).give_back(objects_[i]), ...);
+        PyErr_Restore(type, value, trace);
     }
     template <class P>
     bool load_one(P& parameter, int i) noexcept {

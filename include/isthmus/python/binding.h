@@ -74,6 +74,10 @@ public:
     /// The same with words. `match` knows the sizes that earlier arguments of the call have named.
     Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                       Match* match) noexcept;
+    /// After one of them has said yes, where the call is refused for another reason: a capsule is whole again.
+    void give_back(PyObject* object) noexcept {
+        if (made_ && result_.has_value()) isthmus::give_back(object, *result_);
+    }
     /// After one of them has said yes.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
@@ -101,16 +105,22 @@ ISTHMUS_API bool BorrowSlot::borrow(PyObject* object, const Requirement& r, cons
     return result_.has_value();
 }
 ISTHMUS_API bool BorrowSlot::try_load(PyObject* object, const Requirement& r) noexcept {
-    if (is_no_tensor(object) || !borrow(object, r, nullptr) || !meets(descriptor(), result_->flags(), r)) return false;
+    if (is_no_tensor(object) || !borrow(object, r, nullptr)) return false;
     SizeNames names;
-    return r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr);
+    if (ISTHMUS_LIKELY(meets(descriptor(), result_->flags(), r)) &&
+        (r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr)))
+        return true;
+    give_back(object);
+    return false;
 }
 ISTHMUS_API Result<void> BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                                           Match* match) noexcept {
     if (!borrow(object, r, argument))
         return function != nullptr ? result_.error().prefixed(call_prefix(function, nullptr)) : Error(result_.error());
     Match own(function);
-    return (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
+    auto checked = (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
+    if (ISTHMUS_UNLIKELY(!checked)) give_back(object);
+    return checked;
 }
 #endif
 

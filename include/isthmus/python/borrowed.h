@@ -10,8 +10,25 @@
 ISTHMUS_BEGIN
 
 namespace detail {
+
 struct BorrowedBuilder;
+
+/// Moves a Py_buffer. PyBuffer_FillInfo points sizes and strides at fields of the Py_buffer itself, and its exporter is to find
+/// them there when the buffer comes back to it.
+inline void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept {
+    to = from;
+    const auto rebase = [&](auto*& inside) {
+        const auto offset = reinterpret_cast<std::uintptr_t>(inside) - reinterpret_cast<std::uintptr_t>(&from);
+        if (offset < sizeof(Py_buffer))
+            inside = reinterpret_cast<std::remove_reference_t<decltype(inside)>>(reinterpret_cast<char*>(&to) + offset);
+    };
+    rebase(to.shape);
+    rebase(to.strides);
+    rebase(to.suboffsets);
+    rebase(to.format);
 }
+
+}  // namespace detail
 
 /// A tensor borrowed from a Python object for the length of a call, with Tensor's accessors and without any allocation.
 /// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol itself had to
@@ -52,15 +69,15 @@ private:
     friend struct detail::BorrowedBuilder;
 
     void reset() noexcept {
-        if (ops_ != nullptr)
-            detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);
+        if (ops_ != nullptr) end();
     }
+    void end() noexcept;
     void take(Borrowed& other) noexcept {
         dl_ = other.dl_;
         flags_ = other.flags_;
         owner_ = other.owner_;
         ops_ = std::exchange(other.ops_, nullptr);
-        if (ops_ != nullptr && owner_ == nullptr) buffer_ = other.buffer_;
+        if (ops_ != nullptr && owner_ == nullptr) detail::move_buffer(buffer_, other.buffer_);
         const auto move_dims = [&](std::int64_t*& dims, const std::int64_t* theirs, std::int64_t* ours) {
             if (dims != theirs) return;
             for (int i = 0; i < dl_.ndim; ++i) ours[i] = theirs[i];
@@ -80,5 +97,11 @@ private:
     std::int64_t shape_[max_ndim];
     std::int64_t strides_[max_ndim];
 };
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API void Borrowed::end() noexcept {
+    detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);
+}
+#endif
 
 ISTHMUS_END

@@ -11,6 +11,42 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// What a producer raises where DLPack has no word for what it holds, rather than because something failed.
+inline bool says_it_cannot(PyObject* exception) {
+    return (PyErr_GivenExceptionMatches(exception, PyExc_BufferError) ||
+            PyErr_GivenExceptionMatches(exception, PyExc_TypeError) ||
+            PyErr_GivenExceptionMatches(exception, PyExc_NotImplementedError)) &&
+           !tells_of_failure_below(exception);
+}
+
+/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may say the same memory by a protocol further
+/// down the table. Where that fails too, the first error is the one that is told.
+ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
+    const Error& error = request.outcome.error.look();
+    auto* cause = static_cast<PyObject*>(error.cause());
+    const bool plain = request.options.copy != Copy::always && request.options.device.type == 0;
+    if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause)) return false;
+    ProducerType other{.type = request.producer.type};
+    for (int i = static_cast<int>(Protocol::dlpack_method) + 1; i < protocol_count; ++i) {
+        const ProtocolFacts& row = protocols[i];
+        const bool offered = row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
+        if (!offered && PyErr_Occurred() == nullptr) continue;
+        Error told = request.outcome.error.take();
+        if (!offered)
+            return request.fail_with_exception(ErrorCode::producer_failed,
+                                               concat({"looking at this ", type_name(request.object)}));
+        request.out.reset();
+        if (row.import(request)) return true;
+        const Error dropped = request.outcome.error.take();
+        request.outcome.error.put(std::move(told));
+    }
+    return false;
+}
+
+inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
+    return row.import(request) || (row.protocol == Protocol::dlpack_method && import_after_dlpack(request));
+}
+
 /// An object whose type offers nothing: refused by name, a class, or an instance that carries a protocol by itself.
 ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
     PyObject* object = request.object;
@@ -25,7 +61,7 @@ ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
     const char* hint = request.producer.hint;
     for (const ProtocolFacts& row : protocols) {
         if (hint != nullptr || !row.on_instance) continue;
-        if (has_attribute(object, interned().*row.attribute)) return row.import(request);
+        if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(object)}));
     }
@@ -37,15 +73,18 @@ ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
 
 inline bool import_by_protocol(ImportRequest& request) {
     const ProtocolFacts& row = facts_of(request.producer.protocol);
-    return row.import != nullptr ? row.import(request) : import_from_instance(request);
+    return row.import != nullptr ? import_by(row, request) : import_from_instance(request);
 }
 
-/// Asks the producer itself for the data on another device, or for a copy that only it can make.
-inline bool import_elsewhere(ImportRequest& request) {
-    ImportOptions options = request.options;
-    if (options.copy == Copy::never) options.copy = Copy::if_needed;
-    ImportRequest asked{request.object, options, request.out, request.owning, request.producer, request.outcome};
-    return import_dlpack_method(asked);
+/// Nobody can be asked for what a capsule holds on another device, or for a copy that only its producer can make.
+ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
+    const Device found = request.out.dl().device, wanted = request.options.device;
+    give_back(request.object, request.out.b);
+    return request.fail(ErrorCode::bad_device,
+                        concat({"the tensor of this capsule is on ", found, ", where it ",
+                                (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; wanted ",
+                                (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
+                                ", for which the object that the capsule came from must be passed"}));
 }
 
 /// Imports where a copy is welcome, or where the data is wanted on a certain device. Only host memory is copied by ourselves;
@@ -63,15 +102,20 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     const bool copied = (request.out.flags() & flag::copied) != 0;
     const bool moved = options.device.type != 0 && options.device != found;
     const bool copy = options.copy == Copy::always && !copied;
+    const bool capsule = PyCapsule_CheckExact(request.object);
     // A copy of ours lies on the heap: one in memory of another kind is the producer's to make.
     const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
     if (moved || (copy && elsewhere)) {
+        if (capsule) return fail_capsule_elsewhere(request);
         request.out.reset();
-        return import_elsewhere(request);
+        return import_dlpack_method(request);
     }
     if (!copy) return !copied || options.copy != Copy::never || request.fail_copied();
     Result<Tensor> made = copy_of(request.out.dl(), request.out.flags());
-    if (!made) return request.fail(std::move(made).error());
+    if (!made) {
+        if (capsule) give_back(request.object, request.out.b);
+        return request.fail(std::move(made).error());
+    }
     request.out.reset();
     request.out.hold_block(made->release_block());
     return true;
@@ -136,6 +180,20 @@ ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& op
     return result;
 }
 
+ISTHMUS_API void give_back(PyObject* object, Borrowed& borrowed) noexcept {
+    const detail::BorrowedBuilder held{borrowed};
+    const bool given =
+        held.owner() != nullptr && PyCapsule_CheckExact(object) && detail::give_back_capsule(object, held.owner());
+    given ? held.forget() : held.reset();
+}
+ISTHMUS_API void give_back(PyObject* object, Tensor& tensor) noexcept {
+    detail::Block* block = tensor.block();
+    if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) && block->refs.load_acquire() == 1 &&
+        detail::give_back_capsule(object, block->owner))
+        block->ops = &detail::no_owner_ops;
+    tensor = Tensor();
+}
+
 ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Tensor> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
@@ -145,9 +203,10 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
         if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, borrowed, true, outcome)))
             result.fail(outcome.error.take());
         else if (ISTHMUS_UNLIKELY(
-                     !detail::BorrowedBuilder{borrowed}.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object)))
+                     !detail::BorrowedBuilder{borrowed}.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object))) {
+            give_back(object, borrowed);
             result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
-        else
+        } else
             *result = Tensor::steal(block);
     });
     return result;

@@ -3,6 +3,7 @@
 #include <isthmus/python/arguments.h>
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ext.h"

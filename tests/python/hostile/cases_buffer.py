@@ -18,7 +18,7 @@ TABLE: dict[str, tuple[dict, str]] = {
     "format_pointer": ({"format": "P", "itemsize": 8, "shape": (2,)}, "bad_dtype"),
     "format_object": ({"format": "O", "itemsize": 8, "shape": (2,)}, "bad_dtype"),
     "format_chars": ({"format": "4s"}, "bad_dtype"),
-    "format_char": ({"format": "c", "itemsize": 1}, "bad_dtype"),
+    "format_char_of_another_size": ({"format": "c", "itemsize": 4}, "bad_dtype"),
     "format_unicode": ({"format": "w"}, "bad_dtype"),
     "format_repeat": ({"format": "2f", "itemsize": 8, "shape": (2,)}, "bad_dtype"),
     "format_repeat_of_one": ({"format": "1f"}, "bad_dtype"),

@@ -87,10 +87,6 @@ def test_memoryview(take, elements) -> None:
     assert take(view.cast("f", ()) if len(view) == 4 else view[:4].cast("f", ()))["shape"] == ()
 
 
-def test_memoryview_of_characters(take, refused) -> None:
-    refused("bad_dtype", BufferError, take, memoryview(b"abc").cast("c"))
-
-
 def test_ctypes(take, elements) -> None:
     x = (ctypes.c_double * 3 * 2)((1, 2, 3), (4, 5, 6))
     found = take(x)

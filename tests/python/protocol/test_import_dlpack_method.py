@@ -53,7 +53,7 @@ def test_read_only_is_not_lost_by_an_older_version(take) -> None:
 def test_asked_once(take) -> None:
     x = Producer(np.zeros(3))
     take(x)
-    assert x.asked == [{"max_version": (1, 3)}]
+    assert x.asked == [{"max_version": (1, 3), "copy": False}]
 
 
 def test_stream_is_passed_on(take) -> None:

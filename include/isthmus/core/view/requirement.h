@@ -192,6 +192,8 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
                                      : (r.device_type != any_memory && t.device.device_type != r.device_type))
         return false;
     if (r.writable && (flags & flag::read_only)) return false;
+    const bool may_overlap = r.order == Order::any || r.order == Order::inner;
+    if (r.writable && may_overlap && layout::overlaps(t)) return false;
     if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0) return false;
     if ((r.accepts != nullptr || r.dtype.is_subbyte()) && dtype.is_subbyte() && !(flags & flag::padded)) return false;
     return r.order == Order::any || has_order(t, r.order);
@@ -208,6 +210,12 @@ ISTHMUS_RARE ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
     std::string text = concat({DType(t.dtype), "["});
     for (int i = 0; i < t.ndim; ++i) text += concat({(i != 0 ? ", " : ""), t.shape[i]});
     return concat({text, "] on ", Device(t.device)});
+}
+
+/// Why memory that may be read may not be written.
+ISTHMUS_COLD inline std::string overlap_text(const DLTensor& t) {
+    return concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                   " let elements overlap, so that one write would show in several of them; write to a copy"});
 }
 
 /// Why the sizes are not those wanted; empty when they are.
@@ -243,6 +251,7 @@ ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, 
     if (r.device_type > any_memory && t.device.device_type != r.device_type)
         return error(ErrorCode::bad_device, "device differs");
     if (r.writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
+    if (r.writable && layout::overlaps(t)) return error(ErrorCode::bad_layout, overlap_text(t));
     if (r.size_count >= 0)
         if (const std::string why = explain_sizes(t, r, names, argument); !why.empty())
             return error(ErrorCode::bad_layout, why);

@@ -33,11 +33,15 @@ struct BorrowedBuilder {
         b.flags_ = block->flags & flag::dlpack_known;
         hold(block, shared_block_ops);
     }
+    /// What is held; NULL where that is nothing, or a buffer.
+    const void* owner() const noexcept { return b.ops_ != nullptr ? b.owner_ : nullptr; }
     /// Gives back what is held.
     void reset() const noexcept { b.reset(); }
+    /// Leaves what is held to somebody else.
+    void forget() const noexcept { b.ops_ = nullptr; }
 
-    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not what
-    /// is held. False (and nothing moved) when memory is out.
+    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not
+    /// what is held. False (and nothing moved) when memory is out.
     ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
         const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
         if (ops == &shared_block_ops) {
@@ -46,7 +50,8 @@ struct BorrowedBuilder {
             return true;
         }
         const bool has_buffer = ops == &buffer_ops;
-        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one asked.
+        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one
+        // asked.
         const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
         const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
         Block* block = allocate_block(b.dl_.ndim, extra);
@@ -55,7 +60,11 @@ struct BorrowedBuilder {
         block->owner = b.owner_;
         block->ops = ops;
         char* behind = reinterpret_cast<char*>(block->dims() + 2 * b.dl_.ndim);
-        if (has_buffer) block->owner = std::memcpy(behind, &b.buffer_, sizeof(Py_buffer));
+        if (has_buffer) {
+            auto* buffer = ::new (behind) Py_buffer;
+            move_buffer(*buffer, b.buffer_);
+            block->owner = buffer;
+        }
         if (has_source) {
             Py_INCREF(source);
             block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) Sourced{block->owner, ops->release, source};

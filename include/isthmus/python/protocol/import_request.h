@@ -69,6 +69,9 @@ struct ImportRequest {
         return fail(ErrorCode::read_only,
                     concat({"the memory of this ", type_name(object), " is read-only; wanted writable memory"}));
     }
+    ISTHMUS_COLD bool fail_overlap() {
+        return fail(ErrorCode::bad_layout, concat({"wanted writable memory, but the ", overlap_text(out.dl())}));
+    }
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
                     concat({"the ", type_name(object), " could only be exported as a copy; wanted its own memory"}));
@@ -99,6 +102,7 @@ struct ImportRequest {
             if (t.data != nullptr) t.data = static_cast<char*>(t.data) + t.byte_offset;
             t.byte_offset = 0;
         }
+        if (ISTHMUS_UNLIKELY(options.require_writable) && layout::overlaps(t)) return fail_overlap();
         out.flags() = flags;
         return true;
     }

@@ -16,6 +16,7 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
         return request.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
     if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only))) return request.fail_read_only();
     request.out.dl() = block->dl;
+    if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl)) return request.fail_overlap();
     request.out.flags() = block->flags & flag::dlpack_known;
     if (request.owning) {
         retain(block);

@@ -12,6 +12,7 @@ struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
     PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject* only_max_version;  ///< ("max_version",)
+    PyObject* version_and_copy;  ///< ("max_version", "copy")
     PyObject* newest_version;    ///< (1, 3)
 
     /// False with a Python exception set.
@@ -37,8 +38,9 @@ struct Interned {
         for (const Row& row : rows)
             if ((row.slot = PyUnicode_InternFromString(row.text)) == nullptr) return false;
         only_max_version = PyTuple_Pack(1, max_version);
+        version_and_copy = PyTuple_Pack(2, max_version, copy);
         newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-        return only_max_version != nullptr && newest_version != nullptr;
+        return only_max_version != nullptr && version_and_copy != nullptr && newest_version != nullptr;
     }
 };
 ISTHMUS_STATE PerLife<Interned> interned_strings;

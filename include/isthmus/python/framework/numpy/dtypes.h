@@ -31,7 +31,8 @@ inline bool has_native_order(const NumpyDescr* descr) noexcept { return descr->b
 
 namespace numpy_flag {
 inline constexpr int c_contiguous = 0x0001, f_contiguous = 0x0002, aligned = 0x0100, writeable = 0x0400;
-}
+inline constexpr int warn_on_write = static_cast<int>(0x80000000);
+}  // namespace numpy_flag
 
 /// By type number, the builtin ones (numpy/ndarraytypes.h: NPY_TYPES); code 255 where DLPack has no counterpart.
 inline constexpr DLDataType numpy_dtypes[] = {

@@ -66,15 +66,24 @@ ISTHMUS_NOINLINE inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLData
     return true;
 }
 
+/// As NumPy's own buffer and `__dlpack__` see it: an array that warns is not handed out for writing.
+inline bool warns_on_write(int flags) noexcept { return (flags & numpy_flag::warn_on_write) != 0; }
+inline bool is_writable(int flags) noexcept {
+    return (flags & (numpy_flag::writeable | numpy_flag::warn_on_write)) == numpy_flag::writeable;
+}
+
 /// Writes the descriptor of an array whose items have 2^shift bytes. False when a stride is not a number of items.
+/// What is borrowed has sizes and strides of its own: those of the array are freed where somebody sets its shape.
 ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, BorrowedBuilder out) noexcept {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
     const int ndim = array->nd;
     const Py_ssize_t* bytes = array->strides;
+    std::int64_t* shape = out.shape();
     std::int64_t* strides = out.strides();
     Py_ssize_t rest = 0;
     for (int i = 0; i < ndim; ++i) {
         rest |= bytes[i];
+        shape[i] = array->dimensions[i];
         strides[i] = bytes[i] >> shift;
     }
     DLTensor& t = out.dl();
@@ -82,7 +91,7 @@ ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dt
     t.device = DLDevice{kDLCPU, 0};
     t.ndim = ndim;
     t.dtype = dtype;
-    t.shape = reinterpret_cast<std::int64_t*>(array->dimensions);
+    t.shape = shape;
     t.strides = strides;
     t.byte_offset = 0;
     return (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
@@ -92,7 +101,12 @@ ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dt
 inline bool import_numpy(ImportRequest& request) {
     const auto* array = reinterpret_cast<const NumpyArray*>(request.object);
     const NumpyDescr* descr = array->descr;
-    Flags flags = (array->flags & numpy_flag::writeable) ? 0 : flag::read_only;
+    if (ISTHMUS_UNLIKELY(request.options.require_writable) && warns_on_write(array->flags))
+        return request.fail(ErrorCode::read_only,
+                            concat({"NumPy warns of writing to this ", type_name(request.object),
+                                    ", which numpy.broadcast_arrays made; wanted writable memory, so take a copy or set "
+                                    "x.flags.writeable = True"}));
+    Flags flags = is_writable(array->flags) ? 0 : flag::read_only;
     const auto number = static_cast<unsigned>(descr->type_num);
     DLDataType dtype{};
     if (ISTHMUS_LIKELY(numpy_shifts.has(number) && has_native_order(descr)))
@@ -113,7 +127,8 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_numpy(PyObject* object, bool require_wri
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     const int state = array->flags;
     const auto number = static_cast<unsigned>(array->descr->type_num);
-    if (ISTHMUS_UNLIKELY(!numpy_shifts.has(number) || !has_native_order(array->descr) || !(state & numpy_flag::aligned) ||
+    if (ISTHMUS_UNLIKELY(!numpy_shifts.has(number) || !has_native_order(array->descr) ||
+                         (state & (numpy_flag::aligned | numpy_flag::warn_on_write)) != numpy_flag::aligned ||
                          !(state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) || array->data == nullptr ||
                          (require_writable && !(state & numpy_flag::writeable)) ||
                          !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out)))

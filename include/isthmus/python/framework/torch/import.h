@@ -107,8 +107,46 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
     return true;
 }
 
-/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back is
-/// the same object.
+/// Asks Python, and finds out whether libtorch can be asked from now on: where this tensor's storage shows that it lies where
+/// data_ptr_of() looks. (Functions of torch._C run no code of a subclass.)
+ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
+    TorchShims& torch = torch_shims;
+    Ref core(PyImport_ImportModule("torch._C"));
+    Ref answer(core ? PyObject_CallMethod(core.get(), "_is_cow_tensor", "O", request.object) : nullptr);
+    Ref number(answer ? PyObject_CallMethod(core.get(), "_storage_address", "O", request.object) : nullptr);
+    const char* storage = number ? static_cast<const char*>(PyLong_AsVoidPtr(number.get())) : nullptr;
+    PyErr_Clear();  // a torch that has no such storage yet
+    std::int64_t offset = 0;
+    if (torch.is_cow == nullptr || torch.get_storage_offset == nullptr || storage == nullptr ||
+        torch.get_storage_offset(handle, &offset) != 0)
+        return answer.get() == Py_True;
+    const char* found = TorchShims::data_ptr_of(handle);
+    const char* data = static_cast<char*>(request.out.dl().data) - offset * DType(request.out.dl().dtype).itemsize();
+    torch.finds_data_ptr = found == storage + TorchShims::behind_counts &&
+                           std::memcmp(found, &data, sizeof data) == 0;  // a DataPtr begins with it
+    return answer.get() == Py_True;
+}
+
+/// Whether the storage is shared until somebody writes.
+ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle) {
+    if (ISTHMUS_UNLIKELY(!torch_shims.finds_data_ptr)) return find_copy_on_write(request, handle);
+    return torch_shims.is_cow(TorchShims::data_ptr_of(handle));
+}
+
+/// Copies sizes and strides that lie in torch's tensor to where they stay.
+ISTHMUS_ALWAYS_INLINE void keep_dims(BorrowedBuilder out) noexcept {
+    DLTensor& t = out.dl();
+    std::int64_t *shape = out.shape(), *strides = out.strides();
+    for (int i = 0; i < t.ndim; ++i) {
+        shape[i] = t.shape[i];
+        strides[i] = t.strides[i];
+    }
+    t.shape = shape;
+    t.strides = strides;
+}
+
+/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back
+/// is the same object.
 ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const TorchShims& torch = torch_shims;
     void* handle = nullptr;
@@ -148,18 +186,22 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
                          torch.get_strides(handle, &t.strides) != 0))
         return explain_torch_layout(request, torch.what());
     t.ndim = static_cast<std::int32_t>(ndim);
+    // A block copies them at once; what is borrowed must not follow an x.t_() of its tensor.
+    if (!request.owning && ISTHMUS_LIKELY(t.ndim <= max_ndim)) keep_dims(request.out);
     // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
-    const int status = (flags & flag::read_only) ? torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data))
-                                                 : torch.get_mutable_data_ptr(handle, &t.data);
+    const bool writes = request.options.require_writable;
+    const int status = ISTHMUS_UNLIKELY(writes) ? torch.get_mutable_data_ptr(handle, &t.data)
+                                                : torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data));
     if (ISTHMUS_UNLIKELY(status != 0)) return explain_torch_layout(request, torch.what());
+    if (!writes && ISTHMUS_LIKELY(t.data != nullptr) && ISTHMUS_UNLIKELY(is_copy_on_write(request, handle)))
+        flags |= flag::read_only;
     t.byte_offset = 0;
     // Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an
     // aligned address, or any.
     const auto address = reinterpret_cast<std::uintptr_t>(t.data);
     const bool plain = address != 0 && (address & static_cast<std::uintptr_t>(dtype.itemsize() - 1)) == 0 && t.ndim <= max_ndim;
     if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags)) return explain_torch_unsound(request, flags);
-    if (ISTHMUS_UNLIKELY(request.options.require_writable) && !announce_torch_write(request, handle)) return false;
-    return request.accept_sound(flags);
+    return request.accept_sound(flags) && (!writes || announce_torch_write(request, handle));
 }
 
 /// Out of line, for those who come by the table.

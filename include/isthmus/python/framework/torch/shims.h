@@ -46,12 +46,14 @@ struct TorchShims {
     bool (*is_conj)(Handle);       ///< at::native::is_conj(const at::Tensor&)
     bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
     bool (*is_leaf)(Handle);       ///< at::TensorBase::is_leaf() const
+    int (*get_storage_offset)(Handle, std::int64_t*);
+    bool (*is_cow)(const void*);   ///< c10::impl::cow::is_cow_data_ptr(const c10::DataPtr&)
     void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
     PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without the lock and the count of to_pyobject
 
     /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
     /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
-    std::ptrdiff_t inside;       ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
+    std::ptrdiff_t inside;  ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
     /// False when torch does not take this object.
     bool find_inside(PyObject* object) noexcept {
         Handle handle = nullptr;
@@ -61,6 +63,17 @@ struct TorchShims {
         inside = found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1;
         delete_handle(handle);
         return true;
+    }
+
+    /// Whether data_ptr_of() looks at the right place, which is private and shown by the first tensor.
+    bool finds_data_ptr;
+    /// Of a TensorImpl its storage, of a StorageImpl its DataPtr.
+    static constexpr std::size_t behind_counts = 2 * sizeof(void*);
+    /// The c10::DataPtr of the tensor's storage, without touching it; NULL for a tensor without storage.
+    static const char* data_ptr_of(Handle handle) noexcept {
+        const char* storage = nullptr;
+        std::memcpy(&storage, *static_cast<char**>(handle) + behind_counts, sizeof storage);
+        return storage != nullptr ? storage + behind_counts : nullptr;
     }
 
     std::int32_t layout_strided;
@@ -112,6 +125,8 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     find_symbol(lib, "_ZN2at6native7is_conjERKNS_6TensorE", is_conj);
     find_symbol(c10, "_ZNK3c1010TensorImpl13requires_gradEv", requires_grad);
     find_symbol(lib, "_ZNK2at10TensorBase7is_leafEv", is_leaf);
+    find_symbol(lib, "aoti_torch_get_storage_offset", get_storage_offset);
+    find_symbol(c10, "_ZN3c104impl3cow15is_cow_data_ptrERKNS_7DataPtrE", is_cow);
     find_symbol(lib, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", bump_version);
     if (python != nullptr) {
         find_symbol(python, "_Z16THPVariable_WrapON2at10TensorBaseE", wrap);

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/protocol/byte_strides.h>  // Python.h must come before any standard header
 
+#include <cstring>
 #include <string_view>
 
 #include <isthmus/python/protocol/array_interface/typestr.h>
@@ -25,11 +26,26 @@ inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
     return true;
 }
 
+/// Whether an exporter's memory is its own and `references` are all that there are to it: then nobody has the memory but us.
+/// Of other exporters (an ndarray, a mapping) the memory may be somebody else's, so that they are no copies as far as is known.
+inline bool is_only_ours(PyObject* exporter, Py_ssize_t references) {
+    if (Py_REFCNT(exporter) != references) return false;
+    if (PyMemoryView_Check(exporter)) {
+        const auto* view = reinterpret_cast<PyMemoryViewObject*>(exporter);
+        PyObject* base = PyMemoryView_GET_BASE(exporter);
+        return base != nullptr && Py_REFCNT(view->mbuf) == 1 && is_only_ours(base, 1);
+    }
+    const bool owns =
+        PyBytes_Check(exporter) || PyByteArray_Check(exporter) || std::strcmp(Py_TYPE(exporter)->tp_name, "array.array") == 0;
+    return owns;
+}
+
 /// The buffer that an interface may give in place of an address; held by the import once it is open.
 struct InterfaceBuffer {
     char* start = nullptr;
     Py_ssize_t size = 0, offset = 0;
     bool read_only = false;
+    bool is_copy = false;  ///< made for the question, as Pillow does
 
     bool open(ImportRequest& request, PyObject* exporter) {
         Py_buffer& view = request.out.buffer();
@@ -181,6 +197,8 @@ private:
                              : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
         if (!buffer.open(request, exporter))
             return request.fail_with_exception(ErrorCode::producer_failed, concat({"the buffer of ", what}));
+        // The dict was made for this question, and so was what it alone refers to (but for us: `data`, the buffer).
+        buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
         if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
                         concat({"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"}));
@@ -202,7 +220,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     if (!reader.open() || !reader.read_shape(t) || !reader.read_dtype(t) || !reader.read_data(t) || !reader.read_strides(t))
         return false;
     if (cuda && !place_cuda_data(request, t, reader.item("stream").get())) return false;
-    const Flags flags = reader.read_only ? flag::read_only : 0;
+    const Flags flags = (reader.read_only ? flag::read_only : 0) | (reader.buffer.is_copy ? flag::copied : 0);
     if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))

@@ -29,6 +29,7 @@ inline constexpr FormatLetter format_letters[] = {
     {.letter = "q", .code = kDLInt, .bytes = 8},
     {.letter = "n", .code = kDLInt, .bytes = sizeof(Py_ssize_t)},
     {.letter = "B", .code = kDLUInt, .bytes = 1},
+    {.letter = "c", .code = kDLUInt, .bytes = 1},  // a byte of text
     {.letter = "H", .code = kDLUInt, .bytes = 2},
     {.letter = "I", .code = kDLUInt, .bytes = 4},
     {.letter = "L", .code = kDLUInt, .bytes = sizeof(long), .standard_bytes = 4},
@@ -41,8 +42,8 @@ inline constexpr FormatLetter format_letters[] = {
 };
 
 /// The dtype of a format of one element. False for structures, repeats, strings, objects, and another byte order;
-/// `foreign_order` tells the last. The letter says what kind of number; its width is the exporter's itemsize, which a native and
-/// a standard 'l' write differently.
+/// `foreign_order` tells the last. The letter says what kind of number; its width is the exporter's itemsize, which a native
+/// and a standard 'l' write differently.
 inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     bool foreign = false;

@@ -51,11 +51,25 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
         if (is_of_another_major(managed) && PyCapsule_SetName(capsule, used) == 0) end_managed_in_python<Managed>(managed);
         return request.fail(std::move(error));
     }
-    // Refusals that need no ownership come first, so that the capsule stays whole.
-    if (!request.suits(managed_flags(managed) | (request.immutable ? flag::read_only : 0))) return false;
+    // Refusals come first, so that the capsule stays whole.
+    request.out.dl() = managed->dl_tensor;
+    if (!request.accept_sound(managed_flags(managed))) return false;
     if (PyCapsule_SetName(capsule, used) != 0)
         return request.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
-    return import_managed(request, managed);
+    request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
+    return true;
+}
+
+/// Undoes an import of this capsule where `owner` is what it held: whole again, it is its producer's, or another consumer's.
+/// False where it stays taken.
+inline bool give_back_capsule(PyObject* capsule, const void* owner) noexcept {
+    const bool versioned = PyCapsule_IsValid(capsule, capsule_name_versioned_used) != 0;
+    const bool taken = versioned || PyCapsule_IsValid(capsule, capsule_name_used) != 0;
+    if (taken && PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) == owner &&
+        PyCapsule_SetName(capsule, versioned ? capsule_name_versioned : capsule_name) == 0)
+        return true;
+    PyErr_Clear();
+    return false;
 }
 
 /// A DLPack capsule of either kind; taken once, and renamed as the specification says (dlpack, "Python specification").
@@ -71,9 +85,9 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
         return consume_capsule<DLManagedTensor>(request, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
         return request.fail(ErrorCode::consumed_capsule,
-                           concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
+                            concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
     return request.fail(ErrorCode::bad_capsule,
-                       concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
+                        concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
 }
 
 inline bool import_capsule(ImportRequest& request) { return consume_any_capsule(request, request.object); }

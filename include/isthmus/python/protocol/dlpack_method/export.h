@@ -7,23 +7,11 @@
 #include <isthmus/core/copy.h>
 #include <isthmus/python/protocol/capsule/export.h>
 #include <isthmus/python/runtime/cuda_driver.h>
+#include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-/// A pair of integers, as DLPack's Python side passes versions and devices. False without a Python exception when it is none.
-inline bool read_pair(PyObject* object, long& first, long& second) {
-    Ref pair(PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Fast(object, "") : nullptr);
-    const bool two = pair && PySequence_Fast_GET_SIZE(pair.get()) == 2;
-    if (two) {
-        first = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 0));
-        second = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 1));
-    }
-    const bool good = two && PyErr_Occurred() == nullptr;
-    PyErr_Clear();
-    return good;
-}
 
 /// A copy that only the caller of `__dlpack__` will see: memory of the heap, whatever kind of host memory it was made of.
 inline PyObject* export_copy(Block* block, bool versioned) {

@@ -6,8 +6,10 @@
 
 #include <string_view>
 
+#include <isthmus/python/protocol/dlpack_method/read_only.h>
 #include <isthmus/python/runtime/interned.h>
 #include <isthmus/python/runtime/shared_runtime.h>
+#include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
 
@@ -41,104 +43,151 @@ inline bool tells_of_failure_below(PyObject* exception) {
     return false;
 }
 
+/// What `__dlpack__` is asked for; NULL where nothing is said of it.
+struct DLPackQuestion {
+    Ref version, stream, device, copy;
+
+    /// False with a Python exception set.
+    bool make(const ImportOptions& options) {
+        const Interned& names = interned();
+        if (options.max_version.major >= 1)
+            version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
+                          ? Ref::borrow(names.newest_version)
+                          : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
+        if (options.has_stream()) stream = Ref(PyLong_FromLongLong(options.stream));
+        if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
+        if (options.copy != Copy::if_needed) copy = Ref::borrow(options.copy == Copy::always ? Py_True : Py_False);
+        return PyErr_Occurred() == nullptr;
+    }
+    /// Whether a producer that knows neither `dl_device` nor `copy` cannot answer: it shares, or says by a flag that it does
+    /// not.
+    bool needs_newer_producer() const noexcept { return device || copy.get() == Py_True; }
+};
+
 enum class Asked { ok, failed, keyword_refused, buffer_error };
 
+/// The names of the keywords that are passed, with those of the common questions made once.
+inline Ref keyword_names(PyObject* const* keywords, int count) {
+    const Interned& names = interned();
+    if (count == 0) return Ref();
+    if (count == 1 && keywords[0] == names.max_version) return Ref::borrow(names.only_max_version);
+    if (count == 2 && keywords[0] == names.max_version && keywords[1] == names.copy) return Ref::borrow(names.version_and_copy);
+    Ref tuple(PyTuple_New(count));
+    for (int i = 0; tuple && i < count; ++i) {
+        Py_INCREF(keywords[i]);
+        PyTuple_SET_ITEM(tuple.get(), i, keywords[i]);
+    }
+    return tuple;
+}
+
 /// One call of `__dlpack__`, with the keywords that have a value. The exception stays with `exception`.
-ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, PyObject* max_version, PyObject* stream, PyObject* device,
-                                     PyObject* copy, PyObject*& capsule, PyObject*& exception) {
+ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, const DLPackQuestion& question, Ref& capsule, Ref& exception) {
     const Interned& names = interned();
     PyObject* arguments[5] = {object};
     PyObject* keywords[4];
     int count = 0;
-    const auto pass = [&](PyObject* name, PyObject* value) {
-        if (value == nullptr) return;
+    const auto pass = [&](PyObject* name, const Ref& value) {
+        if (!value) return;
         keywords[count] = name;
-        arguments[++count] = value;
+        arguments[++count] = value.get();
     };
-    pass(names.max_version, max_version);
-    pass(names.stream, stream);
-    pass(names.dl_device, device);
-    pass(names.copy, copy);
-    Ref kwnames;
-    if (count == 1 && max_version != nullptr) {
-        kwnames = Ref::borrow(names.only_max_version);
-    } else if (count > 0) {
-        kwnames = Ref(PyTuple_New(count));
-        if (!kwnames) {
-            exception = take_exception();
-            return Asked::failed;
-        }
-        for (int i = 0; i < count; ++i) {
-            Py_INCREF(keywords[i]);
-            PyTuple_SET_ITEM(kwnames.get(), i, keywords[i]);
-        }
-    }
-    capsule = PyObject_VectorcallMethod(names.dlpack, arguments, 1, kwnames.get());
-    if (capsule != nullptr) return Asked::ok;
-    exception = take_exception();
-    if (exception == nullptr) return Asked::failed;
-    if (PyErr_GivenExceptionMatches(exception, PyExc_BufferError))
-        return tells_of_failure_below(exception) ? Asked::failed : Asked::buffer_error;
-    if (!PyErr_GivenExceptionMatches(exception, PyExc_TypeError) || count == 0) return Asked::failed;
-    const char* last = max_version != nullptr ? "max_version" : "stream";
-    return refuses_keyword(exception, last) || (device != nullptr && refuses_keyword(exception, "dl_device")) ||
-                   (copy != nullptr && refuses_keyword(exception, "copy"))
+    pass(names.max_version, question.version);
+    pass(names.stream, question.stream);
+    pass(names.dl_device, question.device);
+    pass(names.copy, question.copy);
+    const Ref kwnames = keyword_names(keywords, count);
+    if (kwnames || count == 0) capsule = Ref(PyObject_VectorcallMethod(names.dlpack, arguments, 1, kwnames.get()));
+    if (capsule) return Asked::ok;
+    exception = Ref(take_exception());
+    if (!exception || !kwnames) return Asked::failed;
+    if (PyErr_GivenExceptionMatches(exception.get(), PyExc_BufferError))
+        return tells_of_failure_below(exception.get()) ? Asked::failed : Asked::buffer_error;
+    if (!PyErr_GivenExceptionMatches(exception.get(), PyExc_TypeError)) return Asked::failed;
+    const char* last = question.version ? "max_version" : "stream";
+    return refuses_keyword(exception.get(), last) || (question.device && refuses_keyword(exception.get(), "dl_device")) ||
+                   (question.copy && refuses_keyword(exception.get(), "copy"))
                ? Asked::keyword_refused
                : Asked::failed;
 }
 
-ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, PyObject* exception, const std::string& what) {
-    if (exception == nullptr)
-        return request.fail(ErrorCode::producer_failed, concat({what, " failed without setting an exception"}));
-    restore_exception(exception);
+ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception, const std::string& what) {
+    if (!exception) return request.fail(ErrorCode::producer_failed, concat({what, " failed without setting an exception"}));
+    restore_exception(exception.release());
     return request.fail_with_exception(ErrorCode::producer_failed, what);
 }
 
-/// `__dlpack__` (array API standard 2024.12): versioned where the producer knows `max_version`, else as before DLPack 1.0. A
-/// producer is asked again only when it said that it does not know a keyword or cannot export this version; the first error is
-/// the one that is told.
-inline bool import_dlpack_method(ImportRequest& request) {
-    const ImportOptions& options = request.options;
-    PyObject* object = request.object;
-    request.keep_alive();
-    const Interned& names = interned();
-    Ref version, stream, device, copy;
-    if (options.max_version.major >= 1) {
-        version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
-                      ? Ref::borrow(names.newest_version)
-                      : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
-    }
-    if (options.has_stream()) stream = Ref(PyLong_FromLongLong(options.stream));
-    if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
-    if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
-    if (PyErr_Occurred() != nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
-
-    PyObject *capsule = nullptr, *exception = nullptr;
-    Asked asked = ask_dlpack(object, version.get(), stream.get(), device.get(), copy.get(), capsule, exception);
-    if (ISTHMUS_UNLIKELY(asked != Asked::ok)) {
-        const std::string what = concat({type_name(object), ".__dlpack__()"});
-        const bool again = version && (asked == Asked::keyword_refused || asked == Asked::buffer_error);
-        if (!again) return fail_producer(request, exception, what);
-        Ref first(exception);
-        if (asked == Asked::keyword_refused && (device || copy))
-            return request.fail(ErrorCode::needs_copy,
-                               concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
-                                       exception_text(first.get()), ")"}));
-        if (device || copy) return fail_producer(request, first.release(), what);
-        PyObject* second = nullptr;
-        if (ask_dlpack(object, nullptr, stream.get(), nullptr, nullptr, capsule, second) != Asked::ok) {
-            Ref told(second);
-            // The second failure explains more only where the first was about the keyword.
-            if (asked == Asked::keyword_refused && told) first = std::move(told);
-            return fail_producer(request, first.release(), what);
+/// Asks again what the producer said that it does not know, or could not answer in this version; the first error is the one
+/// that is told. The wish not to copy is dropped only where the keyword is unknown: under None a producer may copy.
+ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion& question, Asked asked, Ref first,
+                                          Ref& capsule) {
+    const std::string what = concat({type_name(request.object), ".__dlpack__()"});
+    const auto may_ask_again = [&] { return asked == Asked::keyword_refused || asked == Asked::buffer_error; };
+    if (asked == Asked::keyword_refused && question.needs_newer_producer())
+        return request.fail(ErrorCode::needs_copy,
+                            concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
+                                    exception_text(first.get()), ")"}));
+    if (!may_ask_again() || question.needs_newer_producer()) return fail_producer(request, std::move(first), what);
+    if (asked == Asked::keyword_refused && question.copy) {
+        question.copy = Ref();
+        // Whoever does not know the older of the two keywords does not know the newer one either.
+        const std::string text = exception_text(first.get());
+        const bool too_old = text.find("max_version") != text.npos && text.find("copy") == text.npos;
+        if (!too_old) {
+            asked = ask_dlpack(request.object, question, capsule, first);
+            if (asked == Asked::ok) return true;
         }
     }
-    Ref held(capsule);
-    if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule)))
-        return request.fail(ErrorCode::producer_failed,
-                           concat({type_name(object), ".__dlpack__() returned a ", type_name(capsule), "; wanted a capsule"}));
-    return consume_any_capsule(request, capsule);
+    if (!may_ask_again() || !question.version) return fail_producer(request, std::move(first), what);
+    question.version = Ref();
+    Ref second;
+    if (ask_dlpack(request.object, question, capsule, second) == Asked::ok) return true;
+    // The second failure explains more only where the first was about the keyword.
+    if (asked == Asked::keyword_refused && second) first = std::move(second);
+    return fail_producer(request, std::move(first), what);
+}
+
+/// Whether the object says that its memory is the host's, which no stream orders. False with a Python exception where the
+/// answer was an exception that must not be swallowed.
+inline bool is_on_host(PyObject* object) {
+    Ref found(PyObject_CallMethodNoArgs(object, interned().dlpack_device));
+    long type = 0, id = 0;
+    if (found && read_pair(found.get(), type, id)) return Device(static_cast<int>(type), static_cast<int>(id)).is_host();
+    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    return false;
+}
+
+/// A capsule as before DLPack 1.0 cannot say that the memory is read-only. False with a Python exception set.
+ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObject* capsule) {
+    const auto* managed = static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(capsule, capsule_name));
+    const int answer = is_read_only_elsewhere(request.object, Device(managed->dl_tensor.device).is_host());
+    if (answer > 0) request.immutable = true;
+    return answer >= 0;
+}
+
+/// `__dlpack__` (array API standard 2024.12): versioned where the producer knows `max_version`, else as before DLPack 1.0. A
+/// producer is asked again only when it said that it does not know a keyword or cannot export this version.
+inline bool import_dlpack_method(ImportRequest& request) {
+    request.keep_alive();
+    DLPackQuestion question;
+    if (!question.make(request.options))
+        return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
+    // The stream is that of the device where the data is, or where it is wanted.
+    if (question.stream && !question.device && is_on_host(request.object)) question.stream = Ref();
+    if (question.stream && PyErr_Occurred() != nullptr)
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({type_name(request.object), ".__dlpack_device__()"}));
+    Ref capsule, exception;
+    const Asked asked = ask_dlpack(request.object, question, capsule, exception);
+    if (ISTHMUS_UNLIKELY(asked != Asked::ok) && !ask_dlpack_again(request, question, asked, std::move(exception), capsule))
+        return false;
+    if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule.get())))
+        return request.fail(ErrorCode::producer_failed, concat({type_name(request.object), ".__dlpack__() returned a ",
+                                                                type_name(capsule.get()), "; wanted a capsule"}));
+    if (ISTHMUS_UNLIKELY(PyCapsule_IsValid(capsule.get(), capsule_name)) && !request.immutable &&
+        !ask_of_legacy_memory(request, capsule.get()))
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({"asking this ", type_name(request.object), " whether it may be written"}));
+    return consume_any_capsule(request, capsule.get());
 }
 
 }  // namespace detail

@@ -71,7 +71,8 @@ def test_who_can_only_copy_is_refused(call: Callable) -> None:
         call(x)
     assert isinstance(info.value, BufferError)
     assert isinstance(info.value.__cause__, BufferError)
-    assert x.asked == [False], "asking again with None would take the copy"
+    # A BufferError may be about the version as well, so that it is asked again; with None it would copy.
+    assert set(x.asked) == {False}
 
 
 @never

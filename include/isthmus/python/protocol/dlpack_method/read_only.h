@@ -1,0 +1,60 @@
+// Whether memory may be written, asked of an object's other protocols where `__dlpack__` cannot say.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/runtime/interned.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The second number of an interface's `data`. False, with a Python exception or without, where it says nothing.
+inline bool interface_is_read_only(PyObject* object, PyObject* name) {
+    Ref interface(PyObject_GetAttr(object, name));
+    PyObject* data = interface && PyDict_Check(interface.get()) ? PyDict_GetItemString(interface.get(), "data") : nullptr;
+    if (data == nullptr || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2) return false;
+    Ref flag = Ref::borrow(PyTuple_GET_ITEM(data, 1));
+    return PyObject_IsTrue(flag.get()) > 0;
+}
+
+inline bool buffer_is_read_only(PyObject* object) {
+    Py_buffer view;
+    if (!PyObject_CheckBuffer(object) || PyObject_GetBuffer(object, &view, PyBUF_FULL_RO) != 0) return false;
+    const bool read_only = view.readonly != 0;
+    PyBuffer_Release(&view);
+    return read_only;
+}
+
+/// Arrow's arrays are immutable by contract (arrow.apache.org, "The Arrow C data interface", "Immutability").
+inline bool is_arrow_array(PyObject* object) {
+    for (PyObject* name : {interned().arrow_array, interned().arrow_device_array}) {
+        Ref found(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name));
+        if (found || !PyErr_ExceptionMatches(PyExc_Exception)) return static_cast<bool>(found);
+        PyErr_Clear();
+    }
+    return false;
+}
+
+/// 1 when one of the object's other protocols says that its memory must not be written, 0 when none does, -1 with a Python
+/// exception set that must not be swallowed.
+ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_host) {
+    const Interned& names = interned();
+    const auto interrupted = [] {
+        if (PyErr_Occurred() == nullptr) return false;
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
+        PyErr_Clear();
+        return false;
+    };
+    if (on_host && buffer_is_read_only(object)) return 1;
+    if (interrupted()) return -1;
+    if (interface_is_read_only(object, on_host ? names.array_interface : names.cuda_array_interface)) return 1;
+    if (interrupted()) return -1;
+    if (is_arrow_array(object)) return 1;
+    return interrupted() ? -1 : 0;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

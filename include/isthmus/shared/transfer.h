@@ -1,0 +1,267 @@
+// send() and receive(): a tensor from one process to another, without its elements.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <isthmus/shared/pool.h>
+#include <isthmus/shared/socket.h>
+
+ISTHMUS_BEGIN
+
+namespace shared {
+
+namespace impl {
+
+/// What the receiver may get depends on how the pages' object was sealed; another kind of memory is found for them where that
+/// can be done: nobody else may have them yet.
+inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writers) {
+    Registry& r = registry();
+    std::size_t size = 0;
+    PoolState* pool = nullptr;
+    {
+        Guard guard(r.mutex);
+        size = from.slots[slot_offset].size;
+        pool = from.pool;
+    }
+    Result<Hold> made = allocate(*pool, size, writers, Deadline(Wait{.timeout_ms = 0}));
+    if (!made) return std::move(made).error();
+    Hold hold = std::move(*made);
+    char* shown = from.map.data() + slot_offset;
+    std::memcpy(hold.data(), shown, size);
+    Guard guard(r.mutex);
+    Slot& slot = from.slots[slot_offset];
+    if (!slot.aside) {
+        char* aside = double_pages(shown, size);
+        if (aside == nullptr) return system_error("mremap", errno);
+        slot.aside = Mapping(aside, size);
+    }
+    // From here on this process sees the new pages at the old address.
+    if (double_pages(hold.data(), size, shown) == nullptr) return system_error("mremap", errno);
+    ++hold.region().slots[hold.offset()].users;
+    ++hold.region().users;
+    Region* before = std::exchange(slot.home, &hold.region());
+    const std::size_t before_offset = std::exchange(slot.home_offset, hold.offset());
+    if (before != nullptr) {
+        Dead dead;
+        drop_slot(r, *before, before_offset, dead);
+        if (Region* gone = drop_region(r, before)) dead.push_back(gone);
+        delete_regions(dead);
+    }
+    return {};
+}
+
+/// Whether the place can be sent with this access as it is; else whether moving it is possible, or the Error that says why not.
+inline Result<bool> is_fit(const Place& place, Access access) {
+    if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
+    const Region& shown = *place.shown_in;
+    if (shown.kind == RegionKind::pool && shown.pool != nullptr && !shown.inherited) {
+        const Slot& slot = place.region->slots.find(place.slot_offset)->second;
+        if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size))) return false;
+    }
+    return Error(ErrorCode::read_only, ErrorKind::value,
+                 concat({"argument 'access': '", access_name(access), "', but the memory is ",
+                         place.region->writers ? "one that others may write" : "sealed against writers",
+                         ", or lent so to another process now; wanted a tensor made for this access"}));
+}
+
+/// Finds the slot of the tensor's elements, made fit for `access`.
+inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t first, std::int64_t last) {
+    Registry& r = registry();
+    const auto data = reinterpret_cast<std::uintptr_t>(tensor.data());
+    for (;;) {
+        Place place;
+        {
+            Guard guard(r.mutex);
+            if (!find_place(r, data + static_cast<std::uintptr_t>(first), data + static_cast<std::uintptr_t>(last), place))
+                return Error(ErrorCode::needs_copy,
+                             "argument 'tensor': its memory is not in a segment of isthmus::shared that this process may send "
+                             "on; make it with empty(), or copy it with share()");
+            place.offset -= static_cast<std::size_t>(first);
+            if (access == Access::shared && place.region->access == Access::read_only)
+                return Error(ErrorCode::read_only, ErrorKind::value,
+                             "argument 'access': 'shared', but the memory was received as read_only");
+            Result<bool> fit = is_fit(place, access);
+            if (!fit) return std::move(fit).error();
+            if (*fit) {
+                place.region->slots.find(place.slot_offset)->second.sent = true;
+                return place;
+            }
+        }
+        if (auto moved = move_slot(*place.shown_in, place.shown_at, access == Access::shared); !moved)
+            return std::move(moved).error();
+    }
+}
+
+/// The open file that goes with the message, and the lease in it. Where there can be none (a system that has none, /proc not
+/// mounted) the region's own goes, and the memory is not used again before its whole segment is free.
+inline Result<File> file_to_send(const Place& place) {
+    File file = reopen(place.region->file);
+    if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
+    if (file && lease(file, place.slot_offset, place.slot_size)) return file;
+    Guard guard(registry().mutex);
+    place.region->slots.find(place.slot_offset)->second.unleasable = true;
+    return File();
+}
+
+inline Message describe(const Tensor& t, const Place& place, Access access, bool leased) {
+    Message m;
+    Header& h = m.header;
+    std::memcpy(h.magic, message_magic, sizeof h.magic);
+    h.version = message_version;
+    h.dtype = t.dtype();
+    h.ndim = t.ndim();
+    h.flags = t.is_padded() ? static_cast<std::uint32_t>(flag::padded) : 0;
+    h.access = static_cast<std::uint8_t>(access);
+    h.leased = leased ? 1 : 0;
+    h.segment_size = place.region->size;
+    h.slot_offset = place.slot_offset;
+    h.slot_size = place.slot_size;
+    h.data_offset = place.offset;
+    std::copy(t.shape().begin(), t.shape().end(), m.dims);
+    std::copy(t.strides().begin(), t.strides().end(), m.dims + h.ndim);
+    h.length = static_cast<std::uint32_t>(m.length());
+    return m;
+}
+
+/// Joins a region of the same object that is there already, or becomes a new one. `file` brings the lease of the message.
+inline Result<Hold> attach(const Message& m, Access access, File file) {
+    const Header& h = m.header;
+    const auto offset = static_cast<std::size_t>(h.slot_offset), size = static_cast<std::size_t>(h.slot_size);
+    Registry& r = registry();
+    const Identity identity = identify(file);
+    Guard guard(r.mutex);
+    if (auto found = r.joinable.find({identity, access}); h.leased != 0 && found != r.joinable.end()) {
+        Region& region = *found->second;
+        auto [at, is_new] = region.slots.try_emplace(offset);
+        Slot& slot = at->second;
+        if (is_new || slot.size < size) slot.unleasable |= !lease(region.file, offset, slot.size = size);
+        Hold hold = hold_slot(region, offset, slot);
+        if (slot.unleasable) hold.keep(std::move(file));  // the message's own lease, for as long as this tensor
+        return hold;
+    }
+    auto region = std::make_unique<Region>();
+    region->kind = RegionKind::received;
+    region->writers = m.access() == Access::shared;
+    region->identity = identity;
+    region->access = access;
+    region->size = static_cast<std::size_t>(h.segment_size);
+    if (access != Access::copy_on_write) {  // a private mapping is each tensor's own
+        Result<Mapping> map = map_file(file, 0, region->size, access);
+        if (!map) return std::move(map).error();
+        region->map = std::move(*map);
+    }
+    region->file = std::move(file);
+    region->inherited = h.leased == 0;
+    Slot& slot = region->slots[offset];
+    slot.size = size;
+    Region* known = region.release();
+    add_region(r, known);
+    if (h.leased != 0) r.joinable.emplace(Registry::Joinable{identity, access}, known);
+    return hold_slot(*known, offset, slot);
+}
+
+/// The tensor of a message that has been checked.
+inline Result<Tensor> show(const Message& m, Access access, File file) {
+    const Header& h = m.header;
+    const auto slot_offset = static_cast<std::size_t>(h.slot_offset), slot_size = static_cast<std::size_t>(h.slot_size);
+    Mapping view;
+    if (access == Access::copy_on_write) {
+        Result<Mapping> map = map_file(file, slot_offset, slot_size, access);
+        if (!map) return std::move(map).error();
+        view = std::move(*map);
+    }
+    Result<Hold> hold = attach(m, access, std::move(file));
+    if (!hold) return std::move(hold).error();
+    if (view) hold->keep(std::move(view));
+    char* data = hold->data() + (h.data_offset - h.slot_offset);
+    const auto count = static_cast<std::size_t>(h.ndim);
+    Result<Tensor> tensor = make_tensor(
+        [&] {
+            TensorSpec spec(data, h.dtype, std::span<const std::int64_t>(m.shape(), count));
+            spec.set_strides(std::span<const std::int64_t>(m.strides(), count));
+            spec.read_only = access == Access::read_only;
+            spec.padded = m.padded();
+            return spec;
+        },
+        std::move(*hold));
+    if (!tensor && tensor.error().code() != ErrorCode::out_of_memory)
+        return bad_message(concat({"the message says a tensor that cannot be: ", tensor.error().what()}));
+    return tensor;
+}
+
+/// What send() refuses whatever the memory.
+inline Result<void> check_sendable(const Tensor& tensor, Access access) {
+    if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; wanted a tensor");
+    if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))
+        return Error(ErrorCode::bad_argument, concat({"argument 'access': ", static_cast<int>(access), "; wanted 0, 1 or 2"}));
+    if (!tensor.device().is_host())
+        return Error(ErrorCode::bad_device, concat({"argument 'tensor': on ", tensor.device(), "; wanted host memory"}));
+    if (tensor.read_only() && access == Access::shared)
+        return Error(ErrorCode::read_only, ErrorKind::value,
+                     "argument 'access': 'shared', but the tensor is read-only; wanted read_only or copy_on_write");
+    return {};
+}
+
+}  // namespace impl
+
+/// Hands a tensor to the process at the other end of a Unix socket (SEQPACKET or STREAM), in O(1): one message of a hundred
+/// bytes or so and one descriptor. Its memory must be in a segment: made by empty() or share(), by a Segment, or received.
+/// `access` is the most that the receiver may take. The memory stays lent until the receiver's last view is gone. A view of
+/// the tensor, of any shape and strides, is as good as the whole.
+///
+/// Waits while the socket is full, as long as `wait` says.
+inline Result<void> send(int socket, const Tensor& tensor, Access access, const Wait& wait = {}) {
+#if defined(_WIN32)
+    (void)socket, (void)tensor, (void)access, (void)wait;
+    return impl::unsupported();
+#else
+    if (auto good = impl::check_sendable(tensor, access); !good) return good;
+    if (auto kind = impl::socket_kind(socket); !kind) return std::move(kind).error();
+    // Without elements any memory will do.
+    const bool hollow = tensor.numel() == 0;
+    Tensor stand_in;
+    if (hollow) {
+        Result<Tensor> made = empty({1}, uint8, access);
+        if (!made) return std::move(made).error();
+        stand_in = std::move(*made);
+    }
+    std::int64_t first = 0, last = 0;
+    if (!hollow && !impl::reach(tensor.descriptor(), tensor.is_padded(), first, last))
+        return Error(ErrorCode::overflow, "argument 'tensor': its strides leave the address space");
+    const Result<impl::Place> place = impl::place_for(hollow ? stand_in : tensor, access, first, last);
+    if (!place) return place.error();
+    const Result<impl::File> file = impl::file_to_send(*place);
+    if (!file) return file.error();
+    const impl::Message m = impl::describe(tensor, *place, access, static_cast<bool>(*file));
+    const char* bytes = reinterpret_cast<const char*>(&m);
+    return impl::send_bytes(socket, bytes, m.length(), *file ? *file : place->region->file, wait);
+#endif
+}
+
+/// Takes the next tensor from a Unix socket, with what the sender allows, or with less where `access` says so. Everything that
+/// came is checked before it is mapped, so that nothing the sender does can make an access fail: an Error of code `bad_message`
+/// says what is wrong, and the next message can be received. `peer_closed` means that there will be none.
+inline Result<Tensor> receive(int socket, std::optional<Access> access = {}, const Wait& wait = {}) {
+#if defined(_WIN32)
+    (void)socket, (void)access, (void)wait;
+    return impl::unsupported();
+#else
+    impl::Message m;
+    Result<impl::File> file = impl::receive_message(socket, m, wait);
+    if (!file) return std::move(file).error();
+    if (auto good = impl::check_message(m, impl::page_size()); !good) return std::move(good).error();
+    const Access wanted = access.value_or(m.access());
+    if (wanted > m.access())
+        return Error(ErrorCode::read_only, ErrorKind::value,
+                     impl::concat({"argument 'access': '", access_name(wanted), "', but the sender allows '",
+                                   access_name(m.access()), "'"}));
+    if (auto good = impl::check_memory(*file, m.header.segment_size, m.access() == Access::shared); !good)
+        return std::move(good).error();
+    return impl::show(m, wanted, std::move(*file));
+#endif
+}
+
+}  // namespace shared
+
+ISTHMUS_END

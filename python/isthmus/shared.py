@@ -1,0 +1,216 @@
+"""Tensors over memory that other processes map: handed over by a message of a hundred bytes, whatever their size.
+
+>>> t = isthmus.shared.empty((480, 640, 3), "uint8")  # or share(x): a copy of x
+>>> isthmus.shared.send(sock, t, "read_only")          # sock: a Unix socket, SEQPACKET or STREAM
+>>> t = isthmus.shared.receive(sock)                   # in the other process: the same pages
+
+The memory has no name, so that nothing is left behind, however a process ends. See docs/shared.md.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, SupportsIndex
+
+from . import _isthmus
+from ._isthmus import DType, Tensor
+
+__all__ = ["Access", "Channel", "Pool", "PoolStats", "empty", "is_shared", "receive", "send", "share", "trim"]
+
+#: The most that a receiver may do with the memory; each one includes those before it.
+Access = Literal["read_only", "copy_on_write", "shared"]
+
+_NO_LIMIT = 2**63 - 1
+_IDLE_LIMIT = 2**30
+
+
+class PoolStats(NamedTuple):
+    """What a pool holds now."""
+
+    #: Segments, of one file descriptor each.
+    segments: int
+    #: Bytes of all segments.
+    reserved: int
+    #: Bytes that can be handed out at once.
+    free: int
+    #: Slots that only other processes still use, as far as has been looked.
+    lent: int
+
+
+def empty(
+    shape: Sequence[SupportsIndex], dtype: DType | str | tuple[int, int, int] = "float32", *, access: Access = "read_only"
+) -> Tensor:
+    """A new writable Tensor in shared memory: row-major, at the beginning of a page, not initialised.
+
+    access: what it is meant for; memory that is sent as "shared" and was not made for it moves once, with a copy.
+
+    The memory is recycled when the last view of it in any process is gone. Raises isthmus.Error; one that is also a
+    MemoryError where there is not that much memory, since all of it is reserved at once.
+    """
+    return _isthmus._shared_empty(shape, dtype, access, None, 0)
+
+
+def share(x: object, *, access: Access = "read_only") -> Tensor:
+    """A Tensor in shared memory with the elements of `x`: a copy, or `x`'s own memory where that is shared already.
+
+    x: whatever isthmus.from_dlpack takes, in host memory. Strides stay as they are where `x` is dense, in whatever order of
+    dimensions and direction; anything else becomes row-major.
+    """
+    return _isthmus._shared_share(x, access, None, 0)
+
+
+def is_shared(x: object) -> bool:
+    """Whether the memory of `x`, an array of any framework, can be sent without a copy."""
+    return _isthmus._shared_is_shared(x)
+
+
+def send(sock: socket.socket, tensor: object, access: Access = "read_only") -> None:
+    """Hand `tensor` to the process at the other end of `sock`, in constant time.
+
+    sock: a connected Unix socket, SEQPACKET or STREAM. Its timeout holds; nobody needs to be receiving for a message to fit.
+    tensor: an array of any framework whose memory is shared: made by `empty` or `share`, or received. A view of a part of it,
+        with any strides, is as good. Other memory is refused, with the call that copies it.
+    access: the most that the receiver may take: "read_only"; "copy_on_write", where what it writes stays its own; "shared".
+
+    The receiver's views keep the memory: the tensor may be dropped here at once. Raises isthmus.Error, which is also a
+    BrokenPipeError when nobody is at the other end any more; TimeoutError or BlockingIOError as sockets do.
+    """
+    _isthmus._shared_send(sock.fileno(), tensor, access, sock.gettimeout())
+
+
+def receive(sock: socket.socket, access: Access | None = None) -> Tensor:
+    """The next tensor from `sock`: the sender's own pages.
+
+    access: None takes what the sender allows; "read_only" or "copy_on_write" takes less.
+
+    Everything that comes is checked before it is used. Raises isthmus.Error for a message or memory that is not what it says
+    it is, and the next one can be received; EOFError when the sender is gone; TimeoutError or BlockingIOError as sockets do.
+    """
+    return _isthmus._shared_receive(sock.fileno(), access, sock.gettimeout())
+
+
+def trim() -> None:
+    """Give memory that `empty` and `share` keep for later back to the system."""
+    _isthmus._shared_trim(None)
+
+
+class Pool:
+    """Shared memory of its own limit, recycled: a slot comes back with the last view of it in any process.
+
+    limit: bytes that it may reserve; None for no limit. Where it is reached `empty` and `share` wait for memory to come back.
+    idle_limit: bytes of unused memory that it keeps, since filling fresh memory is some ten times slower.
+
+    Who receives one tensor of a pool may read all of the pool: keep one for each group that may. Tensors keep their memory,
+    not the pool.
+    """
+
+    def __init__(self, limit: int | None = None, *, idle_limit: int | None = None) -> None:
+        self._pool = _isthmus._shared_pool(
+            _NO_LIMIT if limit is None else limit, (limit or _IDLE_LIMIT) if idle_limit is None else idle_limit
+        )
+
+    def empty(
+        self,
+        shape: Sequence[SupportsIndex],
+        dtype: DType | str | tuple[int, int, int] = "float32",
+        *,
+        access: Access = "read_only",
+        timeout: float | None = 0,
+    ) -> Tensor:
+        """As isthmus.shared.empty. timeout: seconds to wait for memory that others still use; None for as long as it takes.
+
+        Raises TimeoutError after that time, and an isthmus.Error that is a MemoryError without one.
+        """
+        return _isthmus._shared_empty(shape, dtype, access, self._pool, timeout)
+
+    def share(self, x: object, *, access: Access = "read_only", timeout: float | None = 0) -> Tensor:
+        """As isthmus.shared.share, with the timeout of `empty`."""
+        return _isthmus._shared_share(x, access, self._pool, timeout)
+
+    @property
+    def stats(self) -> PoolStats:
+        return PoolStats(*_isthmus._shared_stats(self._pool))
+
+    def trim(self) -> None:
+        """Give unused memory back to the system."""
+        _isthmus._shared_trim(self._pool)
+
+
+class Channel:
+    """One end of a connection that carries tensors, over a pool of its own.
+
+    sock: a connected Unix socket, which is the channel's from now on. `Channel.pair()` makes both ends.
+    access: the most that the other end may do with what is sent from this one.
+    limit: bytes that the other end may keep before `send` and `empty` wait for it; None for no limit.
+
+    A channel is a context manager, an iterator over what arrives until the other end is closed, and may be given to a process
+    of multiprocessing, forked or spawned. Use each end in one process.
+    """
+
+    def __init__(self, sock: socket.socket, access: Access = "read_only", *, limit: int | None = None) -> None:
+        self._sock, self._access, self._limit = sock, access, limit
+        self._own_pool: Pool | None = None
+
+    @classmethod
+    def pair(cls, access: Access = "read_only", *, limit: int | None = None) -> tuple[Channel, Channel]:
+        """Two connected ends."""
+        ends = socket.socketpair(socket.AF_UNIX, getattr(socket, "SOCK_SEQPACKET", socket.SOCK_STREAM))
+        return cls(ends[0], access, limit=limit), cls(ends[1], access, limit=limit)
+
+    @property
+    def _pool(self) -> Pool:
+        if self._own_pool is None:
+            self._own_pool = Pool(self._limit)
+        return self._own_pool
+
+    def empty(self, shape: Sequence[SupportsIndex], dtype: DType | str | tuple[int, int, int] = "float32") -> Tensor:
+        """A Tensor to fill and to send: as isthmus.shared.empty, from the channel's own pool."""
+        return self._pool.empty(shape, dtype, access=self._access, timeout=self._sock.gettimeout())
+
+    def send(self, x: object) -> None:
+        """Send an array of any framework: as it is where its memory is shared, else a copy that is made for it."""
+        tensor = self._pool.share(x, access=self._access, timeout=self._sock.gettimeout())
+        send(self._sock, tensor, self._access)
+
+    def receive(self, access: Access | None = None) -> Tensor:
+        """The next tensor: as isthmus.shared.receive. Raises EOFError when the other end is closed."""
+        return receive(self._sock, access)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """How long `send`, `receive` and `empty` wait, as sockets have it: None for as long as it takes."""
+        self._sock.settimeout(seconds)
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for select and its like."""
+        return self._sock.fileno()
+
+    def close(self) -> None:
+        """Close this end; tensors that were received or sent stay."""
+        self._sock.close()
+
+    def __iter__(self) -> Iterator[Tensor]:
+        while True:
+            try:
+                tensor = self.receive()
+            except EOFError:
+                return
+            yield tensor
+            del tensor  # the slot may be filled again while the next one is waited for
+
+    def __enter__(self) -> Channel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from multiprocessing import context
+        from multiprocessing.reduction import DupFd
+
+        context.assert_spawning(self)
+        return _channel_of, (DupFd(self.fileno()), self._sock.type, self._access, self._limit)
+
+
+def _channel_of(descriptor: Any, kind: int, access: Access, limit: int | None) -> Channel:
+    return Channel(socket.socket(socket.AF_UNIX, kind, 0, fileno=descriptor.detach()), access, limit=limit)

@@ -1,0 +1,264 @@
+// isthmus.shared: tensors over memory that other processes map (isthmus/shared.h), for Python.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/shared.h>
+
+#include <climits>
+#include <cmath>
+
+#include "package.h"
+
+namespace {
+
+using namespace package;
+namespace shared = isthmus::shared;
+
+constexpr char pool_name[] = "isthmus.shared.Pool";
+
+/// An Error that is also the builtin exception of what the system said; made at the first need.
+PyObject* error_class(const char* name, const char* doc, PyObject* builtin) {
+    Ref bases(PyTuple_Pack(2, isthmus::detail::shared_types()->error, builtin));
+    return bases ? PyErr_NewExceptionWithDoc(name, doc, bases.get(), nullptr) : nullptr;
+}
+
+PyObject* class_of(ErrorCode code) {
+    static PyObject *memory = nullptr, *system = nullptr, *pipe = nullptr;
+    if (memory == nullptr)
+        memory = error_class("isthmus.shared.OutOfMemory", "No memory, or no more than the limit.", PyExc_MemoryError);
+    if (system == nullptr)
+        system = error_class("isthmus.shared.SystemFailed", "The operating system refused a call.", PyExc_OSError);
+    if (pipe == nullptr)
+        pipe = error_class("isthmus.shared.PeerClosed", "Nobody is left to take what is sent.", PyExc_BrokenPipeError);
+    return code == ErrorCode::out_of_memory   ? memory
+           : code == ErrorCode::system_failed ? system
+           : code == ErrorCode::peer_closed   ? pipe
+                                              : nullptr;
+}
+
+void raise_shared(const Error& error) {
+    PyObject* type = class_of(error.code());
+    if (type == nullptr) return isthmus::set_python_error(error);
+    Ref exception(PyObject_CallFunction(type, "s", error.what()));
+    Ref code(PyUnicode_FromString(isthmus::error_code_name(error.code())));
+    if (!exception || !code || PyObject_SetAttrString(exception.get(), "code", code.get()) != 0) return;
+    PyErr_SetObject(type, exception.get());
+}
+
+/// The GIL is given up while the system is called, and taken again to look at signals.
+struct Unlocked {
+    PyThreadState* state = PyEval_SaveThread();
+    bool raised = false;
+    ~Unlocked() {
+        if (state != nullptr) PyEval_RestoreThread(state);
+    }
+    void lock() { PyEval_RestoreThread(std::exchange(state, nullptr)); }
+    static bool signals(void* context) {
+        auto* self = static_cast<Unlocked*>(context);
+        PyEval_RestoreThread(self->state);
+        self->raised = PyErr_CheckSignals() != 0;
+        self->state = PyEval_SaveThread();
+        return self->raised;
+    }
+    shared::Wait wait(double seconds) {
+        constexpr double most = 1e9;  // thirty years
+        const double ms = std::ceil((seconds < most ? seconds : most) * 1000);
+        return {seconds < 0 ? -1 : static_cast<std::int64_t>(ms), signals, this};
+    }
+};
+
+/// A file descriptor; -1 with an exception set.
+int read_descriptor(PyObject* object) {
+    const long number = PyLong_AsLong(object);
+    if (number >= 0 && number <= INT_MAX) return static_cast<int>(number);
+    PyErr_Clear();
+    (void)isthmus::detail::raise_argument("sock", object, "an open socket");
+    return -1;
+}
+
+/// A timeout as sockets have it: None, or seconds of 0 or more. -1 for None.
+bool read_timeout(PyObject* object, double& seconds) {
+    seconds = -1;
+    if (object == Py_None) return true;
+    seconds = PyFloat_AsDouble(object);
+    if (PyErr_Occurred() == nullptr && seconds >= 0) return true;
+    PyErr_Clear();
+    (void)isthmus::detail::raise_argument("timeout", object, "None, or seconds of 0 or more");
+    return false;
+}
+
+bool read_access(PyObject* object, shared::Access& access) {
+    const char* name = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
+    if (name != nullptr && shared::parse_access(name, access)) return true;
+    PyErr_Clear();
+    (void)isthmus::detail::raise_argument("access", object, "'read_only', 'copy_on_write' or 'shared'",
+                                          PyUnicode_Check(object) ? ErrorKind::value : ErrorKind::type);
+    return false;
+}
+
+bool read_pool(PyObject* object, shared::Pool*& pool) {
+    pool = object == Py_None ? &shared::Pool::process() : static_cast<shared::Pool*>(PyCapsule_GetPointer(object, pool_name));
+    return pool != nullptr;
+}
+
+/// What a timeout raises is what sockets raise.
+PyObject* raise_late(const Error& error, double seconds) {
+    PyErr_SetString(seconds == 0 ? PyExc_BlockingIOError : PyExc_TimeoutError, error.what());
+    return nullptr;
+}
+
+/// The tensor, or the exception of what failed; `raised` when a signal handler has raised already.
+PyObject* finish(const isthmus::Result<Tensor>& tensor, bool raised, double seconds) {
+    if (tensor) return to_object(*tensor);
+    if (raised) return nullptr;
+    if (tensor.error().code() == ErrorCode::timed_out) return raise_late(tensor.error(), seconds);
+    raise_shared(tensor.error());
+    return nullptr;
+}
+
+/// _shared_empty(shape, dtype, access, pool, timeout)
+PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    std::int64_t sizes[isthmus::max_ndim];
+    int ndim = 0;
+    DType dtype;
+    shared::Access access{};
+    shared::Pool* pool = nullptr;
+    double seconds = 0;
+    if (!read_sizes(arguments[0], "shape", sizes, ndim) || !read_dtype(arguments[1], "dtype", dtype) ||
+        !read_access(arguments[2], access) || !read_pool(arguments[3], pool) || !read_timeout(arguments[4], seconds))
+        return nullptr;
+    return guarded([&] {
+        Unlocked unlocked;
+        const isthmus::Result<Tensor> tensor = pool->empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)),
+                                                           dtype, access, unlocked.wait(seconds));
+        unlocked.lock();
+        return finish(tensor, unlocked.raised, seconds);
+    });
+}
+
+/// _shared_share(x, access, pool, timeout)
+PyObject* share(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    shared::Access access{};
+    shared::Pool* pool = nullptr;
+    double seconds = 0;
+    if (!read_access(arguments[1], access) || !read_pool(arguments[2], pool) || !read_timeout(arguments[3], seconds))
+        return nullptr;
+    const isthmus::Result<Tensor> given = isthmus::from_py(arguments[0], {.argument = "x"});
+    if (!given) return isthmus::set_python_error(given.error()), nullptr;
+    return guarded([&] {
+        Unlocked unlocked;
+        const isthmus::Result<Tensor> tensor =
+            shared::is_shared(*given) ? *given : pool->share(*given, access, unlocked.wait(seconds));
+        unlocked.lock();
+        return finish(tensor, unlocked.raised, seconds);
+    });
+}
+
+/// _shared_is_shared(x)
+PyObject* is_shared(PyObject*, PyObject* x) {
+    const isthmus::Result<Tensor> given = isthmus::from_py(x, {.argument = "x"});
+    if (!given) return isthmus::set_python_error(given.error()), nullptr;
+    return guarded([&] { return PyBool_FromLong(shared::is_shared(*given)); });
+}
+
+/// _shared_send(socket, tensor, access, timeout)
+PyObject* send(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    const int socket = read_descriptor(arguments[0]);
+    if (socket < 0) return nullptr;
+    shared::Access access{};
+    double seconds = 0;
+    if (!read_access(arguments[2], access) || !read_timeout(arguments[3], seconds)) return nullptr;
+    const isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[1], {.argument = "tensor"});
+    if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
+    return guarded([&]() -> PyObject* {
+        Unlocked unlocked;
+        const isthmus::Result<void> sent = shared::send(socket, *tensor, access, unlocked.wait(seconds));
+        unlocked.lock();
+        if (sent) Py_RETURN_NONE;
+        if (unlocked.raised) return nullptr;
+        if (sent.error().code() == ErrorCode::timed_out) return raise_late(sent.error(), seconds);
+        raise_shared(sent.error());
+        return nullptr;
+    });
+}
+
+/// _shared_receive(socket, access, timeout)
+PyObject* receive(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    const int socket = read_descriptor(arguments[0]);
+    if (socket < 0) return nullptr;
+    shared::Access wanted{};
+    double seconds = 0;
+    if ((arguments[1] != Py_None && !read_access(arguments[1], wanted)) || !read_timeout(arguments[2], seconds)) return nullptr;
+    const std::optional<shared::Access> access = arguments[1] != Py_None ? std::optional(wanted) : std::nullopt;
+    return guarded([&]() -> PyObject* {
+        Unlocked unlocked;
+        const isthmus::Result<Tensor> tensor = shared::receive(socket, access, unlocked.wait(seconds));
+        unlocked.lock();
+        if (!tensor && tensor.error().code() == ErrorCode::peer_closed) {
+            PyErr_SetString(PyExc_EOFError, tensor.error().what());
+            return nullptr;
+        }
+        return finish(tensor, unlocked.raised, seconds);
+    });
+}
+
+/// _shared_pool(limit, idle_limit): a capsule
+PyObject* pool(PyObject*, PyObject* arguments) {
+    unsigned long long limit = 0, idle_limit = 0;
+    if (!PyArg_ParseTuple(arguments, "KK:_shared_pool", &limit, &idle_limit)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        auto made = std::make_unique<shared::Pool>(
+            shared::PoolOptions{static_cast<std::size_t>(limit), static_cast<std::size_t>(idle_limit)});
+        PyObject* capsule = PyCapsule_New(made.get(), pool_name, [](PyObject* self) {
+            delete static_cast<shared::Pool*>(PyCapsule_GetPointer(self, pool_name));
+        });
+        if (capsule != nullptr) (void)made.release();
+        return capsule;
+    });
+}
+
+/// _shared_stats(pool): (segments, reserved, free, lent)
+PyObject* stats(PyObject*, PyObject* capsule) {
+    shared::Pool* pool = nullptr;
+    if (!read_pool(capsule, pool)) return nullptr;
+    const shared::PoolStats s = pool->stats();
+    return Py_BuildValue("nnnn", static_cast<Py_ssize_t>(s.segments), static_cast<Py_ssize_t>(s.reserved),
+                         static_cast<Py_ssize_t>(s.free), static_cast<Py_ssize_t>(s.lent));
+}
+
+/// _shared_trim(pool)
+PyObject* trim(PyObject*, PyObject* capsule) {
+    shared::Pool* pool = nullptr;
+    if (!read_pool(capsule, pool)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        {
+            Unlocked unlocked;
+            pool->trim();
+        }
+        Py_RETURN_NONE;
+    });
+}
+
+/// As METH_FASTCALL calls it, once the number of arguments is right: isthmus.shared alone calls these.
+template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t), Py_ssize_t wanted>
+PyObject* counted(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    if (count == wanted) return function(self, arguments, count);
+    PyErr_Format(PyExc_TypeError, "wanted %zd arguments (%zd given); call isthmus.shared's functions", wanted, count);
+    return nullptr;
+}
+
+}  // namespace
+
+PyMethodDef package::shared_methods[] = {
+    {"_shared_empty", with_keywords(counted<empty, 5>), METH_FASTCALL,
+     "_shared_empty($module, shape, dtype, access, pool, timeout, /)\n--\n\nWhat isthmus.shared.empty calls."},
+    {"_shared_share", with_keywords(counted<share, 4>), METH_FASTCALL,
+     "_shared_share($module, x, access, pool, timeout, /)\n--\n\nWhat isthmus.shared.share calls."},
+    {"_shared_is_shared", is_shared, METH_O, "_shared_is_shared($module, x, /)\n--\n\nWhat isthmus.shared.is_shared calls."},
+    {"_shared_send", with_keywords(counted<send, 4>), METH_FASTCALL,
+     "_shared_send($module, socket, tensor, access, timeout, /)\n--\n\nWhat isthmus.shared.send calls."},
+    {"_shared_receive", with_keywords(counted<receive, 3>), METH_FASTCALL,
+     "_shared_receive($module, socket, access, timeout, /)\n--\n\nWhat isthmus.shared.receive calls."},
+    {"_shared_pool", pool, METH_VARARGS, "_shared_pool($module, limit, idle_limit, /)\n--\n\nA pool, as a capsule."},
+    {"_shared_stats", stats, METH_O, "_shared_stats($module, pool, /)\n--\n\nSegments, bytes reserved and free, slots lent."},
+    {"_shared_trim", trim, METH_O, "_shared_trim($module, pool, /)\n--\n\nUnused memory goes back to the system."},
+    {nullptr, nullptr, 0, nullptr},
+};
