@@ -57,9 +57,9 @@ struct Block {
 };
 
 inline constexpr Flags observed_flag = Flags{1} << 32;
-inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
-inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
-inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
+inline constexpr Flags unowned_flag = Flags{1} << 33;      ///< nothing keeps the memory: the caller answers for it
+inline constexpr Flags alias_flag = Flags{1} << 34;        ///< the owner is another block, which is no alias itself
+inline constexpr Flags stream_flag = Flags{1} << 35;       ///< `stream` is known
 inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
 
 /// The releases under way on one thread, each inside the one before.
@@ -153,9 +153,7 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
 }
 
 /// The block that holds the owner: the block itself, or the one that it is an alias of.
-inline Block* root_of(Block* block) noexcept {
-    return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block;
-}
+inline Block* root_of(Block* block) noexcept { return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block; }
 inline const Block* root_of(const Block* block) noexcept { return root_of(const_cast<Block*>(block)); }
 
 /// The object of the layer above that keeps the memory, borrowed; NULL where none does.
