@@ -108,6 +108,23 @@ check()""",
     assert out == "well\n"
 
 
+def test_an_export_while_the_collector_clears(child, life) -> None:
+    """The object is garbage in a list; what the list's end releases exports the kept handle, and so brings it back."""
+    out = child(
+        f"""{PREAMBLE}
+garbage = []
+garbage.append(garbage)
+inner = life.call_at_release(lambda: got.append(life.export(number, "tensor")))
+# The list is cleared before its tensor, and the last item of it first.
+garbage += [life.export(number, "tensor"), life.export(inner, "tensor")]
+life.drop(inner)
+del garbage
+check()""",
+        life,
+    )
+    assert out == "well\n"
+
+
 def test_many_times_from_many_threads(child, life) -> None:
     """Objects of one handle made and dropped by four threads, each death asking for the next."""
     out = child(

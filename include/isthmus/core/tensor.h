@@ -99,9 +99,10 @@ struct OwnedBlock {
 
     static OwnedBlock* make(Owner& from) noexcept {
         static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
-        static_assert(!std::is_pointer_v<Owner> || std::is_invocable_v<Owner&>,
-                      "isthmus: a plain pointer as the owner keeps nothing alive; hand over a std::shared_ptr, a std::unique_ptr or "
-                      "a function that ends what it points to, or nullptr where the memory outlives every view");
+        static_assert(
+            !std::is_pointer_v<Owner> || std::is_invocable_v<Owner&>,
+            "isthmus: a plain pointer as the owner keeps nothing alive; hand over a std::shared_ptr, a std::unique_ptr or "
+            "a function that ends what it points to, or nullptr where the memory outlives every view");
         static_assert(!std::ranges::enable_borrowed_range<Owner> && !is_view<Owner>,
                       "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
         constexpr std::size_t align = alignof(OwnedBlock);
@@ -183,8 +184,8 @@ public:
     }
 
     /// Takes a container that owns its elements (std::vector, std::array, std::string, …), a std::unique_ptr<T[]> or a
-    /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a pointer
-    /// the caller answers for the length. What is no owner does not compile: spans, expressions, arrays with strides.
+    /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a
+    /// pointer the caller answers for the length. What is no owner does not compile: spans, expressions, arrays with strides.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
     static Tensor own(X&& x, const Shape& shape) {

@@ -14,7 +14,8 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// isthmus.DType and isthmus.Device: small immutable values that equal their own kind and their name as name() writes it, whose
-/// hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes and so are not equal.
+/// hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes and so are not
+/// equal.
 template <class Value>
 struct ValueObject {
     PyObject_HEAD Value value;
@@ -188,8 +189,8 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
     return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
-/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it. It has no hash: that would have
-/// to be the number's and the name's at once.
+/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it. It has no hash: that would
+/// have to be the number's and the name's at once.
 inline PyObject* new_device_type(int type) {
     return PyObject_CallFunction(reinterpret_cast<PyObject*>(shared_runtime()->device_type), "i", type);
 }
@@ -198,7 +199,8 @@ inline std::string device_type_name(PyObject* number) { return Device(static_cas
 
 inline PyTypeObject* make_device_type_class() {
     PyType_Slot slots[] = {
-        {Py_tp_doc, const_cast<char*>("DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
+        {Py_tp_doc, const_cast<char*>(
+                        "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
         {Py_tp_str,
          reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {

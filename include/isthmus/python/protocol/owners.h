@@ -24,8 +24,8 @@ inline constexpr OwnerOps keeper_object_ops{.release = release_object, .source =
 
 inline void* first_of_tuple(void* tuple) noexcept { return PyTuple_GET_ITEM(static_cast<PyObject*>(tuple), 0); }
 inline void* new_reference_to_first(void* tuple) noexcept { return new_reference(first_of_tuple(tuple)); }
-/// A tuple of the PyObject whose memory it is and what goes with it. The collector must not see the tuple (PyObject_GC_UnTrack):
-/// it then takes the tuple's reference to the object for the owner's.
+/// A tuple of the PyObject whose memory it is and what goes with it. The collector must not see the tuple
+/// (PyObject_GC_UnTrack): it then takes the tuple's reference to the object for the owner's.
 inline constexpr OwnerOps object_tuple_ops{
     .release = release_object, .source = first_of_tuple, .array = new_reference_to_first};
 
