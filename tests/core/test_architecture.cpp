@@ -141,6 +141,7 @@ TEST(Architecture, NoCircleByForwardDeclaration) {
         {"borrow_py", "the public function; isthmus/python/from_py.h"},
         {"from_py", "the public function; isthmus/python/from_py.h"},
         {"give_back", "the public function; isthmus/python/from_py.h"},
+        {"announce_write", "the public function; isthmus/python/from_py.h"},
         {"to_py", "the public function; isthmus/python/impl.h"},
         {"to_py_like", "the public function; isthmus/python/impl.h"},
         {"framework_name", "the public function; isthmus/python/framework/facts.h"},
