@@ -564,6 +564,77 @@ def producer_asked_with_the_right_words() -> None:
     expect(seen[2:] == [{"max_version": (1, 0), **never}, never], seen)
 
 
+def odd_values() -> list[object]:
+    """What an attribute may turn out to be."""
+    return [5, "text", [], {}, {"data": 3}, {"data": (1,)}, {"data": (1, 2, 3)}, object()]
+
+
+def interrupting(self) -> object:
+    raise KeyboardInterrupt
+
+
+def failing(self) -> object:
+    raise ValueError("not that one either")
+
+
+@case
+def producer_that_cannot_with_odd_interfaces() -> None:
+    """Its other protocols are tried, and fail: the first error is told."""
+
+    def body(self, **_):
+        raise BufferError("no word for it")
+
+    for name in ("__array_interface__", "__cuda_array_interface__"):
+        found = [property(failing), *(property(lambda self, value=value: value) for value in odd_values())]
+        for call in BOTH:
+            for attribute in found:
+                x = make(body, **{name: attribute})
+                error = refused("producer_failed", call, x, error=BufferError)
+                expect("no word for it" in str(error) and type(error.__cause__) is BufferError, error)
+            try:
+                call(make(body, **{name: property(interrupting)}))
+            except KeyboardInterrupt:
+                continue
+            raise AssertionError("the interrupt was swallowed")
+
+
+@case
+def producer_of_a_legacy_capsule_with_odd_interfaces() -> None:
+    """Whether the memory may be written is asked of them: what is no answer leaves it writable, an interrupt passes."""
+    for call in BOTH:
+        for attribute in [property(failing), *(property(lambda self, value=value: value) for value in odd_values())]:
+            managed = Managed(False)
+            x = make(lambda self, managed=managed, **_: managed.capsule(), __array_interface__=attribute)
+            expect(not call(x)["read_only"], attribute.fget)
+            expect(managed.calls == 1, "once")
+        managed = Managed(False)
+        x = make(lambda self, managed=managed, **_: managed.capsule(), __array_interface__=property(interrupting))
+        try:
+            call(x)
+        except KeyboardInterrupt:
+            expect(managed.calls <= 1, "by whoever has the capsule")
+            continue
+        raise AssertionError("the interrupt was swallowed")
+
+
+@case
+def producer_of_an_odd_device() -> None:
+    """The stream is passed on where nothing says that the memory is the host's."""
+    for answer in (None, 5, (), (1,), ("cpu", 0), (1, 0, 0), (2**70, 0), (-1, 0), (2, 0), (99, 0)):
+        seen: list[dict] = []
+
+        def body(self, seen=seen, **keywords):
+            seen.append(keywords)
+            self.managed = Managed(True)
+            return self.managed.capsule()
+
+        ext.own(make(body, __dlpack_device__=lambda self, answer=answer: answer), stream=7)
+        ext.own(make(body, __dlpack_device__=failing), stream=7)
+        expect([keywords.get("stream") for keywords in seen] == [7, 7], (answer, seen))
+        ext.own(make(body, __dlpack_device__=lambda self: (1, 0)), stream=7)
+        expect("stream" not in seen[-1], seen)
+
+
 @case
 def producer_of_much_garbage() -> None:
     """A collection in the midst of an import, with the producer in a cycle."""

@@ -74,7 +74,8 @@ inline bool is_writable(int flags) noexcept {
 
 /// Writes the descriptor of an array whose items have 2^shift bytes. False when a stride is not a number of items.
 /// What is borrowed has sizes and strides of its own: those of the array are freed where somebody sets its shape.
-ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, BorrowedBuilder out) noexcept {
+ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, BorrowedBuilder out,
+                                          bool owning) noexcept {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
     const int ndim = array->nd;
     const Py_ssize_t* bytes = array->strides;
@@ -83,7 +84,7 @@ ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dt
     Py_ssize_t rest = 0;
     for (int i = 0; i < ndim; ++i) {
         rest |= bytes[i];
-        shape[i] = array->dimensions[i];
+        if (!owning) shape[i] = array->dimensions[i];  // a block copies them at once
         strides[i] = bytes[i] >> shift;
     }
     DLTensor& t = out.dl();
@@ -91,7 +92,7 @@ ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dt
     t.device = DLDevice{kDLCPU, 0};
     t.ndim = ndim;
     t.dtype = dtype;
-    t.shape = shape;
+    t.shape = owning ? reinterpret_cast<std::int64_t*>(array->dimensions) : shape;
     t.strides = strides;
     t.byte_offset = 0;
     return (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
@@ -114,7 +115,8 @@ inline bool import_numpy(ImportRequest& request) {
     else if (!unusual_numpy_dtype(descr, dtype, flags))
         return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind, has_native_order(descr));
     const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
-    if (!describe_numpy(array, dtype, shift, request.out) && !element_strides_that_matter(request, array->strides))
+    if (!describe_numpy(array, dtype, shift, request.out, request.owning) &&
+        !element_strides_that_matter(request, array->strides))
         return false;
     if (request.owning) request.out.hold_object(request.object);
     return request.accept(flags);
@@ -131,7 +133,7 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_numpy(PyObject* object, bool require_wri
                          (state & (numpy_flag::aligned | numpy_flag::warn_on_write)) != numpy_flag::aligned ||
                          !(state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) || array->data == nullptr ||
                          (require_writable && !(state & numpy_flag::writeable)) ||
-                         !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out)))
+                         !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out, owning)))
         return false;
     if (owning) out.hold_object(object);
     out.flags() = (state & numpy_flag::writeable) ? 0 : flag::read_only;

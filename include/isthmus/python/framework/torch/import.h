@@ -123,8 +123,19 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
     return true;
 }
 
-/// Asks Python, and finds out whether libtorch can be asked from now on: where this tensor's storage shows that it lies where
-/// data_ptr_of() looks. (Functions of torch._C run no code of a subclass.)
+/// Where a c10::DataPtr has its deleter, told by libtorch of one that we made up; 0 where it does not tell.
+ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
+    if (torch_shims.is_cow == nullptr || torch_shims.cow_deleter == nullptr) return 0;
+    for (const std::size_t place : {1, 2}) {
+        void* made_up[4] = {};
+        made_up[place] = reinterpret_cast<void*>(torch_shims.cow_deleter);
+        if (torch_shims.is_cow(made_up)) return place * sizeof(void*);
+    }
+    return 0;
+}
+
+/// Asks Python, and finds out whether the storage can be asked from now on: where this tensor's shows that it lies where
+/// storage_of() looks. (Functions of torch._C run no code of a subclass.)
 ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
     TorchShims& torch = torch_shims;
     Ref core(PyImport_ImportModule("torch._C"));
@@ -133,20 +144,21 @@ ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* ha
     const char* storage = number ? static_cast<const char*>(PyLong_AsVoidPtr(number.get())) : nullptr;
     PyErr_Clear();  // a torch that has no such storage yet
     std::int64_t offset = 0;
-    if (torch.is_cow == nullptr || torch.get_storage_offset == nullptr || storage == nullptr ||
+    const std::size_t deleter = find_torch_deleter();
+    if (deleter == 0 || torch.get_storage_offset == nullptr || storage == nullptr ||
         torch.get_storage_offset(handle, &offset) != 0)
         return answer.get() == Py_True;
-    const char* found = TorchShims::data_ptr_of(handle);
-    const char* data = static_cast<char*>(request.out.dl().data) - offset * DType(request.out.dl().dtype).itemsize();
-    torch.finds_data_ptr = found == storage + TorchShims::behind_counts &&
-                           std::memcmp(found, &data, sizeof data) == 0;  // a DataPtr begins with it
+    const DLTensor& t = request.out.dl();
+    const char* data = static_cast<char*>(t.data) - offset * DType(t.dtype).itemsize();
+    if (TorchShims::storage_of(handle) == storage && std::memcmp(storage + TorchShims::behind_counts, &data, sizeof data) == 0)
+        torch.deleter_at = TorchShims::behind_counts + deleter;
     return answer.get() == Py_True;
 }
 
 /// Whether the storage is shared until somebody writes.
 ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle) {
-    if (ISTHMUS_UNLIKELY(!torch_shims.finds_data_ptr)) return find_copy_on_write(request, handle);
-    return torch_shims.is_cow(TorchShims::data_ptr_of(handle));
+    if (ISTHMUS_UNLIKELY(torch_shims.deleter_at == 0)) return find_copy_on_write(request, handle);
+    return torch_shims.is_shared_until_written(TorchShims::storage_of(handle));
 }
 
 /// A torch.Tensor on the CPU or a GPU by its handle. What is kept is its storage, and the object for the way back.

@@ -47,6 +47,7 @@ struct TorchShims {
     void* (*autograd_meta)(void*); ///< c10::TensorImpl::autograd_meta() const: NULL where neither gradient nor tangent can be
     bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
+    void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
     bool (*is_cow)(const void*);   ///< c10::impl::cow::is_cow_data_ptr(const c10::DataPtr&)
     bool (*has_dual_level)();      ///< torch::autograd::ForwardADLevel::has_any_level()
     bool (*is_inference)(Handle);  ///< at::native::is_inference(const at::Tensor&)
@@ -68,15 +69,18 @@ struct TorchShims {
         return true;
     }
 
-    /// Whether data_ptr_of() looks at the right place, which is private and shown by the first tensor.
-    bool finds_data_ptr;
-    /// Of a TensorImpl its storage, of a StorageImpl its DataPtr.
+    /// Of a TensorImpl its storage, of a StorageImpl its c10::DataPtr, which begins with the address. That is private, and so
+    /// is where a DataPtr has its deleter: the first tensor must show the one, is_cow() the other.
     static constexpr std::size_t behind_counts = 2 * sizeof(void*);
-    /// The c10::DataPtr of the tensor's storage, without touching it; NULL for a tensor without storage.
-    static const char* data_ptr_of(Handle handle) noexcept {
+    std::size_t deleter_at;  ///< in a StorageImpl; 0 while unknown
+    static const char* storage_of(Handle handle) noexcept {
         const char* storage = nullptr;
         std::memcpy(&storage, *static_cast<char**>(handle) + behind_counts, sizeof storage);
-        return storage != nullptr ? storage + behind_counts : nullptr;
+        return storage;
+    }
+    /// Whether a storage is shared until somebody writes: the deleter of its memory tells. Only once `deleter_at` is known.
+    bool is_shared_until_written(const char* storage) const noexcept {
+        return std::memcmp(storage + deleter_at, &cow_deleter, sizeof cow_deleter) == 0;
     }
 
     std::int32_t layout_strided;
@@ -130,6 +134,7 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     find_symbol(c10, "_ZNK3c1010TensorImpl13autograd_metaEv", autograd_meta);
     find_symbol(c10, "_ZNK3c1010TensorImpl13requires_gradEv", requires_grad);
     find_symbol(lib, "aoti_torch_get_storage_offset", get_storage_offset);
+    find_symbol(c10, "_ZN3c104impl3cow11cow_deleterEPv", cow_deleter);
     find_symbol(c10, "_ZN3c104impl3cow15is_cow_data_ptrERKNS_7DataPtrE", is_cow);
     find_symbol(lib, "_ZN5torch8autograd14ForwardADLevel13has_any_levelEv", has_dual_level);
     find_symbol(lib, "_ZN2at6native12is_inferenceERKNS_6TensorE", is_inference);

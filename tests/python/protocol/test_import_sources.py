@@ -231,7 +231,7 @@ def test_pandas_series_over_arrow(take) -> None:
 def test_the_page_says_how_tvm_ffi_comes_in() -> None:
     """docs/frameworks.md names the protocol that `isthmus probe` finds: the exchange API only where the type has one."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
-    page = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "frameworks.md").read_text()
     rows = page[page.index("## In:") :].splitlines()
     row = next(line for line in rows if line.startswith("| TVM FFI |"))
     has_api = hasattr(type(tvm_ffi.from_dlpack(np.zeros(3))), "__dlpack_c_exchange_api__")
