@@ -58,6 +58,10 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
 /// Where torch failed with words of its own C++, or said nothing: asks again for the reason.
 ISTHMUS_COLD inline bool explain_torch_failure(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
+    if (is_torch_transformed(request.object)) {
+        const Error replaced = request.outcome.error.take();
+        return request.fail(ErrorCode::not_values, torch_refusal::transformed);
+    }
     auto* cause = static_cast<PyObject*>(error.cause());
     if (error.code() != ErrorCode::producer_failed ||
         (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)))

@@ -139,9 +139,8 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     if (PyErr_Occurred() == nullptr && data - first < bytes) {  // else it is a copy, which what is held keeps
         if (t.device.device_type == kDLCPU) {
             Ref torch(PyImport_ImportModule("torch"));
-            Ref dtype(torch ? PyObject_GetAttrString(torch.get(), "uint8") : nullptr);
-            Ref none(dtype ? PyObject_CallMethod(torch.get(), "tensor", "()O", dtype.get()) : nullptr);
-            Ref all(none ? PyObject_CallMethod(none.get(), "set_", "O", storage.get()) : nullptr);
+            Ref bytes_of_none(torch ? PyObject_CallMethod(torch.get(), "ByteTensor", nullptr) : nullptr);
+            Ref all(bytes_of_none ? PyObject_CallMethod(bytes_of_none.get(), "set_", "O", storage.get()) : nullptr);
             Ref marked(all ? PyObject_CallMethod(all.get(), "numpy", nullptr) : nullptr);
             if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
         }
