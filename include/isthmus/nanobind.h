@@ -51,7 +51,9 @@ struct NanobindArgument {
 
     bool load(PyObject* object, std::uint32_t flags, X& value) {
         if (!owning && !is_call(flags)) return false;
-        const Loaded loaded = incoming.load(object, value);
+        // nanobind tries every overload without conversions first, and a function without overloads with them at once.
+        const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
+        const Loaded loaded = incoming.load(object, value, last);
         if (loaded == Loaded::raised) nanobind::raise_python_error();
         if (loaded == Loaded::yes) nanobind_translate_errors();
         return loaded == Loaded::yes;
@@ -65,9 +67,20 @@ ISTHMUS_END
 NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
+/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was read.
 template <class X, class Text>
 struct isthmus_borrowing_caster {
-    NB_TYPE_CASTER(X, Text::text())
+    using Value = X;
+    static constexpr auto Name = Text::text();
+    template <class T>
+    using Cast = movable_cast_t<T>;
+    template <class T>
+    static constexpr bool can_cast() {
+        return true;
+    }
+    explicit operator X*() { return &announced(); }
+    explicit operator X&() { return announced(); }
+    explicit operator X&&() { return static_cast<X&&>(announced()); }
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
     template <class V>
@@ -77,6 +90,12 @@ struct isthmus_borrowing_caster {
     }
 
 private:
+    X& announced() {
+        argument.incoming.announce().value();
+        return value;
+    }
+
+    X value;
     isthmus::detail::NanobindArgument<X> argument;
 };
 template <class V>
@@ -90,6 +109,10 @@ struct isthmus_optional_name {
 struct isthmus_any_name {
     static constexpr auto text() { return const_name("typing.Any"); }
 };
+template <class X>
+struct isthmus_same_name {
+    static constexpr auto text() { return type_caster<X>::Name; }
+};
 
 template <class T, int N, class... C>
 struct type_caster<isthmus::View<T, N, C...>>
@@ -100,6 +123,12 @@ struct type_caster<std::optional<isthmus::View<T, N, C...>>>
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
     : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};
+template <class X>
+struct type_caster<isthmus::detail::Unannounced<X>>
+    : isthmus_borrowing_caster<isthmus::detail::Unannounced<X>, isthmus_same_name<X>> {};
+template <class V>
+struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
+    : isthmus_borrowing_caster<std::optional<isthmus::detail::Unannounced<V>>, isthmus_optional_name<V>> {};
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 

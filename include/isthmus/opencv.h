@@ -102,7 +102,9 @@ inline Result<cv::Mat> mat_header(const Tensor& t, Channels channels) {
     for (int d = dims - 1; d >= 0; --d) {
         const auto i = static_cast<std::size_t>(d);
         sizes[d] = static_cast<int>(shape[i]);
-        steps[d] = shape[i] > 1 && d < dims - 1 ? static_cast<std::size_t>(strides[i] * t.itemsize()) : step;
+        steps[d] = shape[i] > 1 && d < dims - 1
+                       ? static_cast<std::size_t>(layout::byte_stride(t.descriptor(), static_cast<int>(i)))
+                       : step;
         step = steps[d] * static_cast<std::size_t>(shape[i] > 0 ? shape[i] : 1);
     }
     if (t.numel() == 0) return dims == 2 ? cv::Mat(sizes[0], sizes[1], type) : cv::Mat(dims, sizes, type);

@@ -46,14 +46,25 @@ struct PybindValue {
 /// What the casters of arguments have in common.
 template <class X>
 struct PybindArgument : PybindValue<X> {
-    bool load(pybind11::handle src, bool) {
-        const Loaded loaded = incoming.load(src.ptr(), this->value);
+    // pybind11 asks for these once every argument of the call was read.
+    operator X*() { return &announced(); }
+    operator X&() { return announced(); }
+    operator X&&() && { return std::move(announced()); }
+
+    // It tries every overload without conversions first, and a function without overloads with them at once.
+    bool load(pybind11::handle src, bool convert) {
+        const Loaded loaded = incoming.load(src.ptr(), this->value, convert);
         if (loaded == Loaded::raised) throw pybind11::error_already_set();
         if (loaded == Loaded::yes) pybind11_translate_errors();
         return loaded == Loaded::yes;
     }
 
 private:
+    X& announced() {
+        incoming.announce().value();
+        return this->value;
+    }
+
     Incoming<X> incoming;
 };
 template <class X>
@@ -84,6 +95,15 @@ struct type_caster<std::optional<isthmus::View<T, N, C...>>>
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindBorrowing<isthmus::Argument<V, names...>> {
     static constexpr auto name = type_caster<V>::name;
+};
+template <class X>
+struct type_caster<isthmus::detail::Unannounced<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Unannounced<X>> {
+    static constexpr auto name = type_caster<X>::name;
+};
+template <class V>
+struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Unannounced<V>>> {
+    static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus::Borrowed> {

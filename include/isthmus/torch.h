@@ -21,6 +21,12 @@ TORCH_PYTHON_API extern PyObject* THPVariableClass;
 TORCH_PYTHON_API extern PyObject* ParameterClass;
 TORCH_PYTHON_API PyObject* THPVariable_Wrap(const at::TensorBase& var);
 
+// As torch/csrc/autograd/variable.h declares them, which brings all of autograd as well.
+namespace torch::autograd {
+struct DifferentiableViewMeta;
+TORCH_API void handle_view_on_rebase(DifferentiableViewMeta* view, bool indirect);
+}  // namespace torch::autograd
+
 ISTHMUS_BEGIN
 
 /// What becomes of an at::Tensor that holds nothing, whose counterpart in Python is None.
@@ -183,9 +189,10 @@ static_assert(static_cast<int>(at::ScalarType::Bool) == 11 && static_cast<int>(a
                   static_cast<int>(at::ScalarType::Float8_e5m2) == 23 && static_cast<int>(at::ScalarType::UInt64) == 29,
               "isthmus: at::ScalarType has other numbers than isthmus/python/framework/torch/dtypes.h");
 
-/// The owner of a block that was made from an at::Tensor.
+/// The owner of a block that was made from an at::Tensor. The storage is held beside it, since a tensor may exchange its own.
 struct AtTensorOwner {
     at::Tensor tensor;
+    c10::Storage storage = tensor.storage();
 
     static void release(void* self) {
         drop_torch([self] { static_cast<AtTensorOwner*>(self)->~AtTensorOwner(); });
@@ -212,9 +219,24 @@ struct AskAtTensor {
         if (ISTHMUS_LIKELY(!tensor.key_set().has_any(lazy))) return LazyBit::none;
         return tensor.is_conj() ? LazyBit::conjugate : LazyBit::negative;
     }
+    bool may_be_watched() const { return tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr; }
+    bool is_dual() const { return tensor._fw_grad(0).defined(); }
     bool requires_grad() const { return tensor.requires_grad(); }
     bool is_recording() const { return at::GradMode::is_enabled(); }
-    bool is_leaf() const { return tensor.is_leaf(); }
+    bool is_transformed() const { return false; }  // a tensor of a transform has no storage, and was refused for that
+    /// As torch/csrc/autograd/VariableTypeUtils.h has it (check_inplace).
+    const char* in_place_refusal() const {
+        if (tensor.is_leaf()) return torch_refusal::leaf;
+        if (!tensor.is_view()) return nullptr;
+        if (tensor._base().is_leaf()) return torch_refusal::view_of_leaf;
+        try {  // whose metadata is that of a view, then
+            auto* meta = tensor.unsafeGetTensorImpl()->autograd_meta();
+            torch::autograd::handle_view_on_rebase(reinterpret_cast<torch::autograd::DifferentiableViewMeta*>(meta), false);
+            return nullptr;
+        } catch (const c10::Error&) {
+            return torch_refusal::fixed_view;
+        }
+    }
 };
 
 ISTHMUS_COLD inline Error explain_at_layout(const at::Tensor& tensor, const char* argument) {
@@ -230,6 +252,16 @@ inline Result<DLDevice> device_of(const at::Tensor& tensor, const char* argument
     if (ISTHMUS_LIKELY(tensor.is_cpu())) return DLDevice{kDLCPU, 0};
     if (tensor.is_cuda()) return DLDevice{torch_gpu_type(), tensor.device().index()};
     return make_error(ErrorCode::bad_device, argument, concat({"device is ", tensor.device().str(), "; wanted cpu or cuda"}));
+}
+
+/// As an in-place operation would; torch may throw, and `block` is free then.
+inline void announce_at_write(const at::Tensor& tensor, Block* block) {
+    try {
+        tensor.unsafeGetTensorImpl()->bump_version();
+    } catch (...) {
+        std::free(block);
+        throw;
+    }
 }
 
 inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions& options) {
@@ -249,7 +281,7 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
         return make_error(ErrorCode::bad_dtype, argument, torch_refusal::unknown_dtype(c10::toString(tensor.scalar_type())));
     const Result<DLDevice> device = device_of(tensor, argument);
     if (!device) return device.error();
-    const Flags flags = verdict.read_only ? flag::read_only : 0;
+    const Flags flags = verdict.flags();
     DLTensor t{};
     t.device = *device;
     t.ndim = static_cast<std::int32_t>(tensor.dim());
@@ -258,11 +290,12 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     t.dtype = dtype;
     // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
     t.data = (flags & flag::read_only) ? const_cast<void*>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
-    if (!is_sound(t, flags)) return explain_unsound(t, flags, argument);
-    if (options.require_writable) tensor.unsafeGetTensorImpl()->bump_version();  // as an in-place operation would
-
+    const Flags known = flags & flag::dlpack_known;
+    if (!is_sound(t, known)) return explain_unsound(t, known, argument);
     Block* block = allocate_block(t.ndim, sizeof(AtTensorOwner));
     if (block == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    if (options.require_writable && options.announce) announce_at_write(tensor, block);
+    tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_resizable(false);  // as x.numpy() does
     describe(block, t, flags);
     block->owner = ::new (block->dims() + 2 * t.ndim) AtTensorOwner{std::move(tensor)};
     block->ops = &at_tensor_ops;

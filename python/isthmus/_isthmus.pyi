@@ -1,7 +1,7 @@
 """The compiled part of isthmus."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, SupportsIndex, final, overload
+from typing import Any, ClassVar, Literal, SupportsIndex, final, overload
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -18,11 +18,13 @@ class TensorValueError(Error, ValueError): ...
 class TensorBufferError(Error, BufferError): ...
 
 class DeviceType(int):
-    """DLPack's device type, an int that equals its name."""
+    """DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key."""
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]
 
 @final
 class DType:
-    """What one element is: DLPack's code, bits and lanes. Equals its name and its tuple."""
+    """What one element is: DLPack's code, bits and lanes. Equals its name, and has its hash."""
 
     @overload
     def __new__(cls, dtype: DType | str | tuple[int, int] | tuple[int, int, int], /) -> DType: ...
@@ -44,7 +46,7 @@ class DType:
 
 @final
 class Device:
-    """Where memory is: DLPack's device type and index. Equals its name and its tuple."""
+    """Where memory is: DLPack's device type and index. Equals its name ('cpu', 'cuda:0'), and has its hash."""
 
     @overload
     def __new__(cls, device: Device | str | tuple[int, int], /) -> Device: ...
@@ -151,6 +153,7 @@ def _from_fields(
     read_only: bool,
     padded: bool,
     owner: object,
+    tensor: Tensor | None,
     /,
 ) -> Tensor: ...
 def _live_enable(tracing: bool, /) -> None: ...

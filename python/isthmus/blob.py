@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
 
 from ._isthmus import Device, DType, Error, Tensor, _from_fields, from_dlpack
 from .dtypes import dtype_of
@@ -15,12 +15,28 @@ _REQUIRED = ("ptr", "shape", "dtype")
 _OPTIONAL = ("strides", "device", "element_size", "read_only", "padded", "owner")
 
 
+class _Kept:
+    """What the import behind a Blob holds beyond the owner: a buffer that must not be resized, a handle."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor | None = None) -> None:
+        self.tensor = tensor
+
+    # dataclasses.asdict() copies every field deeply: the owner's copy would stand beside the address of the original.
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise TypeError("a Blob's owner is not copied apart from its address; call blob.as_dict(), or copy the Blob itself")
+
+
 @dataclass(frozen=True)
 class Blob:
     """Memory that holds a tensor: where it is and how the elements lie, and the object that keeps it alive.
 
     A Blob of `to_blob` keeps the memory alive as long as the Blob itself lives. Its fields are read-only; to take the memory
     back, or any other memory described in the same way, see `from_blob`.
+
+    `dataclasses.replace` and `copy.copy` give another description of the same memory, with the same owner. A deep or a pickled
+    copy owns a copy of the elements, row-major, and has its address; the memory must be the host's.
     """
 
     #: Address of the first element, byte offset included; an address on `device`.
@@ -39,8 +55,13 @@ class Blob:
     padded: bool = False
     #: The object that keeps the memory alive: the array that was described, or the Tensor where C++ or a capsule owns it.
     owner: object = field(default=None, repr=False, compare=False)
-    # Holds what the import holds beyond the owner: a buffer that must not be resized, a handle.
-    _tensor: Tensor | None = field(default=None, repr=False, compare=False)
+    _kept: _Kept = field(default_factory=_Kept, repr=False, compare=False)
+
+    def __copy__(self) -> Blob:
+        return replace(self)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        return to_blob, (from_blob(self),)
 
     def as_dict(self) -> dict[str, Any]:
         """The description as plain integers, strings and tuples, for a message to another runtime.
@@ -72,18 +93,7 @@ def to_blob(x: object, /) -> Blob:
     """
     tensor = from_dlpack(x)
     owner = tensor.owner
-    return Blob(
-        ptr=tensor.data_ptr,
-        shape=tensor.shape,
-        strides=tensor.strides,
-        dtype=tensor.dtype,
-        device=tensor.device,
-        element_size=tensor.itemsize,
-        read_only=tensor.read_only,
-        padded=tensor.is_padded,
-        owner=tensor if owner is None else owner,
-        _tensor=tensor,
-    )
+    return Blob(**_description(tensor), owner=tensor if owner is None else owner, _kept=_Kept(tensor))
 
 
 def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> Tensor:
@@ -104,15 +114,18 @@ def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> 
         view of any framework is gone.
 
     **Without an owner the caller answers for the memory**, which must stay valid until the last view is gone; such a tensor
-    is marked in `isthmus.live()`. A Blob of `to_blob` brings the owner of its own.
+    is marked in `isthmus.live()`. A Blob of `to_blob` brings the owner of its own, also after dataclasses.replace(); read-only
+    memory stays so.
 
     Raises an Error that is also a ValueError (TypeError for a wrong type) and names the field, the value found and the value
     wanted. Nothing is checked by reading the memory: a wrong address is found by whoever touches it.
     """
+    tensor: Tensor | None = None
     if isinstance(blob, Blob):
-        # The description cannot have changed, so the tensor that it came from is the answer.
-        if blob._tensor is not None and (owner is None or owner is blob.owner):
-            return blob._tensor
+        if owner is None or owner is blob.owner:
+            tensor = _tensor_of(blob)
+        if tensor is not None and _describes(blob, tensor):
+            return tensor
         fields: Mapping[str, Any] = {name: getattr(blob, name) for name in (*_REQUIRED, *_OPTIONAL)}
     elif isinstance(blob, Mapping):
         fields = blob
@@ -122,16 +135,47 @@ def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> 
     dtype, padded = dtype_of(fields["dtype"])
     device = _device(fields.get("device"))
     _check_element_size(fields.get("element_size"), dtype)
+    read_only = _flag(fields, "read_only")
+    if tensor is not None and tensor.read_only and not read_only:
+        raise refusal(ValueError, "read_only", "read_only", read_only, "True, since the memory is read-only")
     return _from_fields(
         fields["ptr"],
         fields["shape"],
         fields.get("strides"),
         dtype,
         device,
-        _flag(fields, "read_only"),
+        read_only,
         padded or _flag(fields, "padded"),
         fields.get("owner") if owner is None else owner,
+        tensor,
     )
+
+
+def _tensor_of(blob: Blob) -> Tensor | None:
+    """The tensor that `blob` was made from, unless another owner was put in its place."""
+    tensor = blob._kept.tensor
+    if tensor is None:
+        return None
+    owner = tensor.owner
+    return tensor if blob.owner is (tensor if owner is None else owner) else None
+
+
+def _describes(blob: Blob, tensor: Tensor) -> bool:
+    """Whether dataclasses.replace() has left the description as it was."""
+    return all(getattr(blob, name) == value for name, value in _description(tensor).items())
+
+
+def _description(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "ptr": tensor.data_ptr,
+        "shape": tensor.shape,
+        "strides": tensor.strides,
+        "dtype": tensor.dtype,
+        "device": tensor.device,
+        "element_size": tensor.itemsize,
+        "read_only": tensor.read_only,
+        "padded": tensor.is_padded,
+    }
 
 
 def _attributes(blob: object) -> Mapping[str, Any]:

@@ -71,13 +71,35 @@ void check(const Fields& f) {
                    {"found ", detail::hex(f.ptr), "; wanted an address aligned to the ", alignment, " bytes of ", f.dtype}));
 }
 
-/// _from_fields(ptr, shape, strides, dtype, device, read_only, padded, owner)
+/// The tensor that from_fields makes: an alias of `root`, or a block of its own with its owner.
+detail::Block* block_of_fields(const Fields& f, const DLTensor& t, isthmus::Flags flags, detail::Block* root) {
+    detail::Block* block = root != nullptr ? detail::alias_shown_block(root, t, flags) : detail::allocate_block(f.ndim);
+    if (block == nullptr) throw std::bad_alloc();
+    if (root != nullptr) return block;
+    detail::describe(block, t, flags);
+    if (f.owner == Py_None) {
+        block->flags |= detail::unowned_flag;
+    } else {
+        block->ops = &detail::keeper_object_ops;
+        block->owner = Py_NewRef(f.owner);
+    }
+    return detail::announce(block);
+}
+
+/// _from_fields(ptr, shape, strides, dtype, device, read_only, padded, owner, tensor)
 PyObject* from_fields(PyObject*, PyObject* arguments) {
     Fields f;
     PyObject *ptr = nullptr, *shape = nullptr, *strides = nullptr, *dtype = nullptr, *device = nullptr;
-    if (!PyArg_ParseTuple(arguments, "OOOOOppO:_from_fields", &ptr, &shape, &strides, &dtype, &device, &f.read_only, &f.padded,
-                          &f.owner))
+    PyObject* tensor = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOOOOppOO:_from_fields", &ptr, &shape, &strides, &dtype, &device, &f.read_only, &f.padded,
+                          &f.owner, &tensor))
         return nullptr;
+    detail::Block* root = nullptr;
+    if (tensor != Py_None) {
+        if (!PyObject_TypeCheck(tensor, detail::shared_types()->tensor))
+            return detail::raise_argument("tensor", tensor, "an isthmus.Tensor or None", ErrorKind::type);
+        if ((root = detail::block_of(tensor)) == nullptr) return nullptr;
+    }
     if (!read_pointer(ptr, f.ptr) || !read_sizes(shape, "shape", f.shape, f.ndim) || !read_dtype(dtype, "dtype", f.dtype) ||
         !read_device(device, "device", f.device))
         return nullptr;
@@ -91,16 +113,7 @@ PyObject* from_fields(PyObject*, PyObject* arguments) {
             const Error error = detail::explain_unsound(t, flags, "blob");
             throw Error(error.code(), ErrorKind::value, error.what());
         }
-        detail::Block* block = detail::allocate_block(f.ndim);
-        if (block == nullptr) throw std::bad_alloc();
-        detail::describe(block, t, flags);
-        if (f.owner == Py_None) {
-            block->flags |= detail::unowned_flag;
-        } else {
-            block->ops = &detail::keeper_object_ops;
-            block->owner = Py_NewRef(f.owner);
-        }
-        return detail::new_tensor_object(detail::announce(block));
+        return detail::new_tensor_object(block_of_fields(f, t, flags, root));
     });
 }
 
@@ -108,7 +121,7 @@ PyObject* from_fields(PyObject*, PyObject* arguments) {
 
 PyMethodDef package::blob_methods[] = {
     {"_from_fields", from_fields, METH_VARARGS,
-     "_from_fields($module, ptr, shape, strides, dtype, device, read_only, padded, owner, /)\n--\n\nWhat isthmus.from_blob "
-     "calls once every field has its type."},
+     "_from_fields($module, ptr, shape, strides, dtype, device, read_only, padded, owner, tensor, /)\n--\n\nWhat "
+     "isthmus.from_blob calls once every field has its type. With `tensor` another description of what that keeps."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -23,7 +23,7 @@ TEST(Abi, Block) {
     EXPECT_EQ(sizeof(Block), 96u);
     EXPECT_EQ(offsetof(Block, dl), 0u);
     EXPECT_EQ(offsetof(Block, refs), 48u);
-    EXPECT_EQ(offsetof(Block, reserved), 52u);
+    EXPECT_EQ(offsetof(Block, shown_aliases), 52u);
     EXPECT_EQ(offsetof(Block, flags), 56u);
     EXPECT_EQ(offsetof(Block, ops), 64u);
     EXPECT_EQ(offsetof(Block, owner), 72u);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/layout.h>
 
+#include <random>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -145,6 +147,73 @@ TEST(Layout, ExtentCountsBothWays) {
     EXPECT_FALSE(extent({2, 2}, {INT64_MAX, INT64_MAX}, 1)) << "the sum of two reaches";
     EXPECT_FALSE(extent({2}, {INT64_MAX}, 2));
     EXPECT_FALSE(extent({2}, {INT64_MAX / 3}, 3)) << "the last element's own bytes";
+}
+
+bool overlaps(Dims shape, Dims strides) {
+    DLTensor t{};
+    t.ndim = rank(shape);
+    t.shape = shape.data();
+    t.strides = strides.data();
+    return layout::overlaps(t);
+}
+
+/// Every element's offset, one after the other.
+bool overlaps_by_counting(const Dims& shape, const Dims& strides) {
+    std::set<std::int64_t> seen;
+    Dims index(shape.size(), 0);
+    for (std::int64_t left = numel(shape); left > 0; --left) {
+        std::int64_t offset = 0;
+        for (std::size_t d = 0; d < shape.size(); ++d) offset += index[d] * strides[d];
+        if (!seen.insert(offset).second) return true;
+        for (std::size_t d = shape.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
+    }
+    return false;
+}
+
+TEST(Layout, OverlapOfWhatFrameworksMake) {
+    EXPECT_FALSE(overlaps({}, {}));
+    EXPECT_FALSE(overlaps({3, 4}, {4, 1}));
+    EXPECT_FALSE(overlaps({4, 3}, {1, 4})) << "transposed";
+    EXPECT_FALSE(overlaps({5}, {-2})) << "reversed";
+    EXPECT_FALSE(overlaps({1, 3}, {0, 1})) << "a stride that is never used";
+    EXPECT_FALSE(overlaps({0, 3}, {0, 1})) << "no elements";
+    EXPECT_FALSE(overlaps({2, 3}, {3, 2})) << "rows that reach past one another without meeting";
+    EXPECT_TRUE(overlaps({4}, {0})) << "broadcast";
+    EXPECT_TRUE(overlaps({2, 4, 3}, {3, 0, 1})) << "broadcast inside";
+    EXPECT_TRUE(overlaps({4, 3}, {1, 1})) << "sliding windows";
+    EXPECT_TRUE(overlaps({3, 4}, {2, 1}));
+    EXPECT_TRUE(overlaps({4, 3}, {-1, 1}));
+    EXPECT_TRUE(overlaps({2, 2, 2}, {3, 2, 1})) << "2 + 1 is 3";
+}
+
+TEST(Layout, OverlapIsTheSameByCounting) {
+    std::mt19937 random(20260101);
+    const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+    int overlapping = 0;
+    for (int round = 0; round < 20'000; ++round) {
+        Dims shape(1 + static_cast<std::size_t>(below(5))), strides;
+        for (auto& size : shape) {
+            size = below(6);
+            strides.push_back(below(61) - 30);
+        }
+        const bool wanted = overlaps_by_counting(shape, strides);
+        overlapping += wanted;
+        ASSERT_EQ(overlaps(shape, strides), wanted) << layout::to_string(shape) << " " << layout::to_string(strides);
+    }
+    EXPECT_GT(overlapping, 1000);
+    EXPECT_LT(overlapping, 19'000);
+}
+
+TEST(Layout, OverlapOfLargeTensors) {
+    const std::int64_t big = 1 << 20;
+    EXPECT_FALSE(overlaps({big, big}, {big, 1}));
+    EXPECT_FALSE(overlaps({big, big}, {1, big}));
+    EXPECT_TRUE(overlaps({big, big}, {big - 1, 1}));
+    EXPECT_TRUE(overlaps({big, big, 2}, {1, 1, big}));
+    EXPECT_FALSE(overlaps({big, big}, {big + 1, 1})) << "a gap at the end of each row";
+    EXPECT_FALSE(overlaps({big, 1000}, {1001, big * 4})) << "columns far apart";
+    EXPECT_FALSE(overlaps({1000, 1000}, {1000 + 1, 1000 + 3})) << "steps that would cancel out only beyond the ends";
+    EXPECT_TRUE(overlaps({2, 2}, {INT64_MAX, INT64_MAX})) << "too far to be told: nobody has such memory";
 }
 
 TEST(Layout, InWordsAsPythonWritesThem) {

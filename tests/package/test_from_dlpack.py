@@ -150,7 +150,7 @@ def test_frameworks_and_back(framework):
 def test_empty(dtype):
     t = isthmus.empty((3, 5), dtype)
     assert t.shape == (3, 5)
-    assert t.dtype == dtype
+    assert t.dtype == isthmus.DType(dtype)
     assert t.data_ptr % 64 == 0
     assert t.owner is None
     assert not t.read_only

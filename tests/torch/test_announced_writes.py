@@ -80,12 +80,55 @@ def test_the_same_tensor_read_and_written(calls) -> None:
 def test_what_is_written_too_late_is_still_noticed(calls) -> None:
     w = torch.ones(3, requires_grad=True)
     y = w.exp()
-    calls.scale(y, 2.0)
+    with torch.no_grad():  # else a typed argument refuses it
+        calls.scale(y, 2.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
 
 
-@pytest.mark.parametrize("module", ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"])
+def test_a_second_argument_that_torch_closes(calls) -> None:
+    """Whether torch takes the announcements is known before the first of them is made."""
+    a = torch.zeros(3)
+    with torch.inference_mode():
+        b = torch.ones(3)
+    for arguments in ((a, b), (b, a)):
+        with pytest.raises(ext.Error, match="inference"):
+            calls.swap(*arguments)
+    assert a._version == 0
+    assert (a.tolist(), b.tolist()) == ([0.0] * 3, [1.0] * 3)
+    with torch.inference_mode():
+        calls.swap(a, b)
+    assert a.tolist() == [1.0] * 3
+
+
+def test_two_written_arguments(calls) -> None:
+    a, b = torch.zeros(3), torch.ones(3)
+    calls.swap(a, b)
+    assert (a._version, b._version) == (1, 1)
+
+
+CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
+
+
+@pytest.mark.parametrize("module", CASTERS)
+def test_sizes_that_agree_first(module: str) -> None:
+    """agreeing() compares what the casters have read one by one."""
+    bound = pytest.importorskip(module)
+    out, first, other = torch.zeros(2, 3), torch.zeros(1), torch.zeros(1)
+    with pytest.raises(ValueError, match="copy_rows"):
+        bound.copy_rows(out, torch.ones(2, 4))
+    with pytest.raises(TypeError):
+        bound.copy_first(first, other, "text")
+    assert (out._version, first._version, other._version) == (0, 0, 0)
+    bound.copy_rows(out, torch.ones(2, 3))
+    bound.copy_first(first, other, torch.ones(1, 1))
+    assert (out._version, first._version, other._version) == (1, 1, 1)
+    assert (out.sum(), first, other) == (6, 1, 1)
+    bound.copy_first(first, None, torch.zeros(1, 1))
+    assert (first._version, other._version, other) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("module", CASTERS)
 def test_through_a_caster(module: str) -> None:
     """The casters convert each argument on its own and try one overload after another."""
     bound = pytest.importorskip(module)

@@ -3,7 +3,7 @@
 Promised (law 2): the owner of the memory lives as long as the last handle. A torch tensor's memory belongs to its
 *storage*, which the tensor can exchange (`x.data = y`, `x.set_`, `module.half()`) or resize in place. An owned handle
 therefore keeps the storage it saw, and marks it as not resizable, as `x.numpy()` does: torch then refuses `resize_` with
-its own error. Each story is told in a process of its own, on memory large enough to be given back to the system when it is
+its own error. What no owner can prevent, as `x.numpy()` cannot: `share_memory_()` moves the elements out of the storage. Each story is told in a process of its own, on memory large enough to be given back to the system when it is
 freed.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
+np = pytest.importorskip("numpy")
 ext = pytest.importorskip("isthmus_test_ext")
 
 STORY = """
@@ -56,12 +57,11 @@ CHANGES = {
     "x.data = y": ("x = fresh()", "x.data = torch.zeros(3)"),
     "x.set_(y)": ("x = fresh()", "x.set_(torch.zeros(3))"),
     "x.set_()": ("x = fresh()", "x.set_()"),
-    "x.share_memory_()": ("x = fresh()", "x.share_memory_()"),
+    "x.share_memory_() once more": ("x = fresh().share_memory_()", "x.share_memory_()"),
     "swap_tensors": ("x = fresh()", "torch.utils.swap_tensors(x, torch.zeros(3))"),
     "module.half()": ("m = Module(); x = m.w", "m.half()"),
     "module.to(float64)": ("m = Module(); x = m.w", "m.to(torch.float64)"),
     "module.to_empty()": ("m = Module(); x = m.w", 'm.to_empty(device="cpu")'),
-    "module.share_memory()": ("m = Module(); x = m.w", "m.share_memory()"),
     "a view, its base's storage resized": ("base = fresh(); x = base[:]", "base.untyped_storage().resize_(0)"),
     "a view, x.data = y": ("base = fresh(); x = base[:]; del base", "x.data = torch.zeros(3)"),
 }
@@ -79,6 +79,56 @@ def test_a_borrow_leaves_the_storage_resizable() -> None:
     ext.borrow(x)
     assert x.untyped_storage().resizable()
     x.resize_(10)
+
+
+def test_a_copy_leaves_the_storage_resizable() -> None:
+    isthmus = pytest.importorskip("isthmus")
+    x = torch.zeros(3)
+    assert isthmus.from_dlpack(x, copy=True).shape == (3,)
+    assert x.untyped_storage().resizable()
+
+
+def test_a_refused_import_leaves_the_storage_resizable() -> None:
+    leaf = torch.zeros(3, requires_grad=True)
+    with pytest.raises(ext.Error):
+        ext.own(leaf, require_writable=True)
+    assert leaf.untyped_storage().resizable()
+
+
+def test_the_storage_ends_with_its_last_owner() -> None:
+    """Whoever it is: the tensor, the handle, the storage's own object in Python."""
+    import gc
+    import itertools
+
+    ended = []
+
+    class Memory:
+        def __init__(self) -> None:
+            self.array = np.zeros(3, np.float32)
+            self.__array_interface__ = self.array.__array_interface__
+
+        def __del__(self) -> None:
+            ended.append(True)
+
+    owners = ["tensor", "storage", "handle", "exchanged tensor"]
+    for order in (order for n in (1, 2, 3) for order in itertools.permutations(owners, n)):
+        tensor = torch.as_tensor(np.asarray(Memory()))
+        held = {"tensor": tensor, "storage": tensor.untyped_storage(), "handle": ext.tensor_of(tensor)}
+        if "exchanged tensor" in order:
+            held["exchanged tensor"] = held.pop("tensor")
+            tensor.data = torch.zeros(1)
+        del tensor
+        for name in owners:
+            if name not in order:
+                held.pop(name, None)
+        last = [name for name in order if name != "exchanged tensor" and name in held][-1:]
+        for name in order:
+            gc.collect()
+            assert bool(ended) is (not last or last[0] not in held), (order, name)
+            held.pop(name, None)
+        gc.collect()
+        assert ended.pop(), order
+        assert not ended
 
 
 def test_the_tensor_is_not_kept_longer_than_the_handle() -> None:

@@ -195,7 +195,7 @@ REFUSED = {
     "sparse": (lambda: torch.eye(3).to_sparse(), "not_values", "sparse"),
     "csr": (lambda: torch.eye(3).to_sparse_csr(), "not_values", "sparse"),
     "meta": (lambda: torch.ones(3, device="meta"), "not_values", "meta device"),
-    "quantised": (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "not_values", "quantised"),
+    "quantised": (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "not_values", "dequantize"),
     "mkldnn": (lambda: torch.ones(3).to_mkldnn(), "not_values", "mkldnn"),
     "nested": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "not_values", "nested"),
     "zero": (lambda: torch._efficientzerotensor((3,)), "null_data", "data is NULL"),

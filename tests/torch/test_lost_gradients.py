@@ -59,9 +59,59 @@ def test_a_function_that_reads_refuses(name: str) -> None:
 @pytest.mark.parametrize("module", CASTERS)
 def test_a_function_that_reads_refuses_through_a_caster(module: str, name: str) -> None:
     bound = pytest.importorskip(module)
-    with pytest.raises((TypeError, BufferError)):
-        bound.twice(WITH_GRAD[name]())
+    for function in (bound.twice, bound.which, bound.count):
+        with pytest.raises(BufferError, match=r"requires grad.*detach"):
+            function(WITH_GRAD[name]())
+    assert bound.total(WITH_GRAD[name]()) > 0, "its author allows it"
     assert bound.twice(WITH_GRAD[name]().detach()).requires_grad is False
+
+
+@with_grad
+def test_a_function_that_writes_refuses(name: str) -> None:
+    """torch would record an in-place operation on a tensor that is no leaf; nobody records ours."""
+    x = WITH_GRAD[name]()
+    before = x.tolist()
+    with pytest.raises(ext.Error) as info:
+        calls.scale(x, 2.0)
+    assert info.value.code == "requires_grad"
+    assert "requires grad" in str(info.value)
+    assert ".detach()" in str(info.value)
+    assert (x.tolist(), x._version) == (before, 0)
+    with torch.no_grad():
+        calls.scale(x, 2.0)
+    assert x._version == 1
+
+
+@with_grad
+def test_its_author_may_allow_it(name: str) -> None:
+    x = WITH_GRAD[name]()
+    assert calls.total(x) == x.detach().sum()
+    calls.clear(x)
+    assert x._version == 1
+    assert x.detach().sum() == 0
+
+
+@with_grad
+def test_an_isthmus_tensor_of_it_is_refused_as_well(name: str) -> None:
+    t = isthmus.from_dlpack(WITH_GRAD[name]())
+    for shown in (t, t.as_read_only()):
+        with pytest.raises(ext.Error, match="requires grad") as info:
+            calls.twice(shown)
+        assert info.value.code == "requires_grad"
+
+
+@with_grad
+@pytest.mark.parametrize("framework", ["numpy", "jax", "tensorflow", "pyarrow"])
+def test_frameworks_that_cannot_write_still_read(framework: str, name: str) -> None:
+    pytest.importorskip(framework)
+    t = isthmus.from_dlpack(WITH_GRAD[name]())
+    try:
+        array = t.to(framework, allow_copy=True)
+    except isthmus.Error as error:
+        assert error.code != "requires_grad"
+    else:
+        assert np.asarray(array).tolist() == np.asarray(t).tolist()
+        assert framework != "numpy" or not array.flags.writeable
 
 
 @with_grad
@@ -160,10 +210,25 @@ def test_a_dual_is_not_written() -> None:
         assert forward_ad.unpack_dual(x).primal.tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_dual_may_be_read() -> None:
+    """As a tensor that requires grad: read-only, and no way to a writable alias."""
+    with forward_ad.dual_level():
+        x = dual()
+        t = isthmus.from_dlpack(x)
+        assert t.read_only
+        assert t.to("torch") is x
+        with pytest.raises(BufferError, match="tangent"):
+            torch.from_dlpack(t)
+        with torch.no_grad(), pytest.raises(ext.Error, match="tangent"):
+            calls.twice(x)
+        assert calls.total(x) == 3
+    assert calls.twice(x).tolist() == [2.0] * 3, "the tangent ended with its level"
+
+
 @pytest.mark.parametrize("module", CASTERS)
 def test_a_dual_is_refused_by_a_caster(module: str) -> None:
     bound = pytest.importorskip(module)
-    with forward_ad.dual_level(), pytest.raises((TypeError, BufferError)):
+    with forward_ad.dual_level(), pytest.raises(BufferError, match=r"tangent.*unpack_dual"):
         bound.twice(dual())
 
 

@@ -186,6 +186,11 @@ JNIEXPORT jlong JNICALL Java_isthmus_Tensor_address0(JNIEnv* env, jclass self, j
     return (jlong)(intptr_t)(*env)->GetDirectBufferAddress(env, buffer);
 }
 
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_retain0(JNIEnv* env, jclass self, jlong handle) {
+    (void)self;
+    return failed(env, isthmus_retain(to_c(handle))) ? 0 : handle;
+}
+
 JNIEXPORT void JNICALL Java_isthmus_Tensor_release0(JNIEnv* env, jclass self, jlong handle) {
     (void)self;
     failed(env, isthmus_release(to_c(handle)));

@@ -46,7 +46,7 @@ inline constexpr OwnerOps plain_owner_ops{.release = release_};
 struct Block {
     DLTensor dl;
     Atomic<std::uint32_t> refs;
-    std::uint32_t reserved;  // 0: room for what a later version of the ABI has to say
+    std::uint32_t shown_aliases;  // aliases that also hold the isthmus.Tensor that shows this block; guarded by the GIL
     Flags flags;
     const OwnerOps* ops;  // never NULL
     void* owner;
@@ -60,12 +60,52 @@ inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
+/// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its sake.
+inline constexpr Flags watched_flag = Flags{1} << 36;
+/// Of a Borrowed: a write to come has not been announced to the framework.
+inline constexpr Flags unannounced_flag = Flags{1} << 37;
+inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
+
+/// The releases under way on one thread, each inside the one before.
+struct Releases {
+    int depth;
+    Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `shown_by`
+};
+ISTHMUS_STATE constinit thread_local Releases releases{};
+/// So many as fit the smallest stack that threads are given, whatever frameworks lie between two of them.
+inline constexpr int deepest_release = 16;
+
+inline void release_owner(Block* block) noexcept {
+    run_release(block->ops->release, block->owner);
+    std::free(block);
+}
+
+/// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released without a
+/// recursion of its length.
+ISTHMUS_NOINLINE inline void end_block(Block* block) noexcept {
+    Releases& here = releases;
+    if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
+        block->shown_by.store_relaxed(here.waiting);
+        here.waiting = block;
+        return;
+    }
+    ++here.depth;
+    release_owner(block);
+    if (here.depth == 1)
+        while (Block* next = here.waiting) {
+            here.waiting = static_cast<Block*>(next->shown_by.load_relaxed());
+            release_owner(next);
+        }
+    --here.depth;
+}
 
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
-        if (const Observer* o = observer.load_acquire()) o->destroyed(block);
-    if (block->ops->release != nullptr) run_release(block->ops->release, block->owner);
-    std::free(block);
+        if (const Observer* o = last_observer.load_acquire()) o->destroyed(block);  // also when it listens no more
+    if (block->ops->release != nullptr)
+        end_block(block);
+    else
+        std::free(block);
 }
 
 inline void retain(Block* block) noexcept { block->refs.retain(); }
@@ -80,7 +120,7 @@ inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
 }
 inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
     ::new (&block->refs) Atomic<std::uint32_t>(1);
-    block->reserved = 0;
+    block->shown_aliases = 0;
     block->flags = 0;
     block->ops = &no_owner_ops;
     block->owner = nullptr;
@@ -117,9 +157,7 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
 }
 
 /// The block that holds the owner: the block itself, or the one that it is an alias of.
-inline Block* root_of(Block* block) noexcept {
-    return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block;
-}
+inline Block* root_of(Block* block) noexcept { return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block; }
 inline const Block* root_of(const Block* block) noexcept { return root_of(const_cast<Block*>(block)); }
 
 /// The object of the layer above that keeps the memory, borrowed; NULL where none does.
@@ -141,16 +179,17 @@ inline Block* announce(Block* block) noexcept {
 inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
 
 /// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is out.
-/// A chain of views of views is flat: each holds the root alone.
-inline Block* alias_block(Block* block, const DLTensor& t, Flags flags) noexcept {
+/// A chain of views of views is flat: each holds the root alone. `ops` release the root, and what goes with it.
+inline Block* alias_block(Block* block, const DLTensor& t, Flags flags,
+                          const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag)));
+    describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag | watched_flag)));
     alias->stream = block->stream;
     Block* root = root_of(block);
     retain(root);
     alias->owner = root;
-    alias->ops = &plain_owner_ops<drop_root>;
+    alias->ops = &ops;
     return announce(alias);
 }
 

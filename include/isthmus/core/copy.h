@@ -7,7 +7,8 @@
 ISTHMUS_BEGIN
 
 /// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only when asked.
-/// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3).
+/// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3). NULL strides mean
+/// row-major; the elements may lie at any address, aligned or not. An Error where the descriptor is unsound or not of the host.
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
 
 #if ISTHMUS_DEFINE
@@ -58,6 +59,10 @@ inline void copy_elements(const DLTensor& t, char* to) noexcept {
 }  // namespace detail
 
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
+    if (!detail::is_sound(t, flags)) {
+        Error error = detail::explain_unsound(t, flags, nullptr);
+        if (error.code() != ErrorCode::needs_copy) return error;  // what is merely not aligned is copied byte by byte
+    }
     if (!Device(t.device).is_host())
         return Error(ErrorCode::bad_device, detail::concat({"the tensor is on ", Device(t.device),
                                                             "; only its framework can copy that: wanted host memory"}));
@@ -67,10 +72,7 @@ ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
     // afterwards.
     const DType stored = dtype.is_subbyte() ? DType(kDLUInt, 8, static_cast<int>(dtype.itemsize())) : dtype;
     try {
-        std::int64_t numel = 0, nbytes = 0;
-        if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, nbytes))
-            return Error(ErrorCode::overflow, detail::concat({"shape ", detail::sizes_text(t.shape, t.ndim),
-                                                              " has more bytes than the address space"}));
+        const std::int64_t numel = layout::numel(t), nbytes = layout::nbytes(t, flags & flag::padded);
         const std::span<const std::int64_t> shape{t.shape, static_cast<std::size_t>(t.ndim)};
         Tensor copy = packed ? Tensor::empty(shape, dtype) : Tensor::empty(shape, stored);
         copy.block()->dl.dtype = dtype;
@@ -78,7 +80,7 @@ ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
         if (numel == 0) return copy;
         const char* from = static_cast<const char*>(t.data) + t.byte_offset;
         char* to = static_cast<char*>(copy.data());
-        if (packed || layout::is_contiguous(t.shape, t.strides, t.ndim)) {
+        if (packed || t.strides == nullptr || layout::is_contiguous(t.shape, t.strides, t.ndim)) {
             std::memcpy(to, from, static_cast<std::size_t>(nbytes));
             return copy;
         }

@@ -44,9 +44,54 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const c
     return explain_unsound(m->dl_tensor, 0, argument);
 }
 
-/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out.
+/// One export: the managed tensor, with sizes and strides of its own since some consumers write to them.
+template <class Managed>
+struct Export {
+    Managed managed;
+    Block* block;
+
+    static void end(Managed* self) {
+        auto* e = reinterpret_cast<Export*>(self);
+        drop(e->block);
+        std::free(e);
+    }
+    /// The block behind a managed tensor that comes back to the shared object that exported it; NULL behind any other.
+    static Block* block_of(const Managed* managed) noexcept {
+        return managed->deleter == end ? reinterpret_cast<const Export*>(managed)->block : nullptr;
+    }
+    static Managed* make(Block* block, Flags flags) noexcept {
+        const auto ndim = static_cast<std::size_t>(block->dl.ndim);
+        auto* out = static_cast<Export*>(std::malloc(sizeof(Export) + 2 * ndim * sizeof(std::int64_t)));
+        if (ISTHMUS_UNLIKELY(out == nullptr)) return nullptr;
+        auto* dims = reinterpret_cast<std::int64_t*>(out + 1);
+        for (std::size_t i = 0; i < ndim; ++i) {
+            dims[i] = block->dl.shape[i];
+            dims[ndim + i] = block->dl.strides[i];
+        }
+        out->managed.dl_tensor = block->dl;
+        out->managed.dl_tensor.shape = dims;
+        out->managed.dl_tensor.strides = dims + ndim;
+        out->managed.manager_ctx = out;  // never NULL: some consumers leak when it is
+        out->managed.deleter = end;
+        if constexpr (requires { out->managed.version; }) {
+            out->managed.version = DLPackVersion{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+            out->managed.flags = flags & flag::dlpack_known;
+        }
+        out->block = block;
+        retain(block);
+        return &out->managed;
+    }
+};
+
+/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out. Of one that was
+/// exported here it is an alias of the exported block, so that what goes there and back any number of times makes no chain.
 template <class Managed>
 Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
+    if (Block* exported = Export<Managed>::block_of(managed)) {
+        Block* alias = alias_block(exported, managed->dl_tensor, managed_flags(managed) | extra);
+        if (alias != nullptr) end_managed(managed);
+        return alias;
+    }
     Block* block = allocate_block(managed->dl_tensor.ndim);
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
     describe(block, managed->dl_tensor, managed_flags(managed) | extra);
@@ -73,40 +118,6 @@ Result<Tensor> take_managed(Managed* managed) {
     }
     return Tensor::steal(block);
 }
-
-/// One export: the managed tensor, with sizes and strides of its own since some consumers write to them.
-template <class Managed>
-struct Export {
-    Managed managed;
-    Block* block;
-
-    static Managed* make(Block* block, Flags flags) noexcept {
-        const auto ndim = static_cast<std::size_t>(block->dl.ndim);
-        auto* out = static_cast<Export*>(std::malloc(sizeof(Export) + 2 * ndim * sizeof(std::int64_t)));
-        if (ISTHMUS_UNLIKELY(out == nullptr)) return nullptr;
-        auto* dims = reinterpret_cast<std::int64_t*>(out + 1);
-        for (std::size_t i = 0; i < ndim; ++i) {
-            dims[i] = block->dl.shape[i];
-            dims[ndim + i] = block->dl.strides[i];
-        }
-        out->managed.dl_tensor = block->dl;
-        out->managed.dl_tensor.shape = dims;
-        out->managed.dl_tensor.strides = dims + ndim;
-        out->managed.manager_ctx = out;  // never NULL: some consumers leak when it is
-        out->managed.deleter = [](Managed* self) {
-            auto* e = reinterpret_cast<Export*>(self);
-            drop(e->block);
-            std::free(e);
-        };
-        if constexpr (requires { out->managed.version; }) {
-            out->managed.version = DLPackVersion{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
-            out->managed.flags = flags & flag::dlpack_known;
-        }
-        out->block = block;
-        retain(block);
-        return &out->managed;
-    }
-};
 
 }  // namespace detail
 

@@ -98,6 +98,14 @@ inline std::int64_t nbytes(const DLTensor& t, bool padded) noexcept {
     return result;
 }
 
+/// The step of dimension `i` in bytes, of a descriptor that was found sound. A stride that is never stepped along may be any
+/// number, also one that no number of bytes can say: the size of an element then stands for it.
+inline std::int64_t byte_stride(const DLTensor& t, int i) noexcept {
+    const std::int64_t itemsize = DType(t.dtype).itemsize();
+    std::int64_t step = t.strides[i];
+    return multiply(step, itemsize) ? step : itemsize;
+}
+
 inline bool has_negative_stride(const DLTensor& t) noexcept {
     std::int64_t signs = 0;
     for (int i = 0; i < t.ndim; ++i) signs |= t.strides[i];

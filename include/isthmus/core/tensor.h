@@ -10,6 +10,7 @@
 #include <isthmus/core/block.h>
 #include <isthmus/core/result.h>
 #include <isthmus/core/shape.h>
+#include <isthmus/core/tensor_spec.h>
 
 ISTHMUS_BEGIN
 
@@ -68,12 +69,6 @@ enum class AtEnd {
     destroy,  ///< nothing: an object that holds elements may have an operator() for another purpose
 };
 
-/// A range that holds its elements rather than showing those of another.
-template <class C>
-inline constexpr bool holds_elements = !std::ranges::enable_borrowed_range<C>;
-template <class T, int N, class... C>
-inline constexpr bool holds_elements<View<T, N, C...>> = false;
-
 template <class V>
 inline constexpr bool is_view = false;
 template <class T, int N, class... C>
@@ -104,6 +99,12 @@ struct OwnedBlock {
 
     static OwnedBlock* make(Owner& from) noexcept {
         static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
+        static_assert(
+            !std::is_pointer_v<Owner> || std::is_invocable_v<Owner&>,
+            "isthmus: a plain pointer as the owner keeps nothing alive; hand over a std::shared_ptr, a std::unique_ptr or "
+            "a function that ends what it points to, or nullptr where the memory outlives every view");
+        static_assert(!std::ranges::enable_borrowed_range<Owner> && !is_view<Owner>,
+                      "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
         constexpr std::size_t align = alignof(OwnedBlock);
         void* memory = align > alignof(std::max_align_t)
                            ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
@@ -120,6 +121,7 @@ struct OwnedBlock {
     static void end(void* owner) {
         auto* self = static_cast<OwnedBlock*>(owner);
         std::free(self->more_dims);
+        const NoCancellation whole;
         if constexpr (at_end == AtEnd::call) call_owner(self->owner());
         self->owner().~Owner();
     }
@@ -133,74 +135,6 @@ struct OwnedBlock {
     }
 };
 
-}  // namespace detail
-
-/// The description that tensor_traits gives of an object: where its elements are and how they lie.
-struct TensorSpec {
-    void* data = nullptr;
-    DType dtype{};
-    int ndim = 0;
-    std::int64_t shape[max_ndim];
-    std::int64_t strides[max_ndim];  ///< in elements; read only when has_strides
-    bool has_strides = false;
-    Device device{};
-    bool read_only = false;
-    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
-    std::uint64_t byte_offset = 0;  ///< for devices where `data` is a handle; elsewhere it is added to `data`
-
-    TensorSpec(void* data, DType dtype, const Shape& sizes) : data(data), dtype(dtype) { set_shape(sizes); }
-    TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) {
-        read_only = true;
-    }
-    TensorSpec& set_strides(const Shape& steps) {
-        if (static_cast<int>(steps.size()) != ndim)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        detail::concat({"strides have ", steps.size(), " entries; wanted one per dimension, ", ndim}));
-        for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
-        has_strides = true;
-        return *this;
-    }
-    TensorSpec& set_device(Device where) noexcept {
-        device = where;
-        return *this;
-    }
-
-private:
-    void set_shape(const Shape& sizes) {
-        if (sizes.size() > static_cast<std::size_t>(max_ndim))
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        detail::concat({"shape has ", sizes.size(), " dimensions; wanted at most ", max_ndim}));
-        ndim = static_cast<int>(sizes.size());
-        for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
-    }
-};
-
-/// Specialise for a type of your own, and Tensor::own(std::move(x)) takes it:
-///     template <> struct isthmus::tensor_traits<Image> {
-///         static TensorSpec describe(Image& x) { return {x.pixels(), isthmus::uint8, {x.height, x.width, 3}}; }
-///     };
-/// The object is moved to its last place first and described there, so that inline storage is right.
-template <class X>
-struct tensor_traits {};
-
-namespace detail {
-template <class X>
-concept HasTensorTraits = requires(X& x) {
-    { tensor_traits<X>::describe(x) } -> std::convertible_to<TensorSpec>;
-};
-template <class P>
-concept ArrayPointer = requires(P& p) {
-    { p.get() };
-    typename P::element_type;
-} && has_dtype<typename P::element_type>;
-template <class C>
-concept Container =
-    requires(C& c) {
-        { c.data() };
-        { c.size() } -> std::convertible_to<std::size_t>;
-        typename C::value_type;
-    } && has_dtype<typename C::value_type> && holds_elements<C> &&
-    !HasTensorTraits<C>;  // traits know better: a matrix has data() too
 }  // namespace detail
 
 /// An owning handle on a tensor, one pointer wide. A copy shares the memory (one atomic count), a move is free, and the
@@ -249,10 +183,11 @@ public:
         return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) -> TensorSpec { return describe(); });
     }
 
-    /// Takes a container (std::vector, std::array, …), a std::unique_ptr<T[]> or a std::shared_ptr without copying the
-    /// elements. For a container the sizes must multiply to its length; behind a pointer the caller answers for the length.
+    /// Takes a container that owns its elements (std::vector, std::array, std::string, …), a std::unique_ptr<T[]> or a
+    /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a
+    /// pointer the caller answers for the length. What is no owner does not compile: spans, expressions, arrays with strides.
     template <class X>
-        requires(!std::is_lvalue_reference_v<X>) && (detail::Container<X> || detail::ArrayPointer<X>)
+        requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
     static Tensor own(X&& x, const Shape& shape) {
         return adopt(std::move(x), [&](auto& held) {
             if constexpr (detail::Container<X>) {
@@ -308,6 +243,18 @@ public:
             return adopt(detail::Boxed<X>(std::move(x)),
                          [](auto& held) -> TensorSpec { return tensor_traits<X>::describe(*held.object); });
         }
+    }
+
+    /// Anything else ends the compilation with what to write.
+    template <class X>
+    static Tensor own(X&&, const Shape&) {
+        detail::refuse_owner<X, true>();
+        return {};
+    }
+    template <class X>
+    static Tensor own(X&&) {
+        detail::refuse_owner<X, false>();
+        return {};
     }
 
     /// Takes ownership of a managed tensor, also when it is refused: its deleter has then run, once (DLPack 1.3, dlpack.h).
@@ -377,6 +324,9 @@ private:
                 spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr,
                 spec.byte_offset};
     }
+    static Flags flags_of(const TensorSpec& spec) noexcept {
+        return (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
+    }
     static void check(const DLTensor& t, Flags flags) {
         if (ISTHMUS_LIKELY(detail::is_sound(t, flags))) return;
         const Error error = detail::explain_unsound(t, flags, nullptr);
@@ -392,6 +342,12 @@ private:
     /// Moves the owner to its last place and describes it there, so that storage inside the object is found right.
     template <detail::AtEnd at_end = detail::AtEnd::destroy, class Owner, class Describe>
     static Tensor adopt(Owner owner, Describe&& describe) {
+        // A tensor that keeps another's memory holds what keeps that one's, so that a chain of them stays flat.
+        if constexpr (std::is_same_v<Owner, Tensor>)
+            if (owner) {
+                const TensorSpec spec = describe(owner);
+                return owner.alias(descriptor_of(spec), flags_of(spec));
+            }
         using Held = detail::OwnedBlock<Owner, at_end>;
         auto* held = Held::make(owner);
         if (held == nullptr) {
@@ -401,7 +357,7 @@ private:
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
         const DLTensor t = descriptor_of(spec);
-        const Flags flags = (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
+        const Flags flags = flags_of(spec);
         check(t, flags);
         if (!held->reserve_dims(spec.ndim))
             throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for ", spec.ndim, " dimensions"}));

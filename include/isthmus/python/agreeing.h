@@ -27,13 +27,60 @@ void agree(Match& match, const char* name, const Argument<V, own...>& argument) 
 template <class X>
 void agree(Match&, const char*, const X&) noexcept {}
 
+/// A write is announced once the sizes were found to agree.
+template <class X>
+inline constexpr bool is_written = false;
+template <class T, int N, class... C>
+inline constexpr bool is_written<View<T, N, C...>> = View<T, N, C...>::requirement.writable;
+template <class V>
+inline constexpr bool is_written<std::optional<V>> = is_written<V>;
+template <class V, Literal... own>
+inline constexpr bool is_written<Argument<V, own...>> = is_written<V>;
+
+template <class X>
+struct DeferredOf {
+    using type = Unannounced<X>;
+};
+template <class V>
+struct DeferredOf<std::optional<V>> {
+    using type = std::optional<Unannounced<V>>;
+};
+/// What the binder is asked for in the place of A.
+template <class A, class X = std::remove_cvref_t<A>>
+using Deferred = typename std::conditional_t<is_written<X>, DeferredOf<X>, std::type_identity<A>>::type;
+
+template <class X>
+X& value_of(X& argument) noexcept {
+    return argument;
+}
+template <class X>
+X& value_of(Unannounced<X>& argument) noexcept {
+    return argument.value;
+}
+template <class V>
+std::optional<V> value_of(std::optional<Unannounced<V>>& argument) noexcept {
+    return argument ? std::optional<V>(argument->value) : std::nullopt;
+}
+
+template <class X>
+void announce_one(X&) noexcept {}
+template <class X>
+void announce_one(Unannounced<X>& argument) {
+    argument.announce().value();
+}
+template <class V>
+void announce_one(std::optional<Unannounced<V>>& argument) {
+    if (argument) argument->announce().value();
+}
+
 template <Literal function, class F, class R, class... A>
 auto agreeing(F f, const char* const* names) {
-    return [f = std::move(f), names](A... arguments) -> R {
+    return [f = std::move(f), names](Deferred<A>... arguments) -> R {
         Match match(function.text);
         const char* const* name = names;
-        (agree(match, *name++, arguments), ...);
-        return f(std::forward<A>(arguments)...);
+        (agree(match, *name++, value_of(arguments)), ...);
+        (announce_one(arguments), ...);
+        return f(static_cast<A&&>(value_of(arguments))...);
     };
 }
 

@@ -26,6 +26,11 @@ ISTHMUS_API void give_back(PyObject* object, Borrowed& borrowed) noexcept;
 /// The same for from_py(): the handle is empty afterwards. Where it was shared since, the capsule stays taken.
 ISTHMUS_API void give_back(PyObject* object, Tensor& tensor) noexcept;
 
+/// Announces a write to an object that was imported with `require_writable` and without `announce`: a torch tensor's version
+/// counter moves. Nothing happens for an object of another framework. The GIL must be held. An error means that the framework
+/// refuses the write; `argument` is the argument's name, for its text.
+ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument = nullptr) noexcept;
+
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
 /// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
 /// Refuses what the framework cannot say, or would silently copy or make writable; `options` allows the last two.

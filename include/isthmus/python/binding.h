@@ -60,6 +60,13 @@ inline bool is_no_tensor(PyObject* object) noexcept {
            type == &PyUnicode_Type || type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
 }
 
+/// What became of one argument.
+enum class Loaded : std::uint8_t {
+    yes,
+    no,      ///< it is something else: the next overload is to be tried
+    raised,  ///< the exception is set
+};
+
 /// Where an argument is borrowed for the length of a call. One function serves the views of all types: what a type wants is its
 /// Requirement.
 class BorrowSlot {
@@ -69,8 +76,9 @@ public:
     BorrowSlot(const BorrowSlot&) = delete;
     BorrowSlot& operator=(const BorrowSlot&) = delete;
 
-    /// False when the object is no such tensor, with no word about it.
-    bool try_load(PyObject* object, const Requirement& r) noexcept;
+    /// An object that is no such tensor is passed on, with no word about it: unless what was met must not be swallowed (an
+    /// interrupt), or is the reason why no overload takes it (`last`).
+    Loaded try_load(PyObject* object, const Requirement& r, bool last) noexcept;
     /// The same with words. `match` knows the sizes that earlier arguments of the call have named.
     Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                       Match* match) noexcept;
@@ -80,9 +88,15 @@ public:
     }
     /// After one of them has said yes.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
+    /// Announces the write, once: to be called when every argument of the call has been found to fit.
+    Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
+        if (ISTHMUS_LIKELY(unannounced_ == nullptr)) return {};
+        return announce_now(function, argument);
+    }
 
 private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
+    Result<void> announce_now(const char* function, const char* argument) noexcept;
     void clear() noexcept {
         if (made_) result_.~Result();
         made_ = false;
@@ -92,31 +106,57 @@ private:
         Result<Borrowed> result_;
     };
     bool made_ = false;
+    PyObject* unannounced_ = nullptr;  // borrowed from the caller
 };
+
+/// What a failed import means while overloads are tried.
+ISTHMUS_COLD inline Loaded pass_on(const Error& error, bool last) noexcept {
+    auto* cause = static_cast<PyObject*>(error.cause());
+    const bool interrupted = cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception);
+    if (!interrupted && !(last && error.code() == ErrorCode::requires_grad)) return Loaded::no;
+    set_python_error(error);
+    return Loaded::raised;
+}
+/// A failed import in the words of the call. Memory that is read-only is an argument that does not fit, as a dtype is.
+ISTHMUS_COLD inline Error argument_error(const Error& error, const char* function) {
+    const std::string prefix = call_prefix(function, nullptr);
+    if (error.code() == ErrorCode::read_only) return Error(error.code(), ErrorKind::value, prefix + error.what());
+    return error.prefixed(prefix);
+}
 
 #if ISTHMUS_DEFINE
 ISTHMUS_API bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argument) noexcept {
     ImportOptions options;
     options.require_writable = r.writable;
+    options.announce = false;
+    options.allow_grad = r.allow_grad;
+    options.refuse_grad = true;
     options.argument = argument;
     clear();
     ::new (&result_) Result<Borrowed>(borrow_py(object, options));
     made_ = true;
-    return result_.has_value();
+    const bool ok = result_.has_value();
+    unannounced_ = ok && ISTHMUS_UNLIKELY(result_->flags() & unannounced_flag) ? object : nullptr;
+    return ok;
 }
-ISTHMUS_API bool BorrowSlot::try_load(PyObject* object, const Requirement& r) noexcept {
-    if (is_no_tensor(object) || !borrow(object, r, nullptr)) return false;
+ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
+    if (is_no_tensor(object)) return Loaded::no;
+    if (!borrow(object, r, nullptr)) return pass_on(result_.error(), last);
     SizeNames names;
     if (ISTHMUS_LIKELY(meets(descriptor(), result_->flags(), r)) &&
         (r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr)))
-        return true;
+        return Loaded::yes;
     give_back(object);
-    return false;
+    return Loaded::no;
+}
+ISTHMUS_API Result<void> BorrowSlot::announce_now(const char* function, const char* argument) noexcept {
+    auto announced = announce_write(std::exchange(unannounced_, nullptr), argument);
+    if (announced) return {};
+    return announced.error().prefixed(call_prefix(function, nullptr));
 }
 ISTHMUS_API Result<void> BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                                           Match* match) noexcept {
-    if (!borrow(object, r, argument))
-        return function != nullptr ? result_.error().prefixed(call_prefix(function, nullptr)) : Error(result_.error());
+    if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
     auto checked = (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
     if (ISTHMUS_UNLIKELY(!checked)) give_back(object);
@@ -130,15 +170,19 @@ struct ViewSlot {
     BorrowSlot borrowed;
     V view;
 
-    bool try_load(PyObject* object) noexcept {
-        if (!borrowed.try_load(object, V::requirement)) return false;
-        view = view_of<V>(borrowed.descriptor());
-        return true;
+    Loaded try_load(PyObject* object, bool last) noexcept {
+        const Loaded loaded = borrowed.try_load(object, V::requirement, last);
+        if (loaded == Loaded::yes) view = view_of<V>(borrowed.descriptor());
+        return loaded;
     }
     Result<void> load(PyObject* object, const char* function, const char* argument, Match* match) noexcept {
         auto loaded = borrowed.load(object, V::requirement, function, argument, match);
         if (ISTHMUS_LIKELY(loaded.has_value())) view = view_of<V>(borrowed.descriptor());
         return loaded;
+    }
+    Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
+        if constexpr (V::requirement.writable) return borrowed.announce(function, argument);
+        return {};
     }
 };
 
@@ -179,15 +223,9 @@ struct ResultAnnotation {
     static constexpr Spelled<spell> text{};
 };
 
-/// What became of one argument.
-enum class Loaded : std::uint8_t {
-    yes,
-    no,      ///< it is something else: the next overload is to be tried
-    raised,  ///< the exception is set
-};
-
 /// How an argument is read, the same for every binder: View, optional<View>, Argument, Borrowed, Tensor. `Value` is what the
-/// bound function gets.
+/// bound function gets. load() reads it, `last` saying that no other overload will be tried in its place; announce() comes when all
+/// arguments were read, before the value is handed over.
 template <class X>
 struct Incoming;
 
@@ -196,57 +234,87 @@ template <class T, int N, class... C>
 struct Incoming<View<T, N, C...>> {
     using Value = View<T, N, C...>;
     ViewSlot<Value> slot;
-    Loaded load(PyObject* object, Value& value) noexcept {
-        if (!slot.try_load(object)) return Loaded::no;
-        value = slot.view;
-        return Loaded::yes;
+    Loaded load(PyObject* object, Value& value, bool last) noexcept {
+        const Loaded loaded = slot.try_load(object, last);
+        if (loaded == Loaded::yes) value = slot.view;
+        return loaded;
     }
+    Result<void> announce() noexcept { return slot.announce(); }
+};
+
+/// An argument whose write is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
+/// compare the arguments. Made of a value by hand, there is nothing to announce.
+template <class X>
+struct Unannounced {
+    X value{};
+    Incoming<X>* incoming = nullptr;  ///< in the binder's caster, which outlives the call
+    Unannounced() noexcept = default;
+    Unannounced(X value) : value(std::move(value)) {}
+    Result<void> announce() noexcept { return incoming != nullptr ? incoming->announce() : Result<void>(); }
+};
+template <class X>
+struct Incoming<Unannounced<X>> {
+    using Value = Unannounced<X>;
+    Incoming<X> incoming;
+    Loaded load(PyObject* object, Value& value, bool last) noexcept {
+        value.incoming = &incoming;
+        return incoming.load(object, value.value, last);
+    }
+    Result<void> announce() noexcept { return {}; }
 };
 
 /// None is no view. (The casters of std::optional would let go of what was borrowed before the call.)
-template <class T, int N, class... C>
-struct Incoming<std::optional<View<T, N, C...>>> {
-    using Value = std::optional<View<T, N, C...>>;
-    ViewSlot<View<T, N, C...>> slot;
-    Loaded load(PyObject* object, Value& value) noexcept {
+template <class X>
+struct IncomingOptional {
+    using Value = std::optional<X>;
+    Incoming<X> incoming;
+    Loaded load(PyObject* object, Value& value, bool last) noexcept {
         value.reset();
         if (object == Py_None) return Loaded::yes;
-        if (!slot.try_load(object)) return Loaded::no;
-        value = slot.view;
-        return Loaded::yes;
+        X found;
+        const Loaded loaded = incoming.load(object, found, last);
+        if (loaded == Loaded::yes) value = std::move(found);
+        return loaded;
     }
+    Result<void> announce() noexcept { return incoming.announce(); }
 };
+template <class T, int N, class... C>
+struct Incoming<std::optional<View<T, N, C...>>> : IncomingOptional<View<T, N, C...>> {};
+template <class V>
+struct Incoming<std::optional<Unannounced<V>>> : IncomingOptional<Unannounced<V>> {};
 
 /// As a View; with a name, a mismatch raises.
 template <class V, Literal... names>
 struct Incoming<Argument<V, names...>> {
     using Value = Argument<V, names...>;
     ViewSlot<V> slot;
-    Loaded load(PyObject* object, Value& value) noexcept {
+    Loaded load(PyObject* object, Value& value, [[maybe_unused]] bool last) noexcept {
         if constexpr (Value::raises) {
             const auto loaded = slot.load(object, Value::function_name, Value::argument_name, nullptr);
             if (!loaded) {
                 set_python_error(loaded.error());
                 return Loaded::raised;
             }
-        } else if (!slot.try_load(object)) {
-            return Loaded::no;
+        } else if (const Loaded loaded = slot.try_load(object, last); loaded != Loaded::yes) {
+            return loaded;
         }
         value = Value(slot.view, object);
         return Loaded::yes;
     }
+    Result<void> announce() noexcept { return slot.announce(Value::function_name, Value::argument_name); }
 };
 
 template <class X, Result<X> (*import)(PyObject*, const ImportOptions&) noexcept>
 struct IncomingHandle {
     using Value = X;
-    Loaded load(PyObject* object, Value& value) noexcept {
+    Loaded load(PyObject* object, Value& value, bool last) noexcept {
         if (is_no_tensor(object)) return Loaded::no;
         Result<X> result = import(object, default_import);
-        if (!result) return Loaded::no;
+        if (!result) return pass_on(result.error(), last);
         value = std::move(*result);
         return Loaded::yes;
     }
+    Result<void> announce() noexcept { return {}; }
 };
 template <>
 struct Incoming<Borrowed> : IncomingHandle<Borrowed, borrow_py> {};

@@ -87,6 +87,16 @@ ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
                                 ", for which the object that the capsule came from must be passed"}));
 }
 
+/// Tells the framework of the write that was not announced yet.
+inline bool announce_now(ImportRequest& request) {
+    ImportOptions options = request.options;
+    options.announce = true;
+    Borrowed nothing;
+    ImportRequest announced{request.object, options, {nothing}, false, request.producer, request.outcome};
+    request.out.flags() &= ~unannounced_flag;
+    return announce_torch_write_later(announced);
+}
+
 /// Imports where a copy is welcome, or where the data is wanted on a certain device. Only host memory is copied by ourselves;
 /// everything else is asked of the producer.
 ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
@@ -96,7 +106,10 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     plain.device = Device{0, 0};
     plain.copy = Copy::if_needed;
     plain.require_writable = options.require_writable && options.copy != Copy::always;
-    ImportRequest shared{request.object, plain, request.out, request.owning, request.producer, request.outcome};
+    plain.announce = false;
+    // What is only read for a copy is not held, and so not marked.
+    const bool lent = options.copy == Copy::always && request.producer.protocol == Protocol::torch_stable;
+    ImportRequest shared{request.object, plain, request.out, request.owning && !lent, request.producer, request.outcome};
     if (!import_by_protocol(shared)) return false;
     const Device found = request.out.dl().device;
     const bool copied = (request.out.flags() & flag::copied) != 0;
@@ -110,7 +123,11 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
         request.out.reset();
         return import_dlpack_method(request);
     }
-    if (!copy) return !copied || options.copy != Copy::never || request.fail_copied();
+    if (!copy) {
+        if (copied && options.copy == Copy::never) return request.fail_copied();
+        const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
+        return silent || announce_now(request);
+    }
     Result<Tensor> made = copy_of(request.out.dl(), request.out.flags());
     if (!made) {
         if (capsule) give_back(request.object, request.out.b);
@@ -192,6 +209,22 @@ ISTHMUS_API void give_back(PyObject* object, Tensor& tensor) noexcept {
         detail::give_back_capsule(object, block->owner))
         block->ops = &detail::no_owner_ops;
     tensor = Tensor();
+}
+
+ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument) noexcept {
+    return detail::surviving_exit([&]() -> Result<void> {
+        ImportOptions options;
+        options.argument = argument;
+        Borrowed nothing;
+        detail::ImportOutcome outcome;
+        detail::ProducerType scratch;
+        const detail::ProducerType* type = object != nullptr ? detail::find_type(Py_TYPE(object), scratch) : nullptr;
+        detail::ImportRequest request{object, options, {nothing}, false, type != nullptr ? *type : scratch, outcome};
+        const bool done = type != nullptr ? type->framework != Framework::torch || detail::announce_torch_write_later(request)
+                                          : detail::fail_early(request);
+        if (done) return {};
+        return outcome.error.take();
+    });
 }
 
 ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {

@@ -69,6 +69,20 @@ inline double distance(const Rows& a, const View<const float, 2, sizes<"m d">>& 
 inline double distance_checked(const Rows& a, const View<const float, 2, sizes<"m d">>& b) {
     return static_cast<double>(a(0, 0) - b(0, 0));
 }
+inline void copy_rows(View<float, 2, sizes<"n d">> out, const Rows& x) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i)
+        for (std::int64_t j = 0; j < x.extent(1); ++j) out(i, j) = x(i, j);
+}
+inline void copy_first(const Argument<View<float, 1>, "out">& out, std::optional<View<float, 1>> other, const Rows& x) {
+    (*out)(0) = x(0, 0);
+    if (other) (*other)(0) = x(0, 0);
+}
+/// A number has no gradient anyway.
+inline double total(const View<const float, 1, allow_grad>& x) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < x.extent(0); ++i) sum += static_cast<double>(x(i));
+    return sum;
+}
 using Points = Argument<View<const float, 2, sizes<"m d">>, "points">;
 inline std::int64_t mixed(const Rows& a, double, const std::optional<Rows>& b, const Points& c, const Tensor&) {
     return a.extent(1) + (b ? b->extent(0) : 0) + c->extent(0);
@@ -98,6 +112,9 @@ void bind(Def def) {
     def("distance", distance);
     def("distance_checked", agreeing<"distance_checked", "a", "b">(distance_checked));
     def("mixed", agreeing<"mixed">(mixed));
+    def("copy_rows", agreeing<"copy_rows", "out", "x">(copy_rows));
+    def("copy_first", agreeing<"copy_first">(copy_first));
+    def("total", total);
     const float offset = 100;
     def("checked_lambda", agreeing<"checked_lambda">([offset](const Rows& a, const Rows& b) {
             return static_cast<double>(a(0, 0) + b(0, 0) + offset);

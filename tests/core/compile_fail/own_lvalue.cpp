@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // own() takes, so what it takes must be given with std::move: nothing is copied by accident.
-// expect: (no matching function|cannot bind)
+// expect: own\(\) takes its argument away
 #include <vector>
 
 #include <isthmus/isthmus.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A span holds no elements: to own it would keep nothing alive.
-// expect: no matching function
+// expect: own\(\) takes what owns its elements
 #include <span>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A View holds no elements: to own it would keep nothing alive.
-// expect: no matching function
+// expect: own\(\) takes what owns its elements
 #include <vector>
 
 #include <isthmus/isthmus.h>

@@ -46,7 +46,7 @@ TEST(View, FollowsTheStrides) {
     const auto backwards = t.as_strided(data + 5, {6}, {-1}, isthmus::float32);
     EXPECT_EQ((backwards.view<float, 1>().value()[5]), 0);
     const auto repeated = t.as_strided(data + 1, {1000, 2}, {0, 1}, isthmus::float32);
-    EXPECT_EQ((repeated.view<float, 2>().value()(999, 1)), 2);
+    EXPECT_EQ((repeated.view<const float, 2>().value()(999, 1)), 2);
 }
 
 TEST(View, OfNothingAndOfOne) {
@@ -89,9 +89,9 @@ TEST(View, OneThatWritesServesAsOneThatReads) {
     EXPECT_EQ(reader.span().size(), 4u);
 }
 
-template <class T, int N>
+template <class T, int N, class... C>
 isthmus::Error refusal(const Tensor& t) {
-    auto result = t.view<T, N>();
+    auto result = t.view<T, N, C...>();
     if (result) return isthmus::Error(ErrorCode{}, "no refusal");
     return result.error();
 }
@@ -124,6 +124,24 @@ TEST(View, ReadOnlyMemoryServesConstViews) {
     const Tensor t = Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cpu(), nullptr);
     EXPECT_EQ((t.view<const float, 1>().value()[1]), 4);
     EXPECT_EQ((refusal<float, 1>(t).code()), ErrorCode::read_only);
+}
+
+TEST(View, OverlappingMemoryServesConstViews) {
+    float memory[6] = {0, 1, 2, 3, 4, 5};
+    const auto lying = [&](std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> strides) {
+        return Tensor::wrap(memory, shape, strides, isthmus::float32, Device::cpu(), nullptr);
+    };
+    const Tensor windows = lying({4, 3}, {1, 1});
+    EXPECT_EQ((windows.view<const float, 2>().value()(3, 2)), 5);
+    EXPECT_EQ((refusal<float, 2>(windows).code()), ErrorCode::bad_layout);
+    EXPECT_STREQ(
+        (refusal<float, 1>(lying({4}, {0})).what()),
+        "expected writable float32[:] on cpu, got float32[4] on cpu: strides (0,) of shape (4,) let elements overlap, so "
+        "that one write would show in several of them; write to a copy");
+    EXPECT_EQ((refusal<float, isthmus::dynamic_rank>(windows).code()), ErrorCode::bad_layout);
+    EXPECT_EQ((refusal<float, 2, isthmus::inner_contiguous>(windows).code()), ErrorCode::bad_layout);
+    EXPECT_EQ((refusal<float, 2>(lying({2, 3}, {1, 2})).code()), ErrorCode{}) << "columns side by side";
+    EXPECT_EQ((refusal<float, 2>(lying({1, 3}, {0, 1})).code()), ErrorCode{}) << "a stride that is never used";
 }
 
 TEST(View, PinnedMemoryIsTheHosts) {

@@ -28,6 +28,34 @@ PyObject* scale(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     Py_RETURN_NONE;
 }
 
+/// swap(a, b): the elements of two tensors, both written.
+PyObject* swap(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<View<float, 1, isthmus::sizes<"n">>, View<float, 1, isthmus::sizes<"n">>> in("swap", {"a", "b"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [a, b] = in.values();
+    for (std::int64_t i = 0; i < a.extent(0); ++i) std::swap(a(i), b(i));
+    Py_RETURN_NONE;
+}
+
+/// total(x): a number, which has no gradient anyway; its author lets every tensor in.
+PyObject* total(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<View<const float, 1, isthmus::allow_grad>> in("total", {"x"});
+    if (!in.parse(args, nargs)) return nullptr;
+    const View<const float, 1>& x = in.get<0>();
+    double sum = 0;
+    for (std::int64_t i = 0; i < x.extent(0); ++i) sum += static_cast<double>(x(i));
+    return PyFloat_FromDouble(sum);
+}
+
+/// clear(out): zeros, into every tensor, as an optimiser does.
+PyObject* clear(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<std::optional<View<float, 1, isthmus::allow_grad>>> in("clear", {"out"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto& out = in.get<0>();
+    for (std::int64_t i = 0; out && i < out->extent(0); ++i) (*out)(i) = 0;
+    Py_RETURN_NONE;
+}
+
 /// twice(x): a new tensor in the framework of x.
 PyObject* twice(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     isthmus::Arguments<View<const float, 1>> in("twice", {"x"});
@@ -115,6 +143,9 @@ PyCFunction cast(F f) {
 PyMethodDef methods[] = {
     {"copy_into", cast(copy_into), METH_FASTCALL, "copy_into(out, x)"},
     {"scale", cast(scale), METH_FASTCALL, "scale(out, factor)"},
+    {"swap", cast(swap), METH_FASTCALL, "swap(a, b)"},
+    {"total", cast(total), METH_FASTCALL, "total(x)"},
+    {"clear", cast(clear), METH_FASTCALL, "clear(out)"},
     {"twice", cast(twice), METH_FASTCALL, "twice(x): in the framework of x"},
     {"add", cast(add), METH_VARARGS | METH_KEYWORDS, "add(x, value, announce=True): in place"},
     {"take_pending", take_pending, METH_VARARGS, "take_pending(x, owning): an import with an exception set"},

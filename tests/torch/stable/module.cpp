@@ -128,11 +128,15 @@ PyObject* protocol(PyObject*, PyObject* object) {
 /// What libtorch exports without a promise, as if it did not: from here on, in this module.
 PyObject* hide_unpromised(PyObject*, PyObject*) {
     auto& torch = isthmus::detail::torch_shims;
-    torch.is_neg = torch.is_conj = torch.is_leaf = nullptr;
+    torch.is_neg = torch.is_conj = torch.is_inference = nullptr;
+    torch.has_dual_level = torch.in_inference_mode = nullptr;
+    torch.autograd_meta = nullptr;
     torch.requires_grad = nullptr;
     torch.bump_version = nullptr;
     torch.wrap = nullptr;
     torch.inside = -1;
+    torch.storage_functions = nullptr;
+    isthmus::detail::torch_storages = {};
     Py_RETURN_NONE;
 }
 

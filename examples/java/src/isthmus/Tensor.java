@@ -57,17 +57,38 @@ public final class Tensor implements AutoCloseable {
 
     /** A blob that holds a reference of its own: whoever takes it calls release(owner). */
     public Blob toBlob() {
-        Object[] fields = toBlob0(reference.get());
-        long[] numbers = (long[]) fields[0];
-        return new Blob(
-                numbers[0], (long[]) fields[1], (long[]) fields[2], (String) fields[3], (String) fields[4], numbers[1],
-                (numbers[2] & 1) != 0, numbers[3], numbers[4]);
+        try {
+            Object[] fields = toBlob0(reference.get());
+            long[] numbers = (long[]) fields[0];
+            return new Blob(
+                    numbers[0], (long[]) fields[1], (long[]) fields[2], (String) fields[3], (String) fields[4], numbers[1],
+                    (numbers[2] & 1) != 0, numbers[3], numbers[4]);
+        } finally {
+            java.lang.ref.Reference.reachabilityFence(this);
+        }
     }
 
-    /** The elements of contiguous host memory, where they are. Not to be touched after close(). */
+    /**
+     * The elements of contiguous host memory, where they are. The buffer, and every slice and duplicate of it, holds a reference on
+     * the tensor of its own: it stays valid after close(), and the garbage collector gives that reference back.
+     */
     public ByteBuffer bytes() {
-        ByteBuffer bytes = bytes0(reference.get());
-        return (isReadOnly0(reference.get()) ? bytes.asReadOnlyBuffer() : bytes).order(ByteOrder.nativeOrder());
+        try {
+            Reference shared = new Reference(retain0(reference.get()));
+            try {
+                ByteBuffer bytes = bytes0(shared.get());
+                boolean readOnly = isReadOnly0(shared.get());
+                // Buffers made from this one keep it, so that it is the one to be watched.
+                CLEANER.register(bytes, shared);
+                return (readOnly ? bytes.asReadOnlyBuffer() : bytes).order(ByteOrder.nativeOrder());
+            } catch (RuntimeException | Error refused) {
+                shared.run();
+                throw refused;
+            }
+        } finally {
+            // Else the collector might take the tensor between get() and the call that uses the handle.
+            java.lang.ref.Reference.reachabilityFence(this);
+        }
     }
 
     /** The address of a direct buffer: how it is told that two of them are one memory. */
@@ -92,6 +113,8 @@ public final class Tensor implements AutoCloseable {
     private static native boolean isReadOnly0(long handle);
 
     private static native long address0(ByteBuffer buffer);
+
+    private static native long retain0(long handle);
 
     private static native void release0(long handle);
 }

@@ -40,6 +40,13 @@ struct aligned {
     }
 };
 
+/// A tensor that automatic differentiation watches will do: one of torch that requires grad, or has a tangent. The function then
+/// reads and writes the elements as if it were not watched, and what it returns has no gradient. Without this such a tensor is
+/// refused while grad mode is on.
+struct allow_grad {
+    static constexpr void apply(detail::Requirement& r) { r.allow_grad = true; }
+};
+
 /// Between so many and so many dimensions: View<float, dynamic_rank, rank_between<1, 3>>.
 template <int least, int most = max_ndim>
 struct rank_between {

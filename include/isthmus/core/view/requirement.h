@@ -30,6 +30,7 @@ struct Requirement {
     bool (*accepts)(DType) noexcept = nullptr;  ///< a set of dtypes; NULL: `dtype` and no other
     DType dtype{};
     bool writable = false;
+    bool allow_grad = false;  ///< a tensor that automatic differentiation watches will do
     Order order = Order::any;
     int least_rank = 0;
     int most_rank = max_ndim;

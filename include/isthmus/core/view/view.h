@@ -55,9 +55,9 @@ struct Wanted {
     static constexpr Requirement requirement = finish();
 };
 
-/// A view with these constraints serves where `D` are wanted: each of them is among its own.
+/// A view with these constraints serves where `D` are wanted: each of them is among its own, or asks nothing of the memory.
 template <class D, class... C>
-inline constexpr bool is_one_of = (std::is_same_v<D, C> || ...);
+inline constexpr bool is_one_of = std::is_same_v<D, allow_grad> || (std::is_same_v<D, C> || ...);
 
 /// The view of a tensor that was found to be what `V` wants.
 template <class V>

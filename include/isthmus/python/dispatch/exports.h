@@ -9,6 +9,7 @@
 #include <isthmus/python/framework/numpy/export.h>
 #include <isthmus/python/framework/onnxruntime.h>
 #include <isthmus/python/framework/torch/export.h>
+#include <isthmus/python/protocol/watched.h>
 
 ISTHMUS_BEGIN
 
@@ -22,12 +23,18 @@ inline Result<PyObject*> export_as_tensor(Block* block, const FrameworkFacts&, c
     if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an isthmus.Tensor");
     return object;
 }
-inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, const ExportOptions&) {
+/// Whether a capsule may go to a consumer that nobody knows, which might write behind the back of automatic differentiation.
+inline bool is_withheld(const Block* block, const ExportOptions& options) noexcept {
+    return ISTHMUS_UNLIKELY((block->flags & watched_flag) != 0) && !options.allow_read_only_loss;
+}
+inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
+    if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, watched_memory);
     PyObject* capsule = versioned_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;
 }
 inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
+    if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, watched_memory);
     if ((block->flags & flag::read_only) && !options.allow_read_only_loss)
         return Error(ErrorCode::read_only,
                      "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or "

@@ -39,20 +39,29 @@ inline constexpr KnownProducer known_producers[] = {
     {.public_name = "torch.utils.dlpack.ReadOnlyTensorWrapper",
      .names = {"torch.utils.dlpack.ReadOnlyTensorWrapper"},
      .immutable = true},
+    {.public_name = "torch.nn.parameter.UninitializedTensorMixin",
+     .names = {"torch.nn.parameter.UninitializedTensorMixin"},
+     .refusal = "it is uninitialized, and has neither shape nor values yet; call .materialize(shape), or run the module once"},
+    {.public_name = "torch._subclasses.fake_tensor.FakeTensor",
+     .names = {"torch._subclasses.fake_tensor.FakeTensor"},
+     .refusal = "a fake tensor has no memory; call this outside of FakeTensorMode and torch.compile"},
     {.public_name = "numpy.ma.MaskedArray",
      .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},
      .refusal = "its mask would be lost; call .filled() or take .data"},
 };
 
-inline bool is_producer(PyTypeObject* type, const KnownProducer& known, bool& complete) {
+/// Where the class is not to be found its name decides: a module that was never imported has no instances, so that its absence
+/// leaves nothing open.
+inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
     for (const char* name : known.names)
         if (name != nullptr && has_base_called(type, name)) return true;
-    return is_of_class(type, known.public_name, complete);
+    bool found = true;
+    return is_of_class(type, known.public_name, found);
 }
 
-inline const KnownProducer* find_known_producer(ProducerType& type) {
+inline const KnownProducer* find_known_producer(const ProducerType& type) {
     for (const KnownProducer& known : known_producers)
-        if (is_producer(type.type, known, type.complete)) return &known;
+        if (is_producer(type.type, known)) return &known;
     return nullptr;
 }
 

@@ -91,13 +91,17 @@ inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts
 inline Ref consumable(Block* block, const FrameworkFacts& facts) {
     if (facts.form == ExportForm::legacy_capsule) return Ref(legacy_capsule(block));
     if (facts.form == ExportForm::capsule) return Ref(versioned_capsule(block));
-    if (!(block->flags & flag::read_only) || facts.read_only == ReadOnly::kept) {
+    const bool kept = facts.read_only == ReadOnly::kept;
+    if (!(block->flags & flag::read_only) || (kept && !(block->flags & watched_flag))) {
         retain(block);
         return Ref(object_of_block(block));
     }
-    // The flag is for those who could write. Some ask for the legacy form, which cannot carry it, and never write.
-    Block* shown = alias_block(block, block->dl, block->flags & flag::padded);
-    if (shown != nullptr) return Ref(new_tensor_object(shown));
+    // The flags are for those who could write. Some ask for the legacy form, which cannot carry them, and never write.
+    Block* shown = alias_block(block, block->dl, block->flags & (kept ? flag::dlpack_known : flag::padded));
+    if (shown != nullptr) {
+        shown->flags &= ~watched_flag;
+        return Ref(new_tensor_object(shown));
+    }
     PyErr_NoMemory();
     return {};
 }

@@ -37,7 +37,7 @@ inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     if (block->flags & flag::read_only) return Py_NewRef(self);
-    Block* alias = alias_block(block, block->dl, (block->flags & flag::dlpack_known) | flag::read_only);
+    Block* alias = alias_shown_block(block, block->dl, (block->flags & flag::dlpack_known) | flag::read_only);
     return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
 }
 

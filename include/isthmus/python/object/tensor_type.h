@@ -19,36 +19,51 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// From here on the block is shown by another object or by none.
+inline void tensor_hide(TensorObject* object) noexcept {
+    Block* block = object->block;
+    if (block != nullptr && block->shown_by.load_relaxed() == object) block->shown_by.store_relaxed(nullptr);
+}
 inline void tensor_drop_block(TensorObject* object) {
+    tensor_hide(object);
     Block* block = std::exchange(object->block, nullptr);
-    if (block == nullptr) return;
-    if (block->shown_by.load_relaxed() == object) block->shown_by.store_relaxed(nullptr);
-    drop(block);
+    if (block != nullptr) drop(block);
 }
 
 inline void tensor_dealloc(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    // First of all: the callbacks of weak references are Python, which may ask for the object that shows the block.
+    tensor_hide(object);
     if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
     tensor_drop_block(object);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
-/// The owner is part of a cycle only as long as nobody but this object holds the block, and the block's root where it is an alias.
+/// What the collector is to see behind this object, borrowed: the isthmus.Tensor of the root where the block is an alias that holds
+/// it, else the owner. NULL where somebody else holds the block, or its root: only what goes with this object, or with others that
+/// lead to it, is part of a cycle.
+inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
+    const Block* block = object->block;
+    if (block == nullptr || block->refs.load_acquire() != 1 + block->shown_aliases) return nullptr;
+    const Block* root = root_of(block);
+    if (block->flags & shown_alias_flag) return static_cast<PyObject*>(root->shown_by.load_relaxed());
+    if (root != block && root->refs.load_acquire() != 1) return nullptr;
+    return python_source_of(root);
+}
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    const Block* block = reinterpret_cast<TensorObject*>(self)->block;
-    if (block == nullptr || block->refs.load_acquire() != 1) return 0;
-    const Block* root = root_of(block);
-    if (root != block && root->refs.load_acquire() != 1) return 0;
-    PyObject* owner = python_source_of(root);
-    Py_VISIT(owner);
+    PyObject* next = tensor_reaches(reinterpret_cast<TensorObject*>(self));
+    Py_VISIT(next);
     return 0;
 }
+/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object, and so may
+/// an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
-    tensor_drop_block(reinterpret_cast<TensorObject*>(self));
+    auto* object = reinterpret_cast<TensorObject*>(self);
+    if (tensor_reaches(object) != nullptr && object->block->shown_aliases == 0) tensor_drop_block(object);
     return 0;
 }
 

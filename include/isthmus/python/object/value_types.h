@@ -13,8 +13,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// isthmus.DType and isthmus.Device: small immutable values that compare with their own kind, with their name, and with the
-/// tuple that DLPack uses for them.
+/// isthmus.DType and isthmus.Device: small immutable values that equal their own kind and their name as name() writes it, whose
+/// hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes and so are not
+/// equal.
 template <class Value>
 struct ValueObject {
     PyObject_HEAD Value value;
@@ -60,9 +61,10 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
         return true;
     }
     if (PyUnicode_Check(object)) {
-        const char* text = PyUnicode_AsUTF8(object);
+        Py_ssize_t length = 0;
+        const char* text = PyUnicode_AsUTF8AndSize(object, &length);
         if (text == nullptr) PyErr_Clear();
-        return text != nullptr && Value::parse(text, out);
+        return text != nullptr && Value::parse({text, static_cast<std::size_t>(length)}, out);
     }
     return PyTuple_Check(object) && value_from_tuple(object, out);
 }
@@ -109,10 +111,14 @@ PyObject* value_repr(PyObject* self) {
 }
 template <class Value>
 PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
-    Value theirs{};
     if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
-    if (!PyObject_TypeCheck(other, Py_TYPE(self)) && !PyUnicode_Check(other) && !PyTuple_Check(other)) Py_RETURN_NOTIMPLEMENTED;
-    const bool equal = value_from_python(other, Py_TYPE(self), theirs) && theirs == value_of<Value>(self);
+    bool equal = false;
+    if (PyObject_TypeCheck(other, Py_TYPE(self)))
+        equal = value_of<Value>(other) == value_of<Value>(self);
+    else if (PyUnicode_Check(other))
+        equal = PyUnicode_CompareWithASCIIString(other, value_of<Value>(self).name().c_str()) == 0;
+    else
+        Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong(equal == (operation == Py_EQ));
 }
 /// As the name's, since a value equals its name.
@@ -183,7 +189,8 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
     return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
-/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it.
+/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it. It has no hash: that would
+/// have to be the number's and the name's at once.
 inline PyObject* new_device_type(int type) {
     return PyObject_CallFunction(reinterpret_cast<PyObject*>(shared_runtime()->device_type), "i", type);
 }
@@ -192,7 +199,8 @@ inline std::string device_type_name(PyObject* number) { return Device(static_cas
 
 inline PyTypeObject* make_device_type_class() {
     PyType_Slot slots[] = {
-        {Py_tp_doc, const_cast<char*>("DLPack's device type, an int that equals its name.")},
+        {Py_tp_doc, const_cast<char*>(
+                        "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
         {Py_tp_str,
          reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
@@ -204,7 +212,7 @@ inline PyTypeObject* make_device_type_class() {
              const bool equal = PyUnicode_CompareWithASCIIString(other, device_type_name(self).c_str()) == 0;
              return PyBool_FromLong(equal == (operation == Py_EQ));
          })},
-        {Py_tp_hash, reinterpret_cast<void*>(PyLong_Type.tp_hash)},
+        {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
         {0, nullptr},
     };
     PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, slots};

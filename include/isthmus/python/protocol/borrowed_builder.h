@@ -35,6 +35,16 @@ struct BorrowedBuilder {
     }
     /// What is held; NULL where that is nothing, or a buffer.
     const void* owner() const noexcept { return b.ops_ != nullptr ? b.owner_ : nullptr; }
+    /// Copies sizes and strides that lie in memory of the producer to where they stay.
+    ISTHMUS_ALWAYS_INLINE void keep_dims() const noexcept {
+        DLTensor& t = b.dl_;
+        for (int i = 0; i < t.ndim; ++i) {
+            b.shape_[i] = t.shape[i];
+            b.strides_[i] = t.strides[i];
+        }
+        t.shape = b.shape_;
+        t.strides = b.strides_;
+    }
     /// Gives back what is held.
     void reset() const noexcept { b.reset(); }
     /// Leaves what is held to somebody else.

@@ -5,6 +5,7 @@
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/protocol/import_request.h>
+#include <isthmus/python/protocol/watched.h>
 
 ISTHMUS_BEGIN
 
@@ -15,6 +16,8 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(block == nullptr))
         return request.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
     if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only))) return request.fail_read_only();
+    if (ISTHMUS_UNLIKELY(block->flags & watched_flag) && request.options.refuse_grad)
+        return request.fail(ErrorCode::requires_grad, watched_memory);
     request.out.dl() = block->dl;
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl)) return request.fail_overlap();
     request.out.flags() = block->flags & flag::dlpack_known;

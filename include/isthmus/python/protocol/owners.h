@@ -22,8 +22,24 @@ inline constexpr OwnerOps array_object_ops{.release = release_object, .source = 
 /// A PyObject that only keeps the memory alive.
 inline constexpr OwnerOps keeper_object_ops{.release = release_object, .source = object_itself};
 
+inline void* first_of_tuple(void* tuple) noexcept { return PyTuple_GET_ITEM(static_cast<PyObject*>(tuple), 0); }
+inline void* new_reference_to_first(void* tuple) noexcept { return new_reference(first_of_tuple(tuple)); }
+/// A tuple of the PyObject whose memory it is and what goes with it. The collector must not see the tuple
+/// (PyObject_GC_UnTrack): it then takes the tuple's reference to the object for the owner's.
+inline constexpr OwnerOps object_tuple_ops{
+    .release = release_object, .source = first_of_tuple, .array = new_reference_to_first};
+
+inline void release_buffer_here(void* view) { PyBuffer_Release(static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
-    if (GilForDrop gil; gil) PyBuffer_Release(static_cast<Py_buffer*>(view));
+    if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another)) return give_back_with_gil(release_buffer_here, view);
+    // The view goes with its block, or with the call that borrowed it.
+    if (auto* copy = new (std::nothrow) Py_buffer(*static_cast<Py_buffer*>(view)))
+        give_back_with_gil(
+            [](void* last) {
+                release_buffer_here(last);
+                delete static_cast<Py_buffer*>(last);
+            },
+            copy);
 }
 inline void* source_of_buffer(void* view) noexcept { return static_cast<Py_buffer*>(view)->obj; }
 inline void* array_of_buffer(void* view) noexcept { return new_reference(source_of_buffer(view)); }

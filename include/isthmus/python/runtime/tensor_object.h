@@ -6,6 +6,7 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/python/runtime/errors.h>
+#include <isthmus/python/runtime/gil.h>
 #include <isthmus/python/runtime/shared_runtime.h>
 
 ISTHMUS_BEGIN
@@ -40,10 +41,37 @@ inline PyObject* new_tensor_object(Block* block) {
 
 /// The isthmus.Tensor that shows this block, the one there is or a new one; takes over one reference to the block.
 inline PyObject* object_of_block(Block* block) {
-    void* shown = block->shown_by.load_relaxed();
-    if (shown == nullptr) return new_tensor_object(block);
+    auto* shown = static_cast<PyObject*>(block->shown_by.load_relaxed());
+    // An object that is about to die is not brought back, whichever extension's code ends it.
+    if (shown == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(shown) == 0)) return new_tensor_object(block);
     drop(block);
-    return Py_NewRef(static_cast<PyObject*>(shown));
+    return Py_NewRef(shown);
+}
+
+/// Where the interpreter cannot be had any more the root stays, since the object that shows it does.
+inline void drop_shown_root(void* owner) {
+    give_back_with_gil(
+        [](void* held) {
+            auto* root = static_cast<Block*>(held);
+            --root->shown_aliases;
+            Py_DECREF(static_cast<PyObject*>(root->shown_by.load_relaxed()));
+            drop(root);
+        },
+        owner);
+}
+inline constexpr OwnerOps shown_alias_ops{.release = drop_shown_root};
+
+/// alias_block() for Python: holds the isthmus.Tensor that shows the root as well, where there is one, so that the garbage
+/// collector can follow from object to object who keeps the memory.
+inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags) noexcept {
+    Block* root = root_of(block);
+    auto* shown = static_cast<PyObject*>(root->shown_by.load_relaxed());
+    if (shown == nullptr || Py_REFCNT(shown) == 0) return alias_block(block, t, flags);
+    Block* alias = alias_block(block, t, flags | shown_alias_flag, shown_alias_ops);
+    if (alias == nullptr) return nullptr;
+    Py_INCREF(shown);
+    ++root->shown_aliases;
+    return alias;
 }
 
 /// The block of an isthmus.Tensor; NULL with a Python exception set when the garbage collector has cleared it.

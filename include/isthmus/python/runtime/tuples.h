@@ -8,11 +8,19 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// value * factor, which need not fit 64 bits: the stride of a dimension that is never stepped along may be any number.
+inline PyObject* product_of(std::int64_t value, std::int64_t factor) {
+    std::int64_t product = 0;
+    if (!__builtin_mul_overflow(value, factor, &product)) return PyLong_FromLongLong(product);
+    Ref a(PyLong_FromLongLong(value)), b(PyLong_FromLongLong(factor));
+    return a && b ? PyNumber_Multiply(a.get(), b.get()) : nullptr;
+}
+
 /// (values[0] * factor, …), a new reference; NULL with a Python exception set.
 inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t factor = 1) {
     Ref tuple(PyTuple_New(count));
     for (int i = 0; tuple && i < count; ++i) {
-        PyObject* number = PyLong_FromLongLong(values[i] * factor);
+        PyObject* number = product_of(values[i], factor);
         if (number == nullptr) return nullptr;
         PyTuple_SET_ITEM(tuple.get(), i, number);
     }

@@ -88,12 +88,11 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
         return Error(ErrorCode::bad_device,
                      concat({"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"}));
     const DType dtype = t.dtype;
-    const std::int64_t itemsize = dtype.itemsize();
     Py_ssize_t steps[max_ndim];
     Py_ssize_t* strides = nullptr;  // row-major: NumPy is quicker to write them than to look at them
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
         strides = steps;
-        for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
+        for (int i = 0; i < t.ndim; ++i) strides[i] = layout::byte_stride(t, i);
     }
     const int number = numpy_type_number(dtype);
     const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;

@@ -8,6 +8,7 @@
 #include <isthmus/python/framework/torch/questions.h>
 #include <isthmus/python/framework/torch/rules.h>
 #include <isthmus/python/framework/torch/shims.h>
+#include <isthmus/python/framework/torch/storage.h>
 
 ISTHMUS_BEGIN
 
@@ -20,7 +21,7 @@ struct AskShims {
     int dtype_code;
     bool failed = false;
 
-    /// Only a real floating tensor can carry the negative bit, only a complex one the conjugate bit, or both.
+    /// Any tensor can carry the negative bit, only a complex one the conjugate bit.
     ISTHMUS_ALWAYS_INLINE LazyBit lazy_bit() {
         if (ISTHMUS_UNLIKELY(dtype_code == kDLComplex))
             if (torch_shims.is_conj != nullptr ? torch_shims.is_conj(handle) : ask_python(object, "is_conj", true, failed))
@@ -29,41 +30,55 @@ struct AskShims {
                                                                             : ask_python(object, "is_neg", true, failed);
         return negative ? LazyBit::negative : LazyBit::none;
     }
-    ISTHMUS_ALWAYS_INLINE bool requires_grad() {
-        void* impl = *static_cast<void**>(handle);  // an at::Tensor is one pointer to its TensorImpl
-        return ISTHMUS_LIKELY(torch_shims.requires_grad != nullptr) ? torch_shims.requires_grad(impl)
+    void* impl() const { return *static_cast<void**>(handle); }  // an at::Tensor is one pointer to its TensorImpl
+    ISTHMUS_ALWAYS_INLINE bool may_be_watched() {
+        if (dtype_code < kDLFloat) return false;  // integers; bool's code is above
+        return ISTHMUS_UNLIKELY(torch_shims.autograd_meta == nullptr) || torch_shims.autograd_meta(impl()) != nullptr;
+    }
+    bool is_dual() {
+        if (ISTHMUS_LIKELY(torch_shims.has_dual_level != nullptr && !torch_shims.has_dual_level())) return false;
+        return is_torch_dual(object, failed);
+    }
+    bool requires_grad() {
+        return ISTHMUS_LIKELY(torch_shims.requires_grad != nullptr) ? torch_shims.requires_grad(impl())
                                                                     : ask_python(object, "requires_grad", false, failed);
     }
     bool is_recording() const { return torch_shims.grad_mode_is_enabled(); }
-    bool is_leaf() {
-        return torch_shims.is_leaf != nullptr ? torch_shims.is_leaf(handle) : ask_python(object, "is_leaf", false, failed);
+    const char* in_place_refusal() { return torch_in_place_refusal(object, failed); }
+    bool is_transformed() const { return is_torch_transformed(object); }
+    bool is_closed_inference() {
+        if (ISTHMUS_LIKELY(torch_shims.is_inference != nullptr && torch_shims.in_inference_mode != nullptr))
+            return torch_shims.is_inference(handle) && !torch_shims.in_inference_mode();
+        return is_closed_inference_tensor(object, failed);
     }
 };
 
-/// Tells autograd of a write to come, as an in-place operation would.
+/// Tells autograd of a write to come, as an in-place operation would, or notes that it is still to be told.
 ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* handle) {
+    AskShims ask{request.object, handle, 0};
+    const bool closed = ask.is_closed_inference();
+    if (ask.failed) return request.fail_with_exception(ErrorCode::producer_failed, "asking torch for its inference mode");
+    if (closed) return request.fail(ErrorCode::requires_grad, torch_refusal::inference);
+    if (!request.options.announce) {
+        request.out.flags() |= unannounced_flag;
+        return true;
+    }
+    if (torch_shims.bump_version == nullptr) return announce_torch_write_by_python(request);
     try {
-        if (torch_shims.bump_version != nullptr) {
-            torch_shims.bump_version(handle);
-            return true;
-        }
+        torch_shims.bump_version(handle);
+        return true;
     } catch (const std::exception& refused) {
         const std::string text = refused.what();
         return request.fail(ErrorCode::requires_grad,
                             concat({"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))}));
     }
-    bool failed = false;
-    if (is_closed_inference_tensor(request.object, failed))
-        return request.fail(ErrorCode::requires_grad, torch_refusal::inference);
-    Ref module(failed ? nullptr : PyImport_ImportModule("torch.autograd.graph"));
-    Ref done(module ? PyObject_CallMethod(module.get(), "increment_version", "O", request.object) : nullptr);
-    return done || request.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
 }
 
 /// A descriptor of torch's own that does not hold: a tensor without memory, most likely.
 ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags flags) {
     Error error = explain_unsound(request.out.dl(), flags, request.options.argument);
     if (error.code() != ErrorCode::null_data) return request.fail(std::move(error));
+    if (is_torch_transformed(request.object)) return request.fail(ErrorCode::not_values, torch_refusal::transformed);
     return request.fail(ErrorCode::null_data,
                         concat({"data is NULL with elements: this ", type_name(request.object),
                                 " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor"}));
@@ -79,8 +94,10 @@ inline void release_torch_handle(void* handle) {
 }
 /// The torch.Tensor of a handle, a new reference, or NULL.
 inline void* array_of_torch_handle(void* handle) noexcept {
-    void* object = nullptr;
-    return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? object : nullptr;
+    return surviving_exit([handle] {
+        void* object = nullptr;
+        return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? object : nullptr;
+    });
 }
 inline const void* at_tensor_of_handle(void* handle) noexcept { return handle; }
 /// libtorch's AtenTensorHandle, an at::Tensor on the heap.
@@ -98,8 +115,7 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
         return explain_torch_handle(request);
     if (ISTHMUS_LIKELY(known && torch.inside > 0)) {
         handle = reinterpret_cast<char*>(request.object) + torch.inside;
-        // A second handle would make libtorch take the GIL and count the object up; we have the one and can do the other.
-        if (request.owning) request.out.hold_object(request.object);
+        // A second handle would make libtorch take the GIL and count the object up; the caller's reference lasts until the end.
         return true;
     }
     if (ISTHMUS_UNLIKELY(torch.from_pyobject(request.object, &handle) != 0)) return explain_torch_handle(request);
@@ -133,20 +149,7 @@ ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle
     return torch_shims.is_cow(TorchShims::data_ptr_of(handle));
 }
 
-/// Copies sizes and strides that lie in torch's tensor to where they stay.
-ISTHMUS_ALWAYS_INLINE void keep_dims(BorrowedBuilder out) noexcept {
-    DLTensor& t = out.dl();
-    std::int64_t *shape = out.shape(), *strides = out.strides();
-    for (int i = 0; i < t.ndim; ++i) {
-        shape[i] = t.shape[i];
-        strides[i] = t.strides[i];
-    }
-    t.shape = shape;
-    t.strides = strides;
-}
-
-/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back
-/// is the same object.
+/// A torch.Tensor on the CPU or a GPU by its handle. What is kept is its storage, and the object for the way back.
 ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const TorchShims& torch = torch_shims;
     void* handle = nullptr;
@@ -155,8 +158,9 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     std::int32_t layout = 0, number = 0, device_type = 0, device_index = 0;
     std::int64_t ndim = 0;
     DLTensor& t = request.out.dl();
-    if (ISTHMUS_UNLIKELY(torch.get_layout(handle, &layout) != 0 || layout != torch.layout_strided ||
-                         torch.get_device_type(handle, &device_type) != 0 || device_type == torch.device_meta))
+    if (ISTHMUS_UNLIKELY(torch.get_layout(handle, &layout) != 0 || torch.get_device_type(handle, &device_type) != 0))
+        return explain_torch_layout(request, torch.what());
+    if (ISTHMUS_UNLIKELY(layout != torch.layout_strided || device_type == torch.device_meta))
         return explain_torch_layout(request, nullptr);
     if (ISTHMUS_LIKELY(device_type == torch.device_cpu)) {
         t.device = DLDevice{kDLCPU, 0};
@@ -173,21 +177,18 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     t.dtype = dtype;
 
     Flags flags = 0;
-    // Integers and bool carry neither lazy bits nor gradients; bool's code is above, and answers no.
-    if (dtype.code >= kDLFloat) {
-        AskShims ask{request.object, handle, dtype.code};
-        const TorchVerdict verdict = judge_torch(ask, request.options);
-        if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return request.fail(verdict.code, verdict.refusal);
-        if (ISTHMUS_UNLIKELY(ask.failed))
-            return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(request.object)}));
-        if (verdict.read_only) flags |= flag::read_only;
-    }
+    AskShims ask{request.object, handle, dtype.code};
+    const TorchVerdict verdict = judge_torch(ask, request.options);
+    if (ISTHMUS_UNLIKELY(ask.failed))
+        return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(request.object)}));
+    if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return request.fail(verdict.code, verdict.refusal);
+    flags |= verdict.flags();
     if (ISTHMUS_UNLIKELY(torch.get_dim(handle, &ndim) != 0 || torch.get_sizes(handle, &t.shape) != 0 ||
                          torch.get_strides(handle, &t.strides) != 0))
         return explain_torch_layout(request, torch.what());
     t.ndim = static_cast<std::int32_t>(ndim);
     // A block copies them at once; what is borrowed must not follow an x.t_() of its tensor.
-    if (!request.owning && ISTHMUS_LIKELY(t.ndim <= max_ndim)) keep_dims(request.out);
+    if (!request.owning && ISTHMUS_LIKELY(t.ndim <= max_ndim)) request.out.keep_dims();
     // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
     const bool writes = request.options.require_writable;
     const int status = ISTHMUS_UNLIKELY(writes) ? torch.get_mutable_data_ptr(handle, &t.data)
@@ -200,12 +201,22 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     // aligned address, or any.
     const auto address = reinterpret_cast<std::uintptr_t>(t.data);
     const bool plain = address != 0 && (address & static_cast<std::uintptr_t>(dtype.itemsize() - 1)) == 0 && t.ndim <= max_ndim;
-    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags)) return explain_torch_unsound(request, flags);
-    return request.accept_sound(flags) && (!writes || announce_torch_write(request, handle));
+    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known))
+        return explain_torch_unsound(request, flags & flag::dlpack_known);
+    if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
+    if (ISTHMUS_UNLIKELY(writes) && !announce_torch_write(request, handle)) return false;
+    return !request.owning || hold_torch_storage(request, handle);
 }
 
 /// Out of line, for those who come by the table.
 ISTHMUS_NOINLINE inline bool import_torch(ImportRequest& request) { return import_torch_by_shims(request); }
+
+/// Announces the write to an object that was imported without a word of it. `request` is another, of the same object.
+ISTHMUS_NOINLINE inline bool announce_torch_write_later(ImportRequest& request) {
+    if (request.producer.protocol != Protocol::torch_stable) return announce_torch_write_by_python(request);
+    void* handle = nullptr;
+    return take_torch_handle(request, handle) && announce_torch_write(request, handle);
+}
 
 }  // namespace detail
 

@@ -6,6 +6,7 @@
 
 #include <isthmus/python/framework/torch/questions.h>
 #include <isthmus/python/framework/torch/rules.h>
+#include <isthmus/python/framework/torch/storage.h>
 #include <isthmus/python/protocol/exchange_api/import.h>
 
 ISTHMUS_BEGIN
@@ -22,10 +23,22 @@ struct AskPython {
         if (ask("is_conj", true)) return LazyBit::conjugate;
         return ask("is_neg", true) ? LazyBit::negative : LazyBit::none;
     }
+    bool may_be_watched() const { return true; }
+    bool is_dual() { return is_torch_dual(object, failed); }
     bool requires_grad() { return ask("requires_grad", false); }
     bool is_recording() { return ask_torch("is_grad_enabled", failed); }
-    bool is_leaf() { return ask("is_leaf", false); }
+    const char* in_place_refusal() { return torch_in_place_refusal(object, failed); }
+    bool is_transformed() const { return is_torch_transformed(object); }
 };
+
+/// Tells autograd of a write to come. Before PyTorch 2.4 nobody outside libtorch can.
+ISTHMUS_NOINLINE inline bool announce_torch_write_by_python(ImportRequest& request) {
+    Ref graph(PyImport_ImportModule("torch.autograd.graph"));
+    Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
+    if (!function) PyErr_Clear();
+    Ref done(function ? PyObject_CallFunctionObjArgs(function.get(), request.object, nullptr) : nullptr);
+    return done || !function || request.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
+}
 
 /// What the exchange API does not check and `__dlpack__` checks only in part.
 ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, TorchVerdict& verdict) {
@@ -35,7 +48,7 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
         return explain_torch_layout(request, nullptr);
     if (ask.ask("is_quantized", false)) return explain_torch_dtype(request);
     verdict = judge_torch(ask, request.options);
-    if (verdict.refusal != nullptr) return request.fail(verdict.code, verdict.refusal);
+    if (!ask.failed && verdict.refusal != nullptr) return request.fail(verdict.code, verdict.refusal);
     if (!ask.failed && request.options.require_writable && is_closed_inference_tensor(request.object, ask.failed))
         return request.fail(ErrorCode::requires_grad, torch_refusal::inference);
     if (!ask.failed) return true;
@@ -82,17 +95,20 @@ ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DL
     if (failed || (grad && !detached))
         return request.fail_with_exception(ErrorCode::producer_failed, concat({type_name(object), ".detach()"}));
     if (grad) request.object = detached.get();
-    if (verdict.read_only) request.immutable = true;
+    if (verdict.watched) request.immutable = true;
     const bool by_method = api == nullptr || request.options.has_stream() || request.options.device.type != 0;
     const bool ok = by_method ? import_dlpack_method(request) : import_exchange_table(request, api);
     request.object = object;
     if (!ok) return explain_torch_failure(request);
     if (names_a_smaller_dtype(request)) return explain_torch_dtype(request);
-    if (!request.options.require_writable) return true;
-    Ref graph(PyImport_ImportModule("torch.autograd.graph"));
-    Ref done(graph ? PyObject_CallMethod(graph.get(), "increment_version", "O", object) : nullptr);
-    if (!done) PyErr_Clear();  // before 2.4 there is no such function
-    return true;
+    request.out.flags() |= verdict.flags();
+    if (request.options.require_writable) {
+        if (!request.options.announce)
+            request.out.flags() |= unannounced_flag;
+        else if (!announce_torch_write_by_python(request))
+            return false;
+    }
+    return !request.owning || hold_torch_storage_by_python(request);
 }
 inline bool import_torch_exchange(ImportRequest& request) { return import_torch_older(request, request.producer.api); }
 inline bool import_torch_method(ImportRequest& request) { return import_torch_older(request, nullptr); }

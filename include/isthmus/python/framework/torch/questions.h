@@ -25,31 +25,93 @@ ISTHMUS_NOINLINE inline bool ask_torch(const char* name, bool& failed) {
     return !failed && ask_python(torch.get(), name, true, failed);
 }
 
+/// Whether the tensor has a tangent of forward-mode automatic differentiation at the level that is open now.
+ISTHMUS_NOINLINE inline bool is_torch_dual(PyObject* object, bool& failed) {
+    Ref module(failed ? nullptr : PyImport_ImportModule("torch.autograd.forward_ad"));
+    Ref level(module ? PyObject_GetAttrString(module.get(), "_current_level") : nullptr);
+    const long number = level ? PyLong_AsLong(level.get()) : -1;
+    if (number < 0) {
+        failed = failed || PyErr_Occurred() != nullptr;
+        return false;
+    }
+    Ref both(PyObject_CallMethod(module.get(), "unpack_dual", "O", object));
+    Ref tangent(both ? PyObject_GetAttrString(both.get(), "tangent") : nullptr);
+    failed = failed || !tangent;
+    return tangent && tangent.get() != Py_None;
+}
+
+/// Whether it is the stand-in for a tensor inside a transform of torch.func. An older torch has neither.
+ISTHMUS_COLD inline bool is_torch_transformed(PyObject* object) {
+    Ref module(PyImport_ImportModule("torch._C._functorch"));
+    Ref answer(module ? PyObject_CallMethod(module.get(), "is_functorch_wrapped_tensor", "O", object) : nullptr);
+    if (!answer) PyErr_Clear();
+    return answer.get() == Py_True;
+}
+
+/// Whether autograd can follow a write through this view. An older torch does not tell, and says yes.
+ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
+    Ref module(PyImport_ImportModule("torch._C._autograd"));
+    Ref made(module ? PyObject_CallMethod(module.get(), "_get_creation_meta", "O", view) : nullptr);
+    Ref kinds(made ? PyObject_GetAttrString(module.get(), "CreationMeta") : nullptr);
+    Ref plain(kinds ? PyObject_GetAttrString(kinds.get(), "DEFAULT") : nullptr);
+    const int same = plain ? PyObject_RichCompareBool(made.get(), plain.get(), Py_EQ) : -1;
+    const bool untold = same < 0 && !made && (PyErr_ExceptionMatches(PyExc_ImportError) ||
+                                              PyErr_ExceptionMatches(PyExc_AttributeError));
+    if (untold) PyErr_Clear();
+    failed = failed || (same < 0 && !untold);
+    return same != 0;
+}
+
+/// Why torch refuses an in-place operation on this tensor, which requires grad while grad mode is on; NULL where it does not.
+/// As torch/csrc/autograd/VariableTypeUtils.h has it (check_inplace).
+ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, bool& failed) {
+    if (ask_python(object, "is_leaf", false, failed)) return torch_refusal::leaf;
+    if (failed || !ask_python(object, "_is_view", true, failed)) return nullptr;
+    Ref base(PyObject_GetAttrString(object, "_base"));
+    failed = failed || !base;
+    if (!failed && ask_python(base.get(), "is_leaf", false, failed)) return torch_refusal::view_of_leaf;
+    return failed || is_plain_torch_view(object, failed) ? nullptr : torch_refusal::fixed_view;
+}
+
 /// Made in inference mode, and wanted for writing outside of it.
 ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
     return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) && !failed;
 }
 
-/// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead.
-ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char* what) {
+/// Asks in Python what the shims asked: a wrapper subclass answers there, and the shims keep only the text of what it raises.
+/// False with an error that has the exception.
+ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, const std::string& what) {
     PyObject* object = request.object;
-    std::string found;
+    const std::string asking = concat({"asking this ", type_name(object)});
+    Ref size(PyObject_CallMethod(object, "size", nullptr));
+    Ref stride(size ? PyObject_CallMethod(object, "stride", nullptr) : nullptr);
+    Ref device(stride ? PyObject_GetAttrString(object, "device") : nullptr);
+    Ref layout(device ? PyObject_GetAttrString(object, "layout") : nullptr);
+    // An interrupt comes once: where it came inside the shims, its name is all that is left of it.
+    if (layout && what.find("KeyboardInterrupt") == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    return PyErr_Occurred() == nullptr || request.fail_with_exception(ErrorCode::producer_failed, asking);
+}
+
+/// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead. `reason`: what libtorch said.
+ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char* reason) {
+    const std::string what = reason != nullptr ? reason : "";  // torch's next answer would take its place
+    const auto refuse = [&request](const std::string& text) { return request.fail(ErrorCode::not_values, text); };
+    PyObject* object = request.object;
+    const std::string name = type_name(object);
+    if (is_torch_transformed(object)) return refuse(torch_refusal::transformed);
     Ref layout(PyObject_GetAttrString(object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
-    if (const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr) found = utf8;
-    PyErr_Clear();
-    bool failed = false;
-    const bool nested = ask_python(object, "is_nested", false, failed);
-    const bool meta = ask_python(object, "is_meta", false, failed);
-    PyErr_Clear();
-    if (nested) return request.fail(ErrorCode::not_values, torch_refusal::nested);
-    if (meta) return request.fail(ErrorCode::not_values, torch_refusal::meta);
-    if (found == "torch._mkldnn") return request.fail(ErrorCode::not_values, torch_refusal::mkldnn);
-    if (!found.empty() && found != "torch.strided")
-        return request.fail(ErrorCode::not_values, torch_refusal::sparse(found));
-    std::string message = concat({"torch refused to show the memory of this ", type_name(object)});
-    if (what != nullptr && *what != '\0') message += concat({": ", what});
-    return request.fail(ErrorCode::not_values, message);
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    const std::string found = utf8 != nullptr ? utf8 : "";
+    bool failed = utf8 == nullptr;
+    if (!failed && ask_python(object, "is_nested", false, failed)) return refuse(torch_refusal::nested);
+    if (!failed && ask_python(object, "is_meta", false, failed)) return refuse(torch_refusal::meta);
+    if (failed)
+        return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", name}));
+    if (found == "torch._mkldnn") return refuse(torch_refusal::mkldnn);
+    if (found != "torch.strided") return refuse(torch_refusal::sparse(found));
+    if (!ask_torch_again(request, what)) return false;
+    return refuse(concat({"torch refused to show the memory of this ", name, what.empty() ? "" : ": ", what}));
 }
 
 ISTHMUS_COLD inline bool explain_torch_dtype(ImportRequest& request) {

@@ -22,6 +22,23 @@ inline constexpr const char* mkldnn = "layout is torch._mkldnn, whose bytes are 
 inline constexpr const char* leaf =
     "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or "
     "allow_grad";
+inline constexpr const char* view_of_leaf =
+    "a view of a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), "
+    ".detach(), or allow_grad";
+inline constexpr const char* fixed_view =
+    "a tensor that requires grad must not be written in place through a view that autograd cannot follow (one of several that "
+    "unbind(), chunk() or split() made, one made under torch.no_grad() or by a custom function); use .clone(), or .detach()";
+inline constexpr const char* grad =
+    "the tensor requires grad, and the result would have no gradient; call .detach() first, or use torch.no_grad(), or write a "
+    "torch.autograd.Function around the call";
+inline constexpr const char* grad_written =
+    "the tensor requires grad, and autograd would not see what is written to it; call .detach() first, or use torch.no_grad()";
+inline constexpr const char* dual =
+    "the tensor requires forward gradients (it has a tangent), which would be lost; call "
+    "torch.autograd.forward_ad.unpack_dual(x).primal first";
+inline constexpr const char* transformed =
+    "a tensor inside a transform of torch.func or torch.vmap has no memory of its own; call this outside of the transform, or "
+    "write a torch.autograd.Function with setup_context around the call";
 inline constexpr const char* inference =
     "an inference tensor must not be written in place outside inference mode; call .clone() first";
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
 #include <isthmus/python/framework/torch/refusals.h>
@@ -14,24 +15,43 @@ namespace detail {
 /// A bit that makes the bytes something else than the values.
 enum class LazyBit : std::uint8_t { none, conjugate, negative };
 
-/// What the rules come to: a refusal, or a tensor that may only be read.
+/// What the rules come to: a refusal, or a tensor that may only be read because automatic differentiation watches it.
 struct TorchVerdict {
     const char* refusal = nullptr;
     ErrorCode code = ErrorCode::not_values;
-    bool read_only = false;
+    bool watched = false;
+    /// As Borrowed and Block have it.
+    Flags flags() const noexcept { return watched ? flag::read_only | watched_flag : 0; }
 };
 
-/// `ask` answers lazy_bit(), and of autograd requires_grad(), is_recording() and is_leaf(): each only when it matters.
-/// A tensor that requires grad may be read, and is read-only while grad mode is on; a leaf must not be written then, as torch
-/// refuses an in-place operation on it.
+/// Of a tensor that may be watched: it may be read, and is read-only then; writing follows torch's rules for an in-place
+/// operation, and whoever makes a new result may refuse it altogether.
+template <class Ask>
+ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions& options) {
+    const auto refuse = [&ask](const char* why) {
+        return ask.is_transformed() ? TorchVerdict{torch_refusal::transformed}
+                                    : TorchVerdict{why, ErrorCode::requires_grad};
+    };
+    if (ask.is_dual()) {  // with grad mode off as well, which is the backward mode's alone
+        if (options.refuse_grad || options.require_writable) return refuse(torch_refusal::dual);
+        return {.watched = true};
+    }
+    if (!ask.requires_grad() || !ask.is_recording()) return {};
+    if (options.refuse_grad) return refuse(options.require_writable ? torch_refusal::grad_written : torch_refusal::grad);
+    if (!options.require_writable) return {.watched = true};
+    const char* why = ask.in_place_refusal();
+    return why != nullptr ? refuse(why) : TorchVerdict{};
+}
+
+/// `ask` answers lazy_bit(), may_be_watched(), and only where that says yes is_dual(), requires_grad(), is_recording(),
+/// in_place_refusal() and is_transformed().
 template <class Ask>
 ISTHMUS_ALWAYS_INLINE TorchVerdict judge_torch(Ask& ask, const ImportOptions& options) {
     const LazyBit bit = ask.lazy_bit();
     if (ISTHMUS_UNLIKELY(bit != LazyBit::none))
         return {bit == LazyBit::conjugate ? torch_refusal::conjugate : torch_refusal::negative};
-    if (options.allow_grad || ISTHMUS_LIKELY(!ask.requires_grad()) || !ask.is_recording()) return {};
-    if (!options.require_writable) return {.read_only = true};
-    return ask.is_leaf() ? TorchVerdict{torch_refusal::leaf, ErrorCode::requires_grad} : TorchVerdict{};
+    if (options.allow_grad || ISTHMUS_LIKELY(!ask.may_be_watched())) return {};
+    return judge_watched_torch(ask, options);
 }
 
 }  // namespace detail

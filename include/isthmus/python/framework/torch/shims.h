@@ -44,10 +44,13 @@ struct TorchShims {
     // Exported by libtorch but not promised: each is NULL where it is missing, and asked of Python then.
     bool (*is_neg)(Handle);        ///< at::native::is_neg(const at::Tensor&)
     bool (*is_conj)(Handle);       ///< at::native::is_conj(const at::Tensor&)
+    void* (*autograd_meta)(void*); ///< c10::TensorImpl::autograd_meta() const: NULL where neither gradient nor tangent can be
     bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
-    bool (*is_leaf)(Handle);       ///< at::TensorBase::is_leaf() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     bool (*is_cow)(const void*);   ///< c10::impl::cow::is_cow_data_ptr(const c10::DataPtr&)
+    bool (*has_dual_level)();      ///< torch::autograd::ForwardADLevel::has_any_level()
+    bool (*is_inference)(Handle);  ///< at::native::is_inference(const at::Tensor&)
+    bool (*in_inference_mode)();   ///< c10::InferenceMode::is_enabled()
     void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
     PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without the lock and the count of to_pyobject
 
@@ -78,6 +81,7 @@ struct TorchShims {
 
     std::int32_t layout_strided;
     std::int32_t device_cpu, device_cuda, device_meta;
+    void** storage_functions;     ///< the virtual table of c10::StorageImpl; NULL where libtorch does not export it
     PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL where it does not say
     bool loaded;
 
@@ -123,10 +127,14 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     if (!complete || layout_strided < 0 || device_cpu < 0) return false;
     find_symbol(lib, "_ZN2at6native6is_negERKNS_6TensorE", is_neg);
     find_symbol(lib, "_ZN2at6native7is_conjERKNS_6TensorE", is_conj);
+    find_symbol(c10, "_ZNK3c1010TensorImpl13autograd_metaEv", autograd_meta);
     find_symbol(c10, "_ZNK3c1010TensorImpl13requires_gradEv", requires_grad);
-    find_symbol(lib, "_ZNK2at10TensorBase7is_leafEv", is_leaf);
     find_symbol(lib, "aoti_torch_get_storage_offset", get_storage_offset);
     find_symbol(c10, "_ZN3c104impl3cow15is_cow_data_ptrERKNS_7DataPtrE", is_cow);
+    find_symbol(lib, "_ZN5torch8autograd14ForwardADLevel13has_any_levelEv", has_dual_level);
+    find_symbol(lib, "_ZN2at6native12is_inferenceERKNS_6TensorE", is_inference);
+    find_symbol(c10, "_ZN3c1013InferenceMode10is_enabledEv", in_inference_mode);
+    find_symbol(c10, "_ZTVN3c1011StorageImplE", storage_functions);
     find_symbol(lib, "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", bump_version);
     if (python != nullptr) {
         find_symbol(python, "_Z16THPVariable_WrapON2at10TensorBaseE", wrap);

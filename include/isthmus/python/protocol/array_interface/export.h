@@ -26,8 +26,9 @@ inline PyObject* array_interface(Block* block, bool cuda) {
         return nullptr;
     }
     Ref shape(tuple_of(t.shape, t.ndim));
-    Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None)
-                                                                  : tuple_of(t.strides, t.ndim, DType(t.dtype).itemsize()));
+    std::int64_t steps[max_ndim];
+    for (int i = 0; i < t.ndim; ++i) steps[i] = layout::byte_stride(t, i);
+    Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(steps, t.ndim));
     Ref address(PyLong_FromVoidPtr(t.data));
     if (!shape || !strides || !address) return nullptr;
     PyObject* dict =

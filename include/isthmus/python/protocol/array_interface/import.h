@@ -234,7 +234,8 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
         PyObject* both = PyTuple_Pack(2, request.object, dict);
         if (both == nullptr) return request.fail_with_exception(ErrorCode::out_of_memory, reader.what);
-        request.out.hold(both, plain_owner_ops<release_object>);
+        PyObject_GC_UnTrack(both);
+        request.out.hold(both, object_tuple_ops);
     }
     return request.accept_sound(flags);
 }

@@ -45,9 +45,17 @@ inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_or
     return out.is_valid() && (code != kDLBool || itemsize == 1);
 }
 
+/// Whether NumPy has a type of this width: whoever reads a typestr hands it to NumPy, as a rule.
+inline bool numpy_has_width(DType dtype) noexcept {
+    const std::int64_t itemsize = dtype.itemsize();
+    const bool is_long_double = dtype.code == kDLFloat && itemsize == sizeof(long double);
+    const std::int64_t most = dtype.code == kDLComplex ? 16 : 8;
+    return (itemsize & (itemsize - 1)) == 0 && (itemsize <= most || is_long_double) && dtype != complex32;
+}
+
 /// "<f4"; empty where the dtype has no typestr.
 inline std::string typestr_of(DType dtype) {
-    if (dtype.lanes() != 1 || dtype.is_subbyte() || dtype == complex32) return {};
+    if (dtype.lanes() != 1 || dtype.is_subbyte() || !numpy_has_width(dtype)) return {};
     for (const TypestrLetter& row : typestr_letters) {
         if (row.code != dtype.code) continue;
         const char kind[] = {dtype.itemsize() == 1 ? '|' : native_byte_order, row.letter, '\0'};

@@ -50,7 +50,7 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
             PyErr_NoMemory();
             return -1;
         }
-        for (int i = 0; i < t.ndim; ++i) strides[i] = t.strides[i] * itemsize;
+        for (int i = 0; i < t.ndim; ++i) strides[i] = layout::byte_stride(t, i);
         view->internal = view->strides = strides;
     }
     view->buf = t.data;

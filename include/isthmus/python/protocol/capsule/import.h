@@ -29,12 +29,25 @@ void end_managed_in_python(void* managed) {
     release_in_python([managed] { end_managed(static_cast<Managed*>(managed)); });
 }
 
+/// In place of a managed tensor that this shared object exported, an alias of the block behind it.
+ISTHMUS_NOINLINE inline bool share_exported(ImportRequest& request, Block* exported) {
+    Block* alias = alias_block(exported, request.out.dl(), request.out.flags());
+    if (alias == nullptr) return request.fail_out_of_memory();
+    request.out.reset();
+    request.out.hold_block(alias);
+    return true;
+}
+
 /// Borrows what an owner already made sound: the descriptor is the managed tensor's own.
 template <class Managed>
 bool import_managed(ImportRequest& request, Managed* managed) {
     request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
     request.out.dl() = managed->dl_tensor;
-    return request.accept_sound(managed_flags(managed));
+    if (!request.accept_sound(managed_flags(managed))) return false;
+    // A bare capsule of our own hides no object: shared, the garbage collector sees whose memory it is, and no chain is made.
+    Block* exported = Export<Managed>::block_of(managed);
+    return ISTHMUS_LIKELY(exported == nullptr) || !request.owning || !PyCapsule_CheckExact(request.object) ||
+           share_exported(request, exported);
 }
 
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }

@@ -6,6 +6,7 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/python/protocol/watched.h>
 #include <isthmus/python/runtime/cuda_driver.h>
 #include <isthmus/python/runtime/tuples.h>
 
@@ -134,6 +135,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
                              " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
                              "max_version=(1, 0) or newer"}));
     if (may_copy == 1) return export_copy(block, versioned);
+    if (refuse_watched(block)) return nullptr;
     note_consumer(block, "__dlpack__");
     if (versioned) return versioned_capsule(block);
     if (block->flags & flag::read_only)

@@ -1,0 +1,129 @@
+// TensorSpec and tensor_traits: what Tensor::own() takes, and how it is described.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <type_traits>
+
+#include <isthmus/core/error.h>
+#include <isthmus/core/shape.h>
+
+ISTHMUS_BEGIN
+
+/// The description that tensor_traits gives of an object: where its elements are and how they lie.
+struct TensorSpec {
+    void* data = nullptr;
+    DType dtype{};
+    int ndim = 0;
+    std::int64_t shape[max_ndim];
+    std::int64_t strides[max_ndim];  ///< in elements; read only when has_strides
+    bool has_strides = false;
+    Device device{};
+    bool read_only = false;
+    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
+    std::uint64_t byte_offset = 0;  ///< for devices where `data` is a handle; elsewhere it is added to `data`
+
+    TensorSpec(void* data, DType dtype, const Shape& sizes) : data(data), dtype(dtype) { set_shape(sizes); }
+    TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) {
+        read_only = true;
+    }
+    TensorSpec& set_strides(const Shape& steps) {
+        if (static_cast<int>(steps.size()) != ndim)
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        detail::concat({"strides have ", steps.size(), " entries; wanted one per dimension, ", ndim}));
+        for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
+        has_strides = true;
+        return *this;
+    }
+    TensorSpec& set_device(Device where) noexcept {
+        device = where;
+        return *this;
+    }
+
+private:
+    void set_shape(const Shape& sizes) {
+        if (sizes.size() > static_cast<std::size_t>(max_ndim))
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        detail::concat({"shape has ", sizes.size(), " dimensions; wanted at most ", max_ndim}));
+        ndim = static_cast<int>(sizes.size());
+        for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
+    }
+};
+
+/// Specialise for a type of your own, and Tensor::own(std::move(x)) takes it:
+///     template <> struct isthmus::tensor_traits<Image> {
+///         static TensorSpec describe(Image& x) { return {x.pixels(), isthmus::uint8, {x.height, x.width, 3}}; }
+///     };
+/// The object is moved to its last place first and described there, so that inline storage is right.
+template <class X>
+struct tensor_traits {};
+
+namespace detail {
+
+template <class X>
+concept HasTensorTraits = requires(X& x) {
+    { tensor_traits<X>::describe(x) } -> std::convertible_to<TensorSpec>;
+};
+
+template <class C>
+inline constexpr bool is_std_array = false;
+template <class T, std::size_t n>
+inline constexpr bool is_std_array<std::array<T, n>> = true;
+
+/// A container that owns its elements, one after the other: std::array, or by the interface that the standard asks of a
+/// contiguous container with an allocator (std::vector, std::string, and their like in other libraries). data() and size()
+/// alone say neither: spans, expressions and strided arrays have them too.
+template <class C>
+concept Container = !std::is_const_v<C> && !HasTensorTraits<C> && requires(C& c) {
+    typename C::value_type;
+    requires has_dtype<typename C::value_type>;
+    { c.data() } -> std::convertible_to<const typename C::value_type*>;
+    { c.size() } -> std::convertible_to<std::size_t>;
+} && (is_std_array<C> || requires(C& c, const typename C::value_type& element) {
+    typename C::allocator_type;
+    { c.get_allocator() } -> std::convertible_to<typename C::allocator_type>;
+    c.push_back(element);
+});
+
+/// std::unique_ptr<T[]> and std::shared_ptr<T[]>, told by their interface so that <memory> stays out. One that merely watches
+/// an array has neither a deleter nor a count.
+template <class P>
+inline constexpr bool points_to_array = false;
+template <template <class...> class Pointer, class T, class... Rest>
+inline constexpr bool points_to_array<Pointer<T[], Rest...>> = true;
+template <class P>
+concept ArrayPointer = points_to_array<P> && requires(P& p) {
+    typename P::element_type;
+    requires has_dtype<typename P::element_type>;
+    { p.get() } -> std::convertible_to<const typename P::element_type*>;
+} && (requires(P& p) { p.get_deleter(); } || requires(P& p) { p.use_count(); });
+
+/// What Tensor::own(std::move(x), shape) takes, and Tensor::own(std::move(x)).
+template <class X>
+concept OwnableWithShape = Container<X> || ArrayPointer<X>;
+template <class X>
+concept Ownable = Container<X> || HasTensorTraits<X>;
+
+/// Ends the compilation with what to write in place of own(x).
+template <class X, bool with_shape>
+constexpr void refuse_owner() {
+    using U = std::remove_cvref_t<X>;
+    constexpr bool known = OwnableWithShape<U> || Ownable<U>;
+    static_assert(!known || (!std::is_lvalue_reference_v<X> && !std::is_const_v<X>),
+                  "isthmus: own() takes its argument away; write Tensor::own(std::move(x))");
+    static_assert(with_shape || !ArrayPointer<U>,
+                  "isthmus: a pointer does not know how many elements it has; write Tensor::own(std::move(p), shape)");
+    static_assert(!with_shape || !HasTensorTraits<U>,
+                  "isthmus: isthmus::tensor_traits describes this type, shape and all; write Tensor::own(std::move(x))");
+    static_assert(
+        known,
+        "isthmus: own() takes what owns its elements: std::vector, std::array, std::string, std::unique_ptr<T[]>, "
+        "std::shared_ptr<T[]>, and types that specialise isthmus::tensor_traits. For a view, an expression or an array "
+        "with strides write Tensor::wrap(data, shape, strides, dtype, device, owner), with what keeps the memory as "
+        "the owner; for a std::vector<bool>, which has no bool in memory, a std::vector<char>");
+}
+
+}  // namespace detail
+
+ISTHMUS_END

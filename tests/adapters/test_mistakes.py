@@ -1,0 +1,82 @@
+"""What real libraries have that looks like an owner and is none: it does not compile, and the right way does."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isthmus
+
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
+
+
+def eigen() -> list[str]:
+    places = [os.environ.get("EIGEN_INCLUDE", ""), "/usr/include/eigen3", "/usr/local/include/eigen3"]
+    for place in filter(None, places):
+        if Path(place, "Eigen", "Core").exists():
+            return [f"-isystem{place}"]
+    pytest.skip("Eigen is not installed")
+
+
+def pybind11() -> list[str]:
+    return [f"-isystem{pytest.importorskip('pybind11').get_include()}"]
+
+
+def torch() -> list[str]:
+    found = importlib.util.find_spec("torch")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("torch is not installed")
+    return [f"-isystem{Path(found.submodule_search_locations[0]) / 'include'}"]
+
+
+EIGEN = "#include <isthmus/eigen.h>\n"
+PYBIND11 = "#include <isthmus/pybind11.h>\n#include <pybind11/numpy.h>\nnamespace py = pybind11;\n"
+C10 = "#include <c10/util/ArrayRef.h>\n"
+OWN = "isthmus::Tensor f({parameter}) {{ return isthmus::Tensor::own({argument}); }}"
+
+# (library, its headers, parameter, what is an owner, what is none)
+CASES = {
+    "eigen row": (eigen, EIGEN, "Eigen::MatrixXf m", "std::move(m)", "m.row(1)"),
+    "eigen column": (eigen, EIGEN, "Eigen::MatrixXf m", "std::move(m)", "m.col(1)"),
+    "eigen block": (eigen, EIGEN, "Eigen::MatrixXf m", "std::move(m)", "m.block(0, 0, 2, 2)"),
+    "eigen transpose": (eigen, EIGEN, "Eigen::MatrixXf m", "std::move(m)", "m.transpose()"),
+    "eigen head": (eigen, EIGEN, "Eigen::VectorXf v", "std::move(v)", "v.head(2)"),
+    "eigen map": (eigen, EIGEN, "Eigen::VectorXf v", "std::move(v)", "Eigen::Map<Eigen::VectorXf>(v.data(), 2)"),
+    "eigen ref": (eigen, EIGEN, "Eigen::VectorXf v", "std::move(v)", "Eigen::Ref<Eigen::VectorXf>(v)"),
+    "eigen sum": (eigen, EIGEN, "Eigen::VectorXf v", "(v + v).eval()", "v + v"),
+    "py::array_t": (pybind11, PYBIND11, "py::array_t<float> a, std::vector<float> v", "std::move(v)", "std::move(a)"),
+    "c10::ArrayRef": (torch, C10, "std::vector<float> v", "std::move(v)", "c10::ArrayRef<float>(v)"),
+    "c10::ArrayRef of two dimensions": (
+        torch,
+        C10,
+        "std::vector<float> v",
+        "std::move(v), {2, 2}",
+        "c10::ArrayRef<float>(v), {2, 2}",
+    ),
+}
+
+
+def compile_(tmp_path: Path, headers: str, parameter: str, argument: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
+    source = tmp_path / "program.cpp"
+    text = f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{OWN.format(parameter=parameter, argument=argument)}\n"
+    source.write_text(text)
+    python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
+    command = [CXX, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", *python, *flags, str(source)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_view_is_no_owner(case: str, tmp_path: Path) -> None:
+    flags, headers, parameter, owner, view = CASES[case]
+    right = compile_(tmp_path, headers, parameter, owner, flags())
+    assert right.returncode == 0, right.stderr
+    wrong = compile_(tmp_path, headers, parameter, view, flags())
+    assert wrong.returncode != 0, f"Tensor::own({view}) compiles"
+    assert "own" in wrong.stderr

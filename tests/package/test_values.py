@@ -1,0 +1,177 @@
+"""isthmus.DType, Device and DeviceType as values, and what a tensor says of itself in other protocols' words."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isthmus
+
+np = pytest.importorskip("numpy")
+
+VALUES = {
+    "DType": [
+        *map(isthmus.DType, ("float32", "bool", "bfloat16", "float32x4", "int4")),
+        *("float32", "float32x1", "bool", "bool8", "boolx1", "bfloat16", "bfloat16x1", "float32x4", "int4"),
+        *((2, 32, 1), (2, 32), (6, 8, 1), (4, 16), (2, 32, 4), (0, 4)),
+    ],
+    "Device": [
+        *map(isthmus.Device, ("cpu", "cuda", "cuda:1", "cuda_host")),
+        *("cpu", "cpu:0", "cuda", "cuda:0", "cuda:1", "cuda_host:0"),
+        *((1, 0), (2, 0), (2, 1), (3, 0)),
+    ],
+    "DeviceType": [
+        *(isthmus.Device(name).type for name in ("cpu", "cuda", "cuda_host")),
+        *("cpu", "cuda", "cuda_host"),
+        *(1, 2, 3, 1.0, True),
+    ],
+}
+
+
+def hash_of(value: object) -> int | None:
+    try:
+        return hash(value)
+    except TypeError:
+        return None
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_equal_values_have_equal_hashes(kind: str) -> None:
+    """Python's rule for `==` and hash(): else a dict or a set finds a value, or does not, by chance."""
+    wrong = [
+        (a, b)
+        for a, b in itertools.combinations(VALUES[kind], 2)
+        if a == b and None not in (hash_of(a), hash_of(b)) and hash(a) != hash(b)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_dict_finds_what_is_equal(kind: str) -> None:
+    for a, b in itertools.product(VALUES[kind], repeat=2):
+        if None not in (hash_of(a), hash_of(b)):
+            assert (a == b) is (b == a)
+            assert (b in {a}) is (a == b), (a, b)
+
+
+JUNK = ["float32\0", "float32\0junk", "\0float32", "float\x0032"]
+
+
+@pytest.mark.parametrize("text", JUNK)
+def test_a_dtype_name_with_a_nul_is_refused(text: str) -> None:
+    for take in (
+        isthmus.DType,
+        lambda text: isthmus.empty((2,), text),
+        lambda text: isthmus.from_blob({"ptr": 0, "shape": (0,), "dtype": text}),
+    ):
+        with pytest.raises(ValueError, match="float"):
+            take(text)
+    assert isthmus.DType("float32") != text
+
+
+@pytest.mark.parametrize("text", ["cpu\0", "cpu\0junk", "\0cpu", "cpu:0\0", "cuda:0\0001"])
+def test_a_device_name_with_a_nul_is_refused(text: str) -> None:
+    for take in (
+        isthmus.Device,
+        lambda text: isthmus.from_dlpack(np.zeros(2), device=text),
+        lambda text: isthmus.from_blob({"ptr": 0, "shape": (0,), "dtype": "float32", "device": text}),
+    ):
+        with pytest.raises(ValueError, match="c"):
+            take(text)
+    assert isthmus.Device(text.partition("\0")[0] or "cpu") != text
+    assert isthmus.Device("cpu").type != text
+
+
+# Strides that nobody takes, of dimensions of one element.
+HUGE = [2**62, 2**63 - 1, -(2**62), 2**61 + 1, -(2**63)]
+
+
+@pytest.mark.parametrize("stride", HUGE)
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (2, 1), (1, 1), (1,), (2, 1, 2), (0, 1)])
+def test_the_stride_of_a_single_element_is_no_step(shape: tuple[int, ...], stride: int) -> None:
+    """In bytes it would not fit 64 bits; every protocol says a step that does, and the elements are right."""
+    x = np.arange(12, dtype="float32")
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.insert(0, stride if size == 1 else step)
+        step *= max(size, 1)
+    blob = {"ptr": x.ctypes.data, "shape": shape, "strides": tuple(strides), "dtype": "float32"}
+    try:
+        t = isthmus.from_blob(blob, owner=x)
+    except isthmus.Error as refused:
+        assert "strides" in str(refused)
+        return
+    assert t.byte_strides == tuple(4 * step for step in t.strides)
+    for steps in (memoryview(t).strides, t.__array_interface__["strides"], np.asarray(t).strides):
+        for size, ours, theirs in zip(shape, t.strides, steps or t.byte_strides, strict=True):
+            assert size == 1 or theirs == 4 * ours, (steps, t.strides)
+    numel = int(np.prod(shape))
+    assert np.asarray(t).ravel().tolist() == x[:numel].tolist()
+    assert np.asarray(memoryview(t)).ravel().tolist() == x[:numel].tolist()
+
+
+UNDEFINED = """
+import numpy as np, overflow
+x = np.arange(6, dtype="float32")
+for stride in (2**62, -2**62, 2**63 - 1):
+    t = overflow.with_stride(x.ctypes.data, stride)
+    memoryview(t), t.byte_strides, t.__array_interface__, np.asarray(t), t.__dlpack__(max_version=(1, 0)), t.__reduce_ex__(4)
+    overflow.to_numpy(t)
+print("well")
+"""
+
+
+def test_no_protocol_overflows(tmp_path: Path) -> None:
+    """Built so that a signed overflow ends the process."""
+    cxx = os.environ.get("CXX", "g++")
+    includes = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
+    source = Path(__file__).resolve().parent / "ext" / "overflow.cpp"
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        "-fsanitize=signed-integer-overflow",
+        "-fsanitize-undefined-trap-on-error",
+    ]
+    include = os.environ.get("ISTHMUS_TEST_INCLUDE")
+    flags += [f"-I{include}"] if include else []
+    subprocess.run([cxx, *flags, *includes, source, "-o", tmp_path / "overflow.so"], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", UNDEFINED], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+EVERY_DTYPE = [
+    *((code, bits, lanes) for code in range(18) for bits in (1, 2, 4, 6, 8, 16, 32, 64, 80, 96, 128, 192) for lanes in (1, 2)),
+]
+
+
+@pytest.mark.parametrize("triple", EVERY_DTYPE, ids=str)
+def test_a_typestr_is_one_that_numpy_reads(triple: tuple[int, int, int]) -> None:
+    """`__array_interface__` is there only where its typestr means the elements; so is `__cuda_array_interface__`."""
+    try:
+        dtype = isthmus.DType(*triple)
+    except isthmus.Error:
+        pytest.skip("no dtype")
+    memory = ctypes.create_string_buffer(256)
+    blob = {"ptr": ctypes.addressof(memory), "shape": (2,), "dtype": triple}
+    interfaces = []
+    for device, name in (("cpu", "__array_interface__"), ("cuda:0", "__cuda_array_interface__")):
+        t = isthmus.from_blob({**blob, "device": device}, owner=memory)
+        interfaces.append(getattr(t, name, None))
+    host, cuda = interfaces
+    assert (host is None) == (cuda is None)
+    if host is None:
+        return
+    assert host["typestr"] == cuda["typestr"]
+    assert np.dtype(host["typestr"]).itemsize == dtype.itemsize
+    exporter = type("Exporter", (), {"__array_interface__": host})()
+    assert np.asarray(exporter).shape == (2,)
+    assert isthmus.from_dlpack(exporter).dtype == dtype

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The soak: builds of every kind under a storm of exchanges, flat memory, and the suite under hostile allocators.
+
+Usage:
+    tests/soak/run.py [--short] [--only PART ...] [--pythonpath DIR ...]
+
+Parts: storm-release, storm-debug, storm-asan, storm-tsan, flat, suite-gc, suite-malloc. Each prints one line; the exit
+status is the number of parts that failed. The lives of an embedded interpreter and the forty extensions are tests/life,
+which the suite parts run as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+
+BUILDS = {
+    "release": ["-O2", "-DNDEBUG"],
+    "debug": ["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"],
+    "asan": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
+    "tsan": ["-O1", "-g", "-fsanitize=thread"],
+}
+RUNTIMES = {"asan": ["libasan.so", "libubsan.so"], "tsan": ["libtsan.so"]}
+#: The interpreter is not instrumented: its pools would hide a use after free, and its end leaves memory to the system.
+ENVIRONMENTS = {
+    "asan": {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
+    "tsan": {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66", "PYTHONMALLOC": "malloc"},
+}
+#: More than this is no warming up.
+FLAT_BYTES = 2_000_000
+
+
+class Soak:
+    def __init__(self, folder: Path, short: bool, pythonpath: list[str]) -> None:
+        self.folder, self.short, self.failed = folder, short, 0
+        self.pythonpath = pythonpath
+
+    def build(self, kind: str) -> Path:
+        place = self.folder / kind
+        if not place.exists():
+            place.mkdir()
+            shown = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
+            extra = os.environ.get("ISTHMUS_TEST_INCLUDE")
+            includes = [*([f"-I{extra}"] if extra else []), *shown.stdout.split()]
+            command = [
+                CXX,
+                "-std=c++20",
+                "-shared",
+                "-fPIC",
+                *BUILDS[kind],
+                *includes,
+                HERE / "soak.cpp",
+                "-o",
+                place / "soak.so",
+            ]
+            subprocess.run([*map(str, command)], check=True)
+        return place
+
+    def environment(self, kind: str) -> dict[str, str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.build(kind)), *self.pythonpath])}
+        libraries = [self.runtime(name) for name in RUNTIMES.get(kind, [])]
+        if libraries:
+            environment["LD_PRELOAD"] = " ".join([*libraries, self.runtime("libstdc++.so.6")])
+        return environment | ENVIRONMENTS.get(kind, {})
+
+    @staticmethod
+    def runtime(name: str) -> str:
+        found = subprocess.run([CXX, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
+        return str(Path(found).resolve())
+
+    def part(self, name: str, command: list[object], environment: dict[str, str], check=lambda text: "") -> None:
+        start = time.monotonic()
+        done = subprocess.run([*map(str, command)], env=environment, cwd=ROOT, capture_output=True, text=True)
+        last = done.stdout.strip().splitlines()[-1:] or [""]
+        wrong = f"exit status {done.returncode}" if done.returncode else check(last[0])
+        print(f"[isthmus] soak {name}: {'FAILED, ' + wrong if wrong else 'ok'} in {time.monotonic() - start:.0f} s: {last[0]}",
+              flush=True)  # fmt: skip
+        if wrong:
+            self.failed += 1
+            print((done.stdout + done.stderr)[-6000:], flush=True)
+
+    def storm(self, kind: str) -> None:
+        seconds = 2 if self.short else 60
+        # A fork of many threads deadlocks in a sanitizer's own locks.
+        fork = [] if kind in RUNTIMES else ["--fork"]
+        command = [sys.executable, "-X", "faulthandler", HERE / "storm.py", "--seconds", seconds, "--threads", 8, *fork]
+        self.part(f"storm-{kind}", command, self.environment(kind))
+
+    def flat(self) -> None:
+        count = 200_000 if self.short else 10_000_000
+
+        def check(text: str) -> str:
+            gained = json.loads(text)["gained"]
+            return f"{gained} bytes gained" if gained > FLAT_BYTES else ""
+
+        self.part("flat", [sys.executable, HERE / "storm.py", "--flat", count], self.environment("release"), check)
+
+    def suite(self, name: str, environment: dict[str, str], *arguments: object) -> None:
+        tests = ["tests/life/test_dying_tensor.py"] if self.short else ["tests/python", "tests/package", "tests/life"]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments, *tests]
+        self.part(name, command, {**os.environ, "PYTHONPATH": os.pathsep.join(self.pythonpath), **environment})
+
+    def run(self, parts: list[str]) -> int:
+        everything = {
+            **{f"storm-{kind}": (lambda kind=kind: self.storm(kind)) for kind in BUILDS},
+            "flat": self.flat,
+            "suite-gc": lambda: self.suite("suite-gc", {"PYTHONPATH": os.pathsep.join([str(HERE), *self.pythonpath])},
+                                           "-p", "collect_always"),
+            "suite-malloc": lambda: self.suite("suite-malloc", {"PYTHONMALLOC": "debug", "MALLOC_PERTURB_": "165"}),
+        }  # fmt: skip
+        for part in parts or everything:
+            everything[part]()
+        return self.failed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="seconds instead of minutes")
+    parser.add_argument("--only", nargs="+", default=[], metavar="PART")
+    parser.add_argument("--pythonpath", nargs="+", default=[], metavar="DIR", help="where the test extensions are")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        return Soak(Path(folder), options.short, options.pythonpath).run(options.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
