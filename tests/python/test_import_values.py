@@ -144,6 +144,19 @@ def test_a_copy_of_pinned_memory_is_not_pinned(device: tuple[int, int]) -> None:
     assert pickle.loads(pickle.dumps(t)).device == "cpu"
 
 
+@pytest.mark.parametrize("device", PINNED.values(), ids=PINNED)
+def test_a_pinned_copy_is_not_ours_to_make(device: tuple[int, int]) -> None:
+    """Whoever asks for a copy there gets no heap memory under that name."""
+    t = ext.pages([4], device=device)
+    with pytest.raises(isthmus.Error, match="cannot be copied to") as info:
+        t.__dlpack__(max_version=(1, 0), dl_device=device, copy=True)
+    assert info.value.code == "bad_device"
+    with pytest.raises(isthmus.Error):
+        isthmus.from_dlpack(t, device=device, copy=True)
+    assert capsules.read(t.__dlpack__(max_version=(1, 0), dl_device=device)).device == device
+    assert capsules.read(t.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True)).device == (1, 0)
+
+
 def test_pinned_memory_itself_stays_pinned() -> None:
     t = ext.pages([4], device=(3, 0))
     assert capsules.read(t.__dlpack__(max_version=(1, 0))).device == (3, 0)

@@ -103,6 +103,31 @@ def test_changed_there_and_back_again() -> None:
     assert t.to("torch") is x
 
 
+def test_a_lazy_bit_since() -> None:
+    """The same memory, and other values."""
+    torch = pytest.importorskip("torch")
+    x = torch.ones(3, dtype=torch.complex64) * 1j
+    t = ext.tensor_of(x)
+    x.data = x.detach().conj()
+    assert ext.own_elements(t.to("torch")) == ext.own_elements(t)
+
+
+def test_an_array_of_jax_that_was_deleted() -> None:
+    """The handle keeps the memory; the array that is gone is not handed back for it."""
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.arange(16.0)
+    t = ext.tensor_of(x)
+    assert t.to("jax") is x
+    x.delete()
+    try:
+        back = t.to("jax")
+    except ext.Error as error:
+        assert error.code == "needs_copy"
+    else:
+        assert back is not x
+        assert back.tolist() == np.asarray(t).tolist()
+
+
 @pytest.mark.parametrize("scalar", [np.float32(3), np.int8(-1), np.bool_(True), np.complex64(1j)])
 def test_a_numpy_scalar_becomes_an_array(scalar: np.generic) -> None:
     """A scalar is immutable and no ndarray: what is wanted is an array."""
@@ -129,6 +154,11 @@ def test_like_something_that_is_no_framework(name: str, example: object) -> None
     """`to_py_like` of an example that is of no framework gives an isthmus.Tensor, as it does for every handle."""
     x = HANDLES[name]()
     assert type(ext.hand_like(x, example)).__name__ == "Tensor"
+
+
+def test_like_a_scalar_of_numpy() -> None:
+    """It is no array, and yet whoever passes one works with NumPy."""
+    assert type(ext.hand_like(ext.pages([3]), np.float64(1))) is np.ndarray
 
 
 def test_arrays_of_the_framework_only() -> None:

@@ -12,9 +12,10 @@ namespace detail {
 struct ArrowChunks {
     const ArrowImport& import;
     ArrowArrayStream& stream;
-    ArrowOwned<ArrowArray> chunk;  ///< the first with elements, or the first
-    int filled = 0;                ///< how many have elements
-    bool at_end = false;           ///< false: there may be more
+    ArrowOwned<ArrowArray> chunk;        ///< the first with elements, or the first
+    static constexpr int most = 10'000;  ///< a stream need not have an end
+    int filled = 0;                      ///< how many have elements
+    bool at_end = false;                 ///< false: there may be more
 
     ISTHMUS_COLD bool fail() const {
         const std::string what = concat({type_name(import.request.object), ".", import.method, "()"});
@@ -24,9 +25,9 @@ struct ArrowChunks {
             ErrorCode::producer_failed,
             concat({what, " gave a stream that failed", (text != nullptr ? ": " : ""), (text != nullptr ? text : "")}));
     }
-    /// Up to the end, or to where nobody would go on.
+    /// Up to the end, or as far as we go.
     bool collect() {
-        for (int most = 100'000; most > 0; --most) {
+        for (int i = 0; i < most; ++i) {
             ArrowOwned<ArrowArray> next;
             if (stream.get_next(&stream, &next.value) != 0 || PyErr_Occurred() != nullptr) return fail();
             if ((at_end = next.value.release == nullptr)) return true;
@@ -39,8 +40,9 @@ struct ArrowChunks {
     bool is_one() const noexcept { return at_end && filled <= 1; }
     ISTHMUS_COLD bool fail_many() const {
         const char* call = import.request.producer.hint;
-        return import.fail(ErrorCode::needs_copy, concat({"is in ", filled, (at_end ? "" : " or more"), " chunks; ",
-                                                          (call != nullptr ? call : "combining them"), " gives one"}));
+        return import.fail(ErrorCode::needs_copy,
+                           concat({"is in ", (at_end ? filled : most), (at_end ? "" : " or more"), " chunks; ",
+                                   (call != nullptr ? call : "combining them"), " gives one"}));
     }
 };
 
