@@ -208,9 +208,10 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     // object that it was asked of.
     PyObject* dict = reader.dict.get();
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
-        PyObject* both = PyTuple_Pack(2, request.object, dict);
-        if (both == nullptr) return request.fail_with_exception(ErrorCode::out_of_memory, reader.what);
-        request.out.hold(both, plain_owner_ops<release_object>);
+        // A block that owns holds the object by itself, where the collector sees it.
+        PyObject* held = request.owning ? Py_NewRef(dict) : PyTuple_Pack(2, request.object, dict);
+        if (held == nullptr) return request.fail_with_exception(ErrorCode::out_of_memory, reader.what);
+        request.out.hold(held, plain_owner_ops<release_object>);
     }
     return request.accept_sound(flags);
 }
