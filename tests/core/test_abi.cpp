@@ -46,7 +46,7 @@ TEST(Abi, OwnerOps) {
 TEST(Abi, Observers) {
     EXPECT_EQ(sizeof(Observer), 48u);
     EXPECT_EQ(sizeof(ObserverHub), 16u);
-    EXPECT_EQ(sizeof(ObserverLink), 16u);
+    EXPECT_EQ(sizeof(ObserverLink), 24u);
     EXPECT_EQ(sizeof(LiveRecord), 64u);
 }
 
