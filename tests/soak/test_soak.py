@@ -1,4 +1,4 @@
-"""The short form of `make soak`."""
+"""The shortest part of the soak; `make soak SOAK_ARGS=--short` runs the short form of all, with a build for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ RUN = Path(__file__).resolve().parent / "run.py"
 
 
 @pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the soak brings sanitizers of its own")
-@pytest.mark.parametrize("part", ["storm-release", "storm-debug", "storm-asan", "storm-tsan", "flat"])
-def test_short(part: str) -> None:
-    done = subprocess.run([sys.executable, RUN, "--short", "--only", part], capture_output=True, text=True, timeout=300)
+def test_short() -> None:
+    done = subprocess.run([sys.executable, RUN, "--short", "--only", "storm-release"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
