@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import isthmus_test_ext as ext
 from driver import Driver
+
+import isthmus_test_ext as ext
 
 # By name: the function, and the drivers it is for.
 CASES: dict[str, tuple[Callable[[Driver], None], tuple[str, ...]]] = {}
 
 
 def case(*drivers: str) -> Callable:
-    """Registers a function for these drivers: "cuda" and "rocm" are stand-ins, "gpu" is a real GPU's (CUDA)."""
+    """Registers a function for these drivers: "cuda" and "rocm" are stand-ins, "torch" is that of CUDA with torch over it, and
+    "gpu" is a real GPU's (CUDA)."""
 
     def register(function: Callable[[Driver], None]) -> Callable[[Driver], None]:
         add(function.__name__, function, *drivers)

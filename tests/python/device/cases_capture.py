@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes as ct
 
 import capsules
-import isthmus_test_ext as ext
 from cases import add, case
 from cases_import import V1, WAYS, arrow_of
 from driver import GLOBAL, RELAXED, THREAD_LOCAL, Driver
 from producers import Exchange, Interface, Method
+
+import isthmus_test_ext as ext
 
 MODES = {"global": GLOBAL, "thread_local": THREAD_LOCAL, "relaxed": RELAXED}
 

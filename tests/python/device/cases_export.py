@@ -1,4 +1,4 @@
-"""What an export does with the consumer's stream: it waits for the stream that the handle remembers, by the array API's rules."""
+"""What an export does with the consumer's stream: it waits for the stream that the handle remembers, by the array API rules."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable
 
 import capsules
-import isthmus_test_ext as ext
 from cases import NeedsMore, add, case, refused
 from driver import Driver
 from producers import Exchange, Interface
+
+import isthmus_test_ext as ext
 
 V1 = {"max_version": (1, 0)}
 
@@ -100,7 +101,7 @@ def the_interface_says_the_stream(d: Driver) -> None:
     assert handle(d, mine).__cuda_array_interface__["stream"] == mine
     assert handle(d, d.legacy).__cuda_array_interface__["stream"] == 1
     assert ext.tensor_of(Interface(d, mine)).__cuda_array_interface__["stream"] == mine
-    assert ext.tensor_of(Interface(d, mine, stream=None)).__cuda_array_interface__["stream"] is None
+    assert ext.tensor_of(Interface(d, mine, says=None)).__cuda_array_interface__["stream"] is None
     assert ext.pages([4], device=(d.type, 0)).__cuda_array_interface__["stream"] is None
 
 

@@ -6,11 +6,12 @@ import ctypes as ct
 import gc
 from collections.abc import Callable
 
-import isthmus_test_ext as ext
 from arrow import OnDevice
 from cases import add, case, refused
 from driver import Driver
 from producers import Exchange, HostMethod, Interface, Method, OldMethod
+
+import isthmus_test_ext as ext
 
 V1 = {"max_version": (1, 0)}
 WAYS: dict[str, tuple[Callable, tuple[str, ...]]] = {
@@ -148,10 +149,10 @@ def a_producer_of_the_host_is_never_given_a_stream(d: Driver) -> None:
 
 @case("cuda", "gpu")
 def interface_without_a_stream_has_nothing_to_wait_for(d: Driver) -> None:
-    for fields in ({"stream": None}, {"stream": None, "version": 2}):
-        x = Interface(d, d.stream(), **fields)
-        if fields.get("version") == 2:
-            del x.fields["stream"]
+    for version in (3, 2):
+        x = Interface(d, d.stream(), says=None)
+        if version == 2:  # which has no such field
+            x.fields = {"version": 2}
         d.clear()
         for take in (ext.borrow, ext.own):
             assert take(x)["device"] == "cuda:0"
@@ -173,7 +174,7 @@ def interface_by_the_number_of_a_default_stream(d: Driver) -> None:
 def interface_with_a_number_of_no_stream(d: Driver) -> None:
     for number in (0, -1, "1", 1.5, 2**70):
         for options in ({}, {"stream": d.stream()}):
-            text = refused("bad_argument", ValueError, ext.borrow, Interface(d, 1, stream=number), argument="x", **options)
+            text = refused("bad_argument", ValueError, ext.borrow, Interface(d, 1, says=number), argument="x", **options)
             assert "'stream'" in text, text
 
 

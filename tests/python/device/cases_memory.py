@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import capsules
-import isthmus_test_ext as ext
 from cases import NeedsMore, case, refused
 from driver import Driver
 from producers import Exchange, Interface
+
+import isthmus_test_ext as ext
 
 CPU = (1, 0)
 V1 = {"max_version": (1, 0)}

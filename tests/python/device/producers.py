@@ -79,11 +79,11 @@ class HostMethod:
 
 
 class Interface(Holder):
-    """`__cuda_array_interface__`, version 3; `stream` is what it says, which need not be the stream itself."""
+    """`__cuda_array_interface__`, version 3. `says` is its stream where that is another than the one it works on."""
 
-    def __init__(self, driver: Driver, stream: int, **fields: object) -> None:
+    def __init__(self, driver: Driver, stream: int, *, says: object = ...) -> None:
         super().__init__(driver, stream)
-        self.fields = {"version": 3, "stream": stream, **fields}
+        self.fields = {"version": 3, "stream": stream if says is ... else says}
 
     @property
     def __cuda_array_interface__(self) -> dict:

@@ -15,7 +15,7 @@ import pytest
 ext = pytest.importorskip("isthmus_test_ext")
 
 HERE = Path(__file__).resolve().parent
-STANDIN = HERE.parent / "support" / "driver_standin.c"
+SUPPORT = HERE.parent / "support"
 # The name that Isthmus looks for among the loaded libraries, and how the stand-in is built under it.
 LIBRARIES = {"cuda": ("libcuda.so.1", ()), "rocm": ("libamdhip64.so", ("-DHIP",))}
 ENVIRONMENT = {
@@ -57,14 +57,18 @@ def gpu() -> str:
     return "libcuda.so.1"
 
 
-@pytest.mark.parametrize("driver, name", [line.split() for line in run_case().stdout.splitlines()])
+@pytest.mark.parametrize(("driver", "name"), [line.split() for line in run_case().stdout.splitlines()])
 def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
+    preload = {}
     if driver == "gpu":
         library = request.getfixturevalue("gpu")
     else:
-        soname, flags = LIBRARIES[driver]
-        library = request.getfixturevalue("build")(soname, STANDIN, *flags)
-    done = run_case(driver, library, name)
+        build = request.getfixturevalue("build")
+        soname, flags = LIBRARIES["rocm" if driver == "rocm" else "cuda"]
+        library = build(soname, SUPPORT / "driver_standin.c", *flags)
+        if driver == "torch":
+            preload["LD_PRELOAD"] = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
+    done = run_case(driver, library, name, **preload)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
