@@ -67,7 +67,8 @@ def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
         soname, flags = LIBRARIES["rocm" if driver == "rocm" else "cuda"]
         library = build(soname, SUPPORT / "driver_standin.c", *flags)
         if driver == "torch":
-            preload["LD_PRELOAD"] = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
+            standin = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
+            preload["LD_PRELOAD"] = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
     done = run_case(driver, library, name, **preload)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
