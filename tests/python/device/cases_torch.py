@@ -1,0 +1,102 @@
+"""torch's own tensors of CUDA, whose current stream is the one that it says: on a real GPU, or over stand-ins by LD_PRELOAD."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes as ct
+from collections.abc import Iterator
+
+from cases import NeedsMore, case
+from driver import Driver
+
+import isthmus_test_ext as ext
+
+V1 = {"max_version": (1, 0)}
+
+
+def torch_module() -> object:
+    try:
+        import torch
+    except ImportError:
+        raise NeedsMore("needs torch") from None
+    if not torch.backends.cuda.is_built() or torch.version.hip is not None:
+        raise NeedsMore("needs a torch built with CUDA")
+    return torch
+
+
+@contextlib.contextmanager
+def current(d: Driver, stream: int) -> Iterator[None]:
+    """Makes a stream torch's current one."""
+    if d.is_standin:
+        function = ct.CDLL(None).standin_set_torch_stream
+        function.argtypes = [ct.c_void_p]
+        function(stream)
+        yield
+        function(None)
+    else:
+        torch = torch_module()
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+            yield
+
+
+def tensor(d: Driver) -> object:
+    torch = torch_module()
+    if not d.is_standin:
+        return torch.zeros(4, device="cuda")
+    x = ext.pages([4], device=(d.type, 0)).to("torch")
+    assert x.is_cuda
+    return x
+
+
+@case("torch", "gpu")
+def torchs_current_stream_is_remembered(d: Driver) -> None:
+    x, mine, theirs, other = tensor(d), d.stream(), d.stream(), d.stream()
+    with current(d, mine), d.busy(mine):
+        t = ext.hand(x, "tensor")
+        assert t.__cuda_array_interface__["stream"] == mine
+        with current(d, other):
+            t.__dlpack__(stream=theirs, **V1)
+        assert d.waits(theirs), d.log()
+        assert not d.waits(other)
+        d.check_host_never_waited()
+
+
+@case("torch", "gpu")
+def torchs_stream_comes_before_the_consumers(d: Driver) -> None:
+    x, mine = tensor(d), d.stream()
+    for take in (ext.borrow, ext.own):
+        theirs = d.stream()
+        with current(d, mine), d.busy(mine):
+            assert take(x, stream=theirs)["device"] == "cuda:0"
+            assert d.waits(theirs), d.log()
+
+
+@case("torch", "gpu")
+def torchs_stream_waits_for_what_it_is_handed(d: Driver) -> None:
+    torch_module()
+    mine, theirs = d.stream(), d.stream()
+    with current(d, mine):
+        t = ext.hand(tensor(d), "tensor").as_read_only()
+    with current(d, theirs), d.busy(mine):
+        t.to("torch", allow_read_only_loss=True)
+        assert d.waits(theirs), d.log()
+
+
+@case("torch", "gpu")
+def torch_in_a_capture(d: Driver) -> None:
+    x, mine = tensor(d), d.stream()
+    with current(d, mine), d.capture(mine):
+        t = ext.hand(x, "tensor")
+        ext.borrow(x)
+        ext.borrow(x, stream=mine)
+        t.as_read_only().to("torch", allow_read_only_loss=True)
+        t.__dlpack__(stream=mine, **V1)
+        t.__dlpack__(**V1)
+
+
+@case("torch", "gpu")
+def torchs_tensor_is_handed_back_itself(d: Driver) -> None:
+    x = tensor(d)
+    d.clear()
+    assert ext.hand(x, "torch") is x
+    assert d.log() == "", d.log()
