@@ -52,11 +52,11 @@ TEST(Abi, Observers) {
 
 TEST(Abi, FlagsAboveTheLow32AreOurs) {
     using namespace isthmus::detail;
-    for (const isthmus::Flags flag : {observed_flag, unowned_flag, alias_flag, stream_flag}) {
+    for (const isthmus::Flags flag : {observed_flag, unowned_flag, alias_flag, stream_flag, producer_flag}) {
         EXPECT_EQ(flag & isthmus::flag::dlpack_known, 0u);
         EXPECT_EQ(flag & 0xFFFFFFFFu, 0u);
     }
-    EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag, isthmus::Flags{15} << 32);
+    EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag | producer_flag, isthmus::Flags{31} << 32);
 }
 
 TEST(Abi, NumbersOfErrors) {

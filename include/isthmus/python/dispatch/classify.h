@@ -44,6 +44,7 @@ ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, Produce
     if (!make_interned() || shared_runtime() == nullptr) return nullptr;
     scratch = ProducerType{.type = type, .framework = framework_of(type)};
     scratch.protocol = choose_protocol(scratch);
+    if (scratch.protocol == Protocol::dlpack_method) expect_driver();
     if (PyErr_Occurred() != nullptr) return nullptr;
     scratch.version = version_of(type);  // asking for attributes has given it one, unless CPython ran out of them
     if (scratch.version != 0 && scratch.protocol != Protocol::none) type_cache.begin().entry(type) = scratch;

@@ -23,6 +23,7 @@ inline Result<PyObject*> export_as_tensor(Block* block, const FrameworkFacts&, c
     return object;
 }
 inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, const ExportOptions&) {
+    if (!order_export(block)) return fail_to_order();
     PyObject* capsule = versioned_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;
@@ -36,6 +37,7 @@ inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkF
         return Error(ErrorCode::bad_dtype,
                      concat({DType(block->dl.dtype),
                              " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one"}));
+    if (!order_export(block)) return fail_to_order();
     PyObject* capsule = legacy_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;

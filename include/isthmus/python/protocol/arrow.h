@@ -7,7 +7,6 @@
 #include <cstring>
 #include <string_view>
 
-#include <isthmus/python/runtime/cuda_driver.h>
 #include <isthmus/python/runtime/interned.h>
 
 ISTHMUS_BEGIN
@@ -224,9 +223,9 @@ ISTHMUS_NOINLINE inline bool import_arrow(ImportRequest& request, bool on_device
         if (!cpu) t.device.device_id = static_cast<std::int32_t>(device->device_id);
         if (!cpu && t.device.device_id != device->device_id)
             return reader.fail(ErrorCode::bad_device, concat({"is on device number ", device->device_id}));
-        if (!cpu && device->sync_event != nullptr &&
-            !wait_for_event(t.device, *static_cast<void**>(device->sync_event),
-                            request.options.has_stream() ? &request.options.stream : nullptr))
+        if (!accept_stream(request, t.device)) return false;
+        const std::int64_t after = request.options.has_stream() ? request.options.stream : legacy_stream(t.device);
+        if (!cpu && device->sync_event != nullptr && !order_event(t.device, *static_cast<void**>(device->sync_event), after))
             return reader.fail(ErrorCode::unavailable,
                                concat({"has an event of ", Device(t.device), " that cannot be waited for here"}));
     }
@@ -240,7 +239,7 @@ ISTHMUS_NOINLINE inline bool import_arrow(ImportRequest& request, bool on_device
     }
     array->release = nullptr;
     request.out.hold(kept, plain_owner_ops<end_arrow_array>);
-    return true;
+    return settle_stream(request, no_stream, true);
 }
 inline bool import_arrow_array(ImportRequest& request) { return import_arrow(request, false); }
 inline bool import_arrow_device_array(ImportRequest& request) { return import_arrow(request, true); }

@@ -19,6 +19,19 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
     return tuple.release();
 }
 
+/// A pair of integers, as DLPack's Python side passes versions and devices. False without a Python exception when it is none.
+inline bool read_pair(PyObject* object, long& first, long& second) {
+    Ref pair(PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Fast(object, "") : nullptr);
+    const bool two = pair && PySequence_Fast_GET_SIZE(pair.get()) == 2;
+    if (two) {
+        first = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 0));
+        second = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 1));
+    }
+    const bool good = two && PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    return good;
+}
+
 }  // namespace detail
 
 ISTHMUS_END

@@ -8,6 +8,7 @@
 
 #include <isthmus/core/dlpack.h>
 #include <isthmus/python/protocol/capsule/names.h>
+#include <isthmus/python/protocol/import_stream.h>
 
 ISTHMUS_BEGIN
 
@@ -52,7 +53,9 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
         return request.fail(std::move(error));
     }
     // Refusals that need no ownership come first, so that the capsule stays whole.
-    if (!request.suits(managed_flags(managed) | (request.immutable ? flag::read_only : 0))) return false;
+    if (!request.suits(managed_flags(managed) | (request.immutable ? flag::read_only : 0)) ||
+        !accept_stream(request, managed->dl_tensor.device))
+        return false;
     if (PyCapsule_SetName(capsule, used) != 0)
         return request.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
     return import_managed(request, managed);
@@ -76,7 +79,10 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
                        concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
 }
 
-inline bool import_capsule(ImportRequest& request) { return consume_any_capsule(request, request.object); }
+/// Its producer was told of no stream, and has made the data ready for the legacy default one.
+inline bool import_capsule(ImportRequest& request) {
+    return consume_any_capsule(request, request.object) && settle_stream(request, no_stream);
+}
 
 }  // namespace detail
 

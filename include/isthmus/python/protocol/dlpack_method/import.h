@@ -8,6 +8,7 @@
 
 #include <isthmus/python/runtime/interned.h>
 #include <isthmus/python/runtime/shared_runtime.h>
+#include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
 
@@ -94,51 +95,103 @@ ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, PyObject* excepti
     return request.fail_with_exception(ErrorCode::producer_failed, what);
 }
 
-/// `__dlpack__` (array API standard 2024.12): versioned where the producer knows `max_version`, else as before DLPack 1.0. A
-/// producer is asked again only when it said that it does not know a keyword or cannot export this version; the first error is
-/// the one that is told.
-inline bool import_dlpack_method(ImportRequest& request) {
-    const ImportOptions& options = request.options;
-    PyObject* object = request.object;
-    request.keep_alive();
-    const Interned& names = interned();
+/// What `__dlpack__` is asked for, each NULL where the keyword is left out.
+struct DLPackWish {
     Ref version, stream, device, copy;
-    if (options.max_version.major >= 1) {
-        version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
-                      ? Ref::borrow(names.newest_version)
-                      : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
-    }
-    if (options.has_stream()) stream = Ref(PyLong_FromLongLong(options.stream));
-    if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
-    if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
-    if (PyErr_Occurred() != nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
+    /// The stream is -1, of which the caller knows nothing. None would order the legacy default stream, which ends a graph
+    /// capture, and is no wish of a caller who named no stream: a producer of device memory is asked for no synchronisation.
+    bool no_synchronisation = false;
 
-    PyObject *capsule = nullptr, *exception = nullptr;
-    Asked asked = ask_dlpack(object, version.get(), stream.get(), device.get(), copy.get(), capsule, exception);
-    if (ISTHMUS_UNLIKELY(asked != Asked::ok)) {
-        const std::string what = concat({type_name(object), ".__dlpack__()"});
-        const bool again = version && (asked == Asked::keyword_refused || asked == Asked::buffer_error);
-        if (!again) return fail_producer(request, exception, what);
-        Ref first(exception);
-        if (asked == Asked::keyword_refused && (device || copy))
-            return request.fail(ErrorCode::needs_copy,
-                               concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
-                                       exception_text(first.get()), ")"}));
-        if (device || copy) return fail_producer(request, first.release(), what);
-        PyObject* second = nullptr;
-        if (ask_dlpack(object, nullptr, stream.get(), nullptr, nullptr, capsule, second) != Asked::ok) {
-            Ref told(second);
-            // The second failure explains more only where the first was about the keyword.
-            if (asked == Asked::keyword_refused && told) first = std::move(told);
-            return fail_producer(request, first.release(), what);
+    /// False with the error in the request.
+    bool make(ImportRequest& request) {
+        const ImportOptions& options = request.options;
+        const Interned& names = interned();
+        if (options.max_version.major >= 1) {
+            version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
+                          ? Ref::borrow(names.newest_version)
+                          : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
         }
+        if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
+        if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
+        if (PyErr_Occurred() != nullptr)
+            return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
+        return (ISTHMUS_LIKELY(!options.has_stream()) && ISTHMUS_LIKELY(!has_driver())) || name_stream(request);
     }
+
+private:
+    /// Asks the producer for its device: the host takes no stream but None.
+    ISTHMUS_NOINLINE bool name_stream(ImportRequest& request) {
+        const ImportOptions& options = request.options;
+        Device found = options.device;
+        if (found.type == 0) {
+            Ref pair(PyObject_CallMethodNoArgs(request.object, interned().dlpack_device));
+            long type = 0, id = 0;
+            if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
+            if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+                return request.fail_with_exception(ErrorCode::producer_failed, "__dlpack_device__()");
+            PyErr_Clear();
+        }
+        if (found.is_host()) return true;
+        if (!accept_stream(request, found)) return false;
+        // What a producer makes for this import, and knows nothing of later, is made ready for the legacy default stream.
+        no_synchronisation = !options.has_stream() && has_streams(found.type) && !device && !copy;
+        if (options.has_stream() || no_synchronisation)
+            stream = Ref(PyLong_FromLongLong(no_synchronisation ? -1 : options.stream));
+        return PyErr_Occurred() == nullptr ||
+               request.fail_with_exception(ErrorCode::producer_failed, "making the stream's number");
+    }
+};
+
+/// Calls `__dlpack__`: versioned where the producer knows `max_version`, else as before DLPack 1.0. A producer is asked again
+/// only when it said that it does not know a keyword or cannot export this version; the first error is the one that is told.
+inline bool ask_for_capsule(ImportRequest& request, DLPackWish& wish, PyObject*& capsule) {
+    PyObject* object = request.object;
+    PyObject* exception = nullptr;
+    const Asked asked =
+        ask_dlpack(object, wish.version.get(), wish.stream.get(), wish.device.get(), wish.copy.get(), capsule, exception);
+    if (ISTHMUS_LIKELY(asked == Asked::ok)) return true;
+    const std::string what = concat({type_name(object), ".__dlpack__()"});
+    const bool again =
+        (wish.version || wish.no_synchronisation) && (asked == Asked::keyword_refused || asked == Asked::buffer_error);
+    if (!again) return fail_producer(request, exception, what);
+    Ref first(exception);
+    if (asked == Asked::keyword_refused && (wish.device || wish.copy))
+        return request.fail(ErrorCode::needs_copy,
+                            concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
+                                    exception_text(first.get()), ")"}));
+    if (wish.device || wish.copy) return fail_producer(request, first.release(), what);
+    PyObject* second = nullptr;
+    Asked then = ask_dlpack(object, nullptr, wish.stream.get(), nullptr, nullptr, capsule, second);
+    if (then == Asked::keyword_refused && wish.no_synchronisation) {
+        Py_CLEAR(second);
+        wish.stream = Ref();
+        then = ask_dlpack(object, nullptr, nullptr, nullptr, nullptr, capsule, second);
+    }
+    if (then == Asked::ok) return true;
+    Ref told(second);
+    // The second failure explains more only where the first was about the keyword.
+    if (asked == Asked::keyword_refused && told) first = std::move(told);
+    return fail_producer(request, first.release(), what);
+}
+
+/// `__dlpack__` (array API standard 2024.12).
+inline bool import_dlpack_method(ImportRequest& request) {
+    request.keep_alive();
+    DLPackWish wish;
+    PyObject* capsule = nullptr;
+    if (!wish.make(request) || !ask_for_capsule(request, wish, capsule)) return false;
     Ref held(capsule);
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule)))
-        return request.fail(ErrorCode::producer_failed,
-                           concat({type_name(object), ".__dlpack__() returned a ", type_name(capsule), "; wanted a capsule"}));
-    return consume_any_capsule(request, capsule);
+        return request.fail(ErrorCode::producer_failed, concat({type_name(request.object), ".__dlpack__() returned a ",
+                                                                type_name(capsule), "; wanted a capsule"}));
+    if (!consume_any_capsule(request, capsule)) return false;
+    if (ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type))) return true;
+    if (wish.no_synchronisation && wish.stream) {  // the producer alone knows its stream
+        const auto producer = reinterpret_cast<std::uintptr_t>(request.object);
+        request.out.set_stream(static_cast<std::int64_t>(producer), producer_flag);
+        return true;
+    }
+    return settle_device_stream(request, no_stream, static_cast<bool>(wish.stream));
 }
 
 }  // namespace detail
