@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import build
 import harness
 import rows as table
+from calls import FLOOR, OURS, Call, Row
 from peers import BUFFER_ELEMENTS, Peers
 
 Result = dict[str, Any]
@@ -50,7 +51,7 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr)
 
 
-def timed(row: table.Row, peers: Peers, rounds: int) -> list[Result]:
+def timed(row: Row, peers: Peers, rounds: int) -> list[Result]:
     """The results of one row, the floor's first."""
     contenders, missing = row.bind(peers)
     with harness.pinned():
@@ -89,7 +90,7 @@ def timed(row: table.Row, peers: Peers, rounds: int) -> list[Result]:
     return results
 
 
-def isolated_rows(framework: str, peers: Peers) -> list[table.Row]:
+def isolated_rows(framework: str, peers: Peers) -> list[Row]:
     scope: dict[str, Any]
     if framework == "tensorflow":
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -97,33 +98,33 @@ def isolated_rows(framework: str, peers: Peers) -> list[table.Row]:
 
         x = tf.zeros((1000,), tf.float32)
         scope = {"x": x, "tf_from_dlpack": tf.experimental.dlpack.from_dlpack}
-        out = table.Row(
+        out = Row(
             "C++ → tensorflow",
             "out",
             {
-                table.FLOOR: "tf_from_dlpack(F.to_legacy_capsule(x))",
-                table.OURS: "I.to_tensorflow(x)",
-                "nanobind": "N.to_tensorflow(x)",
+                FLOOR: Call(FLOOR, "to_legacy_capsule", then="tf_from_dlpack"),
+                OURS: Call(OURS, "to_tensorflow"),
+                "nanobind": Call(table.NANOBIND, "to_tensorflow"),
             },
             scope,
-            {table.FLOOR: "TensorFlow's own from_dlpack of a capsule made in C"},
+            {FLOOR: "TensorFlow's own from_dlpack of a capsule made in C"},
         )
         return [*table.buffer_rows("tensorflow", x), out]
     import paddle
 
     x = paddle.zeros([1000], dtype="float32")
-    peers.get(table.FLOOR).load_exchange(type(x))
+    peers.get(FLOOR).load_exchange(type(x))
     scope = {"x": x, "paddle_from_dlpack": paddle.utils.dlpack.from_dlpack}
-    out = table.Row(
+    out = Row(
         "C++ → paddle",
         "out",
         {
-            table.FLOOR: "F.to_exchange(x)",
-            table.OURS: "I.to_paddle(x)",
-            "paddle.utils.dlpack.from_dlpack": "paddle_from_dlpack(F.to_capsule(x))",
+            FLOOR: Call(FLOOR, "to_exchange"),
+            OURS: Call(OURS, "to_paddle"),
+            "paddle.utils.dlpack.from_dlpack": Call(FLOOR, "to_capsule", then="paddle_from_dlpack"),
         },
         scope,
-        {table.FLOOR: "C over the exchange API"},
+        {FLOOR: "C over the exchange API"},
     )
     return [*table.exchange_rows("paddle", x), out]
 
@@ -166,13 +167,13 @@ def main_rows(peers: Peers, only: str, rounds: int, say: Callable[[str], None]) 
         import jax.numpy as jnp
     except ImportError:
         jax = jnp = None
-    floor = peers.get(table.FLOOR)
+    floor = peers.get(FLOOR)
     floor.load_shims()
     floor.load_exchange(torch.Tensor)
     floor.load_numpy()
     peers.set_size(BUFFER_ELEMENTS)
-    if peers.get(table.OURS) is not None:
-        peers.get(table.OURS).hold(np.zeros(1000, np.float32))
+    if peers.get(OURS) is not None:
+        peers.get(OURS).hold(np.zeros(1000, np.float32))
     listed = [*table.torch_rows(torch), *table.numpy_rows(np)]
     if jax is not None:
         listed += table.buffer_rows("jax", jnp.zeros(1000))
@@ -243,8 +244,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
 
     built = build.build_all(say)
-    if built[table.FLOOR].why_not:
-        sys.exit(f"the floor does not build: {built[table.FLOOR].why_not}")
+    if built[FLOOR].why_not:
+        sys.exit(f"the floor does not build: {built[FLOOR].why_not}")
     import torch  # noqa: F401  its libraries must be there when the extensions that need them load
 
     peers = Peers(built)

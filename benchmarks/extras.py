@@ -8,6 +8,7 @@ from typing import Any
 
 import counts
 import footprint
+import many_functions
 import memory
 import published
 import threads
@@ -23,4 +24,5 @@ def all_results(
     results += counts.all_results(peers.version, say, with_callgrind=not quick)
     if not quick:
         results += footprint.all_results(peers.version, say)
+        results += many_functions.all_results(peers.version, say)
     return results

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import harness
+from calls import DLPARK, OURS, PYO3_DLPACK, Call, Row
 from peers import BUFFER_ELEMENTS, Peers
-from rows import OURS, Row
 
 Result = dict[str, Any]
 
@@ -82,7 +82,11 @@ def all_results(
         row = Row(
             name,
             "published",
-            {OURS: "I.to_capsule(x)", "pyo3-dlpack": "D.to_capsule(x)", "dlpark": "K.to_capsule(x)"},
+            {
+                OURS: Call(OURS, "to_capsule"),
+                "pyo3-dlpack": Call(PYO3_DLPACK, "to_capsule"),
+                "dlpark": Call(DLPARK, "to_capsule"),
+            },
             {"x": None},
             floor=OURS,
         )
@@ -94,8 +98,10 @@ def all_results(
         name = f"published: import of {size} float32"
         say(name)
         peers.set_size(ELEMENTS[size])
-        source = {"pyo3-dlpack": "D.own(x)", "dlpark": "K.own(x)"}
-        row = Row(name, "published", {OURS: "I.own(x)", **source}, {"x": np.empty(ELEMENTS[size], np.float32)}, floor=OURS)
+        source = {"pyo3-dlpack": Call(PYO3_DLPACK, "own"), "dlpark": Call(DLPARK, "own")}
+        row = Row(
+            name, "published", {OURS: Call(OURS, "own"), **source}, {"x": np.empty(ELEMENTS[size], np.float32)}, floor=OURS
+        )
         results += with_published(timed(row, peers, rounds), published)
     peers.set_size(BUFFER_ELEMENTS)
     for size, published in PYTHON_IMPORT.items():
@@ -107,7 +113,7 @@ def all_results(
         row = Row(
             name,
             "published",
-            {OURS: "I.own(x)", "isthmus from torch": "I.own(t)", "pyo3-dlpack": "D.own(x)"},
+            {OURS: Call(OURS, "own"), "isthmus from torch": Call(OURS, "own", ("t",)), "pyo3-dlpack": Call(PYO3_DLPACK, "own")},
             {"x": x, "t": t},
             floor=OURS,
         )

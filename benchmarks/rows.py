@@ -1,74 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows: which exchange, which libraries, and which of them is the floor.
 
-A row names its contenders as `library: statement`; the statement sees `x` (and y, out) and the peers' modules by short names.
+A row names its contenders as `library: Call`; a call's arguments are names of the row's scope: `x` (and y, out).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from harness import Contender
+from calls import (
+    DLPARK,
+    FLOOR,
+    NANOBIND,
+    OURS,
+    PYBIND11,
+    PYO3_DLPACK,
+    PYO3_TCH,
+    RUST_NUMPY,
+    THREE,
+    TORCH,
+    TVM_FFI,
+    TVM_PACKAGE,
+    Call,
+    Row,
+)
 from peers import Peers
-
-FLOOR = "floor"
-OURS = "isthmus"
-
-# The short names of the statements.
-SHORT = {
-    "F": "floor",
-    "I": "isthmus",
-    "N": "nanobind",
-    "P": "pybind11",
-    "V": "tvm-ffi",
-    "T": "torch/extension.h",
-    "D": "pyo3-dlpack",
-    "K": "dlpark",
-    "R": "rust-numpy",
-    "C": "pyo3-tch",
-    "tvm_ffi": "tvm_ffi",
-}
-
-
-@dataclass
-class Row:
-    name: str
-    group: str
-    contenders: dict[str, str]  # library → statement
-    scope: dict[str, Any] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    floor: str = FLOOR
-    empty: str = "empty(x)"
-
-    def bind(self, peers: Peers) -> tuple[list[Contender], dict[str, str]]:
-        """The contenders that can run, and why the others cannot."""
-        scope = {short: peers.get(name) for short, name in SHORT.items() if peers.get(name) is not None}
-        scope["empty"] = peers.get(FLOOR).empty
-        scope["empty3"] = peers.get(FLOOR).empty3
-        if "V" in scope:
-            scope |= {f"V_{name}": scope["V"][name] for name in ("borrow", "own", "kernel", "round_trip")}
-        scope.update(self.scope)
-        ready, missing = [], {}
-        for library, statement in self.contenders.items():
-            absent = [SHORT[short] for short in re.findall(r"\b([A-Z])[._]", statement) if short not in scope]
-            if absent:
-                missing[library] = peers.why_not.get(absent[0], "not here")
-            else:
-                ready.append(Contender(library, statement, scope, self.notes.get(library, ""), self.empty))
-        return ready, missing
-
 
 UNCHECKED = "asks nothing: takes tensors whose bytes are not their values"
 SHIMS = "stable shims in C"
 FLOOR_TORCH = "C that finds the handle in the object and asks our questions"
 GENERAL_IN = {
-    "tvm_ffi.from_dlpack": "tvm_ffi.from_dlpack(x)",
-    "nanobind": "N.own(x)",
-    "dlpark": "K.own(x)",
-    "pyo3-dlpack": "D.own(x)",
+    "tvm_ffi.from_dlpack": Call(TVM_PACKAGE, "from_dlpack"),
+    "nanobind": Call(NANOBIND, "own"),
+    "dlpark": Call(DLPARK, "own"),
+    "pyo3-dlpack": Call(PYO3_DLPACK, "own"),
 }
 
 
@@ -86,50 +52,50 @@ def torch_rows(torch: Any) -> list[Row]:
         "dlpark": UNCHECKED,
     }
 
-    def row(name: str, contenders: dict[str, str], empty: str = "empty(x)", group: str = "in") -> Row:
+    def row(name: str, contenders: dict[str, Call], empty: str = "empty(x)", group: str = "in") -> Row:
         return Row(name, group, contenders, scope, notes, empty=empty)
 
     return [
         row(
             "torch → C++, borrowed",
             {
-                FLOOR: "F.borrow_inside(x)",
-                SHIMS: "F.borrow_shims(x)",
-                OURS: "I.borrow(x)",
-                "exchange API in C": "F.borrow_exchange(x)",
-                "libtorch in C++": "T.unpack_borrow(x)",
-                "torch/extension.h": "T.own(x)",
-                "pyo3-tch": "C.own(x)",
-                "tvm-ffi": "V_borrow(x)",
+                FLOOR: Call(FLOOR, "borrow_inside"),
+                SHIMS: Call(FLOOR, "borrow_shims"),
+                OURS: Call(OURS, "borrow"),
+                "exchange API in C": Call(FLOOR, "borrow_exchange"),
+                "libtorch in C++": Call(TORCH, "unpack_borrow"),
+                "torch/extension.h": Call(TORCH, "own"),
+                "pyo3-tch": Call(PYO3_TCH, "own"),
+                "tvm-ffi": Call(TVM_FFI, "borrow"),
                 **GENERAL_IN,
             },
         ),
         row(
             "torch → C++, owned",
             {
-                FLOOR: "F.own_inside(x)",
-                SHIMS: "F.own_shims(x)",
-                OURS: "I.own(x)",
-                "exchange API in C": "F.own_exchange(x)",
-                "libtorch in C++": "T.unpack_own(x)",
-                "torch/extension.h": "T.own(x)",
-                "pyo3-tch": "C.own(x)",
-                "tvm-ffi": "V_own(x)",
+                FLOOR: Call(FLOOR, "own_inside"),
+                SHIMS: Call(FLOOR, "own_shims"),
+                OURS: Call(OURS, "own"),
+                "exchange API in C": Call(FLOOR, "own_exchange"),
+                "libtorch in C++": Call(TORCH, "unpack_own"),
+                "torch/extension.h": Call(TORCH, "own"),
+                "pyo3-tch": Call(PYO3_TCH, "own"),
+                "tvm-ffi": Call(TVM_FFI, "own"),
                 **GENERAL_IN,
             },
         ),
         row(
             "torch: f(x, y, out)",
             {
-                FLOOR: "F.kernel_inside(x, y, out)",
-                SHIMS: "F.kernel_shims(x, y, out)",
-                OURS: "I.kernel(x, y, out)",
-                "torch/extension.h": "T.kernel(x, y, out)",
-                "pyo3-tch": "C.kernel(x, y, out)",
-                "tvm-ffi": "V_kernel(x, y, out)",
-                "nanobind": "N.kernel(x, y, out)",
-                "dlpark": "K.kernel(x, y, out)",
-                "pyo3-dlpack": "D.kernel(x, y, out)",
+                FLOOR: Call(FLOOR, "kernel_inside", THREE),
+                SHIMS: Call(FLOOR, "kernel_shims", THREE),
+                OURS: Call(OURS, "kernel", THREE),
+                "torch/extension.h": Call(TORCH, "kernel", THREE),
+                "pyo3-tch": Call(PYO3_TCH, "kernel", THREE),
+                "tvm-ffi": Call(TVM_FFI, "kernel", THREE),
+                "nanobind": Call(NANOBIND, "kernel", THREE),
+                "dlpark": Call(DLPARK, "kernel", THREE),
+                "pyo3-dlpack": Call(PYO3_DLPACK, "kernel", THREE),
             },
             empty="empty3(x, y, out)",
             group="kernel call",
@@ -137,13 +103,13 @@ def torch_rows(torch: Any) -> list[Row]:
         row(
             "torch: there and back",
             {
-                FLOOR: "F.round_trip_inside(x)",
-                SHIMS: "F.round_trip_shims(x)",
-                OURS: "I.round_trip(x)",
-                "torch/extension.h": "T.round_trip(x)",
-                "pyo3-tch": "C.round_trip(x)",
-                "tvm-ffi": "V_round_trip(x)",
-                "nanobind": "N.round_trip_torch(x)",
+                FLOOR: Call(FLOOR, "round_trip_inside"),
+                SHIMS: Call(FLOOR, "round_trip_shims"),
+                OURS: Call(OURS, "round_trip"),
+                "torch/extension.h": Call(TORCH, "round_trip"),
+                "pyo3-tch": Call(PYO3_TCH, "round_trip"),
+                "tvm-ffi": Call(TVM_FFI, "round_trip"),
+                "nanobind": Call(NANOBIND, "round_trip_torch"),
             },
             group="there and back",
         ),
@@ -158,29 +124,31 @@ def numpy_rows(np: Any) -> list[Row]:
         "rust-numpy": "one dtype, fixed at compile time",
     }
     ins = {
-        "pybind11 array": "P.own(x)",
-        "pybind11 array_t": "P.own_typed(x)",
-        "rust-numpy": "R.own(x)",
-        "rust-numpy read-only": "R.own_readonly(x)",
-        "nanobind typed": "N.own_typed(x)",
-        "tvm-ffi": "V_borrow(x)",
+        "pybind11 array": Call(PYBIND11, "own"),
+        "pybind11 array_t": Call(PYBIND11, "own_typed"),
+        "rust-numpy": Call(RUST_NUMPY, "own"),
+        "rust-numpy read-only": Call(RUST_NUMPY, "own_readonly"),
+        "nanobind typed": Call(NANOBIND, "own_typed"),
+        "tvm-ffi": Call(TVM_FFI, "borrow"),
         **GENERAL_IN,
     }
     return [
-        Row("numpy → C++, borrowed", "in", {FLOOR: "F.borrow_numpy(x)", OURS: "I.borrow(x)", **ins}, scope, notes),
-        Row("numpy → C++, owned", "in", {FLOOR: "F.own_numpy(x)", OURS: "I.own(x)", **ins}, scope, notes),
+        Row(
+            "numpy → C++, borrowed", "in", {FLOOR: Call(FLOOR, "borrow_numpy"), OURS: Call(OURS, "borrow"), **ins}, scope, notes
+        ),
+        Row("numpy → C++, owned", "in", {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own"), **ins}, scope, notes),
         Row(
             "numpy: f(x, y, out)",
             "kernel call",
             {
-                FLOOR: "F.kernel_numpy(x, y, out)",
-                OURS: "I.kernel(x, y, out)",
-                "pybind11 array": "P.kernel(x, y, out)",
-                "rust-numpy": "R.kernel(x, y, out)",
-                "tvm-ffi": "V_kernel(x, y, out)",
-                "nanobind": "N.kernel(x, y, out)",
-                "dlpark": "K.kernel(x, y, out)",
-                "pyo3-dlpack": "D.kernel(x, y, out)",
+                FLOOR: Call(FLOOR, "kernel_numpy", THREE),
+                OURS: Call(OURS, "kernel", THREE),
+                "pybind11 array": Call(PYBIND11, "kernel", THREE),
+                "rust-numpy": Call(RUST_NUMPY, "kernel", THREE),
+                "tvm-ffi": Call(TVM_FFI, "kernel", THREE),
+                "nanobind": Call(NANOBIND, "kernel", THREE),
+                "dlpark": Call(DLPARK, "kernel", THREE),
+                "pyo3-dlpack": Call(PYO3_DLPACK, "kernel", THREE),
             },
             scope,
             notes,
@@ -190,11 +158,11 @@ def numpy_rows(np: Any) -> list[Row]:
             "numpy: there and back",
             "there and back",
             {
-                FLOOR: "F.round_trip_numpy(x)",
-                OURS: "I.round_trip(x)",
-                "pybind11 array": "P.round_trip(x)",
-                "rust-numpy": "R.round_trip(x)",
-                "nanobind": "N.round_trip_numpy(x)",
+                FLOOR: Call(FLOOR, "round_trip_numpy"),
+                OURS: Call(OURS, "round_trip"),
+                "pybind11 array": Call(PYBIND11, "round_trip"),
+                "rust-numpy": Call(RUST_NUMPY, "round_trip"),
+                "nanobind": Call(NANOBIND, "round_trip_numpy"),
             },
             scope,
             notes,
@@ -209,21 +177,27 @@ def buffer_rows(framework: str, x: Any) -> list[Row]:
         Row(
             f"{framework} → C++, borrowed",
             "in",
-            {FLOOR: "F.borrow_buffer(x)", OURS: "I.borrow(x)", **GENERAL_IN},
+            {FLOOR: Call(FLOOR, "borrow_buffer"), OURS: Call(OURS, "borrow"), **GENERAL_IN},
             {"x": x},
             notes,
         ),
-        Row(f"{framework} → C++, owned", "in", {FLOOR: "F.own_buffer(x)", OURS: "I.own(x)", **GENERAL_IN}, {"x": x}, notes),
+        Row(
+            f"{framework} → C++, owned",
+            "in",
+            {FLOOR: Call(FLOOR, "own_buffer"), OURS: Call(OURS, "own"), **GENERAL_IN},
+            {"x": x},
+            notes,
+        ),
         Row(
             f"{framework}: there and back",
             "there and back",
-            {FLOOR: "F.round_trip_buffer(x)", OURS: "I.round_trip(x)"},
+            {FLOOR: Call(FLOOR, "round_trip_buffer"), OURS: Call(OURS, "round_trip")},
             {"x": x},
             notes,
         ),
     ]
     if framework == "jax":
-        rows[2].contenders["nanobind"] = "N.round_trip_jax(x)"
+        rows[2].contenders["nanobind"] = Call(NANOBIND, "round_trip_jax")
     return rows
 
 
@@ -234,12 +208,18 @@ def exchange_rows(framework: str, x: Any) -> list[Row]:
         Row(
             f"{framework} → C++, borrowed",
             "in",
-            {FLOOR: "F.borrow_exchange(x)", OURS: "I.borrow(x)", **GENERAL_IN},
+            {FLOOR: Call(FLOOR, "borrow_exchange"), OURS: Call(OURS, "borrow"), **GENERAL_IN},
             {"x": x},
             notes,
         ),
-        Row(f"{framework} → C++, owned", "in", {FLOOR: "F.own_exchange(x)", OURS: "I.own(x)", **GENERAL_IN}, {"x": x}, notes),
-        Row(f"{framework}: there and back", "there and back", {OURS: "I.round_trip(x)"}, {"x": x}, notes, floor=OURS),
+        Row(
+            f"{framework} → C++, owned",
+            "in",
+            {FLOOR: Call(FLOOR, "own_exchange"), OURS: Call(OURS, "own"), **GENERAL_IN},
+            {"x": x},
+            notes,
+        ),
+        Row(f"{framework}: there and back", "there and back", {OURS: Call(OURS, "round_trip")}, {"x": x}, notes, floor=OURS),
     ]
 
 
@@ -253,16 +233,16 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             "C++ → torch",
             "out",
             {
-                FLOOR: "F.to_torch_shims(x)",
-                OURS: "I.to_torch(x)",
-                "exchange API in C": "F.to_exchange(x)",
-                "libtorch in C++": "T.wrap(x)",
-                "torch/extension.h": "T.to_torch(x)",
-                "pyo3-tch": "C.to_torch(x)",
-                "nanobind": "N.to_torch(x)",
-                "dlpark + torch.from_dlpack": "torch_from_dlpack(K.to_capsule(x))",
-                "pyo3-dlpack + torch.from_dlpack": "torch_from_dlpack(D.to_capsule(x))",
-                "tvm-ffi + torch.from_dlpack": "torch_from_dlpack(tvm_tensor)",
+                FLOOR: Call(FLOOR, "to_torch_shims"),
+                OURS: Call(OURS, "to_torch"),
+                "exchange API in C": Call(FLOOR, "to_exchange"),
+                "libtorch in C++": Call(TORCH, "wrap"),
+                "torch/extension.h": Call(TORCH, "to_torch"),
+                "pyo3-tch": Call(PYO3_TCH, "to_torch"),
+                "nanobind": Call(NANOBIND, "to_torch"),
+                "dlpark + torch.from_dlpack": Call(DLPARK, "to_capsule", then="torch_from_dlpack"),
+                "pyo3-dlpack + torch.from_dlpack": Call(PYO3_DLPACK, "to_capsule", then="torch_from_dlpack"),
+                "tvm-ffi + torch.from_dlpack": Call(None, "torch_from_dlpack", ("tvm_tensor",)),
             },
             scope,
             {
@@ -276,12 +256,12 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             "C++ → numpy",
             "out",
             {
-                FLOOR: "F.to_numpy(x)",
-                OURS: "I.to_numpy(x)",
-                "rust-numpy": "R.to_numpy(x)",
-                "pybind11 array_t": "P.to_numpy(x)",
-                "nanobind": "N.to_numpy(x)",
-                "tvm-ffi + np.from_dlpack": "np_from_dlpack(tvm_tensor)",
+                FLOOR: Call(FLOOR, "to_numpy"),
+                OURS: Call(OURS, "to_numpy"),
+                "rust-numpy": Call(RUST_NUMPY, "to_numpy"),
+                "pybind11 array_t": Call(PYBIND11, "to_numpy"),
+                "nanobind": Call(NANOBIND, "to_numpy"),
+                "tvm-ffi + np.from_dlpack": Call(None, "np_from_dlpack", ("tvm_tensor",)),
             },
             scope,
             {FLOOR: "PyArray_New with a capsule as its base"},
@@ -290,12 +270,12 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             "C++ → capsule",
             "out",
             {
-                FLOOR: "F.to_capsule(x)",
-                OURS: "I.to_capsule(x)",
-                "dlpark": "K.to_capsule(x)",
-                "pyo3-dlpack": "D.to_capsule(x)",
-                "nanobind": "N.to_capsule(x)",
-                "tvm-ffi": "tvm_tensor.__dlpack__()",
+                FLOOR: Call(FLOOR, "to_capsule"),
+                OURS: Call(OURS, "to_capsule"),
+                "dlpark": Call(DLPARK, "to_capsule"),
+                "pyo3-dlpack": Call(PYO3_DLPACK, "to_capsule"),
+                "nanobind": Call(NANOBIND, "to_capsule"),
+                "tvm-ffi": Call(None, "tvm_tensor.__dlpack__", ()),
             },
             scope,
             {FLOOR: "malloc and PyCapsule_New", "pyo3-dlpack": "a legacy capsule", "nanobind": "an nb::ndarray object"},
@@ -303,7 +283,7 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
         Row(
             "the same object back",
             "there and back",
-            {OURS: "I.back(x)"},
+            {OURS: Call(OURS, "back")},
             scope,
             {OURS: "the way back alone, of a tensor imported before"},
             floor=OURS,
@@ -315,7 +295,7 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             Row(
                 "C++ → jax",
                 "out",
-                {FLOOR: "jax_from_dlpack(x)", OURS: "I.to_jax(x)", "nanobind": "N.to_jax(x)"},
+                {FLOOR: Call(None, "jax_from_dlpack"), OURS: Call(OURS, "to_jax"), "nanobind": Call(NANOBIND, "to_jax")},
                 jax_scope,
                 {FLOOR: "jax.dlpack.from_dlpack of a NumPy array: JAX's own Python"},
             )
@@ -328,19 +308,19 @@ def python_rows(torch: Any, np: Any, jax: Any) -> list[Row]:
     try:
         import isthmus
 
-        ours = {OURS: "isthmus_from_dlpack(x)"}
+        ours = {OURS: Call(None, "isthmus_from_dlpack")}
         scope = {"isthmus_from_dlpack": isthmus.from_dlpack}
     except ImportError:
         ours, scope = {}, {}
     scope |= {"np_from_dlpack": np.from_dlpack, "torch_from_dlpack": torch.from_dlpack}
     theirs = {
-        "tvm_ffi.from_dlpack": "tvm_ffi.from_dlpack(x)",
-        "numpy.from_dlpack": "np_from_dlpack(x)",
-        "torch.from_dlpack": "torch_from_dlpack(x)",
+        "tvm_ffi.from_dlpack": Call(TVM_PACKAGE, "from_dlpack"),
+        "numpy.from_dlpack": Call(None, "np_from_dlpack"),
+        "torch.from_dlpack": Call(None, "torch_from_dlpack"),
     }
     if jax is not None:
         scope["jax_from_dlpack"] = jax.dlpack.from_dlpack
-        theirs["jax.dlpack.from_dlpack"] = "jax_from_dlpack(x)"
+        theirs["jax.dlpack.from_dlpack"] = Call(None, "jax_from_dlpack")
     rows = [
         Row("Python: from_dlpack(torch)", "Python", {**ours, **theirs}, {**scope, "x": torch.zeros(1000)}, floor=OURS),
         Row("Python: from_dlpack(numpy)", "Python", {**ours, **theirs}, {**scope, "x": np.zeros(1000, np.float32)}, floor=OURS),
@@ -360,7 +340,12 @@ def dims_rows(torch: Any, np: Any) -> list[Row]:
             Row(
                 f"numpy → C++, {ndim} dims",
                 "dims",
-                {FLOOR: "F.borrow_numpy(x)", OURS: "I.borrow(x)", "nanobind": "N.own(x)", "tvm-ffi": "V_borrow(x)"},
+                {
+                    FLOOR: Call(FLOOR, "borrow_numpy"),
+                    OURS: Call(OURS, "borrow"),
+                    "nanobind": Call(NANOBIND, "own"),
+                    "tvm-ffi": Call(TVM_FFI, "borrow"),
+                },
                 {"x": np.zeros(shape, np.float32)},
             )
         )
@@ -369,11 +354,11 @@ def dims_rows(torch: Any, np: Any) -> list[Row]:
                 f"torch → C++, {ndim} dims",
                 "dims",
                 {
-                    FLOOR: "F.borrow_inside(x)",
-                    SHIMS: "F.borrow_shims(x)",
-                    OURS: "I.borrow(x)",
-                    "nanobind": "N.own(x)",
-                    "tvm-ffi": "V_borrow(x)",
+                    FLOOR: Call(FLOOR, "borrow_inside"),
+                    SHIMS: Call(FLOOR, "borrow_shims"),
+                    OURS: Call(OURS, "borrow"),
+                    "nanobind": Call(NANOBIND, "own"),
+                    "tvm-ffi": Call(TVM_FFI, "borrow"),
                 },
                 {"x": torch.zeros(shape)},
             )
@@ -398,15 +383,25 @@ def size_rows(torch: Any, np: Any, set_size: Callable[[int], None]) -> list[tupl
             (
                 prepare,
                 [
-                    Row(f"numpy → C++, {name}", "sizes", {FLOOR: "F.own_numpy(x)", OURS: "I.own(x)"}, {"x": x}),
+                    Row(f"numpy → C++, {name}", "sizes", {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own")}, {"x": x}),
                     Row(
                         f"torch → C++, {name}",
                         "sizes",
-                        {FLOOR: "F.own_inside(x)", SHIMS: "F.own_shims(x)", OURS: "I.own(x)"},
+                        {FLOOR: Call(FLOOR, "own_inside"), SHIMS: Call(FLOOR, "own_shims"), OURS: Call(OURS, "own")},
                         {"x": t},
                     ),
-                    Row(f"C++ → numpy, {name}", "sizes", {FLOOR: "F.to_numpy(x)", OURS: "I.to_numpy(x)"}, {"x": x}),
-                    Row(f"C++ → torch, {name}", "sizes", {FLOOR: "F.to_torch_shims(x)", OURS: "I.to_torch(x)"}, {"x": x}),
+                    Row(
+                        f"C++ → numpy, {name}",
+                        "sizes",
+                        {FLOOR: Call(FLOOR, "to_numpy"), OURS: Call(OURS, "to_numpy")},
+                        {"x": x},
+                    ),
+                    Row(
+                        f"C++ → torch, {name}",
+                        "sizes",
+                        {FLOOR: Call(FLOOR, "to_torch_shims"), OURS: Call(OURS, "to_torch")},
+                        {"x": x},
+                    ),
                 ],
             )
         )

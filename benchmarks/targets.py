@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import footprint
+import many_functions
+
 Result = dict[str, Any]
 OURS = "isthmus"
+COMPILED = "isthmus compiled"
 # Two libraries closer than this are at parity: the machine moves more than that between two runs.
 PARITY = 1.05
 
@@ -129,9 +133,15 @@ def check(results: list[Result]) -> Iterator[Target]:
             yield Target(
                 row, "at most one beyond the floor's", f"{rows[row][OURS]:g} against {rows[row]['floor']:g}", more <= 1
             )
-    yield from at_most("compile time of one small file", 1.2, "nanobind", ours="isthmus compiled")
-    for level in ("-O2", "-Os"):
-        yield from at_most(f"size of its module at {level}, stripped", 1.3, "nanobind", ours="isthmus compiled")
+    yield from at_most(footprint.TIME_ROW, 1, "nanobind", ours=COMPILED)
+    headers_alone = rows.get(footprint.TIME_ROW, {}).get(OURS)
+    if headers_alone is not None:
+        yield Target(f"{footprint.TIME_ROW}, headers alone", "≤ 1 s", f"{headers_alone:.2f} s", headers_alone <= 1)
+    for level in footprint.SIZES:
+        yield from at_most(footprint.SIZE_ROW.format(level), 1.3, "nanobind", ours=COMPILED)
+    for row in (many_functions.OWN_TIME, many_functions.OWN_TEXT):
+        yield from at_most(row, 1.3, "nanobind", ours=COMPILED)
+        yield from at_most(row, 2, "nanobind")
 
 
 def standing(results: list[Result], row: str) -> str:

@@ -11,8 +11,9 @@
 
 namespace photo {
 
-using Image = isthmus::View<std::uint8_t, 3>;         // rows, columns, channels (red, green, blue); written to
-using Pixels = isthmus::View<const std::uint8_t, 3>;  // the same, only read
+using Shape = isthmus::sizes<"h w 3">;                       // rows, columns, channels (red, green, blue)
+using Image = isthmus::View<std::uint8_t, 3, Shape>;         // written to
+using Pixels = isthmus::View<const std::uint8_t, 3, Shape>;  // only read
 
 inline std::uint8_t to_byte(float value) { return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F)); }
 

@@ -2,88 +2,79 @@
 // The filters as a Python module. It is compiled against Python and Isthmus alone, and takes images of every framework.
 #include <isthmus/python.h>
 
+#include <isthmus/python/arguments.h>
+
 #include "filters.h"
 
 namespace {
 
-PyObject* fail(const isthmus::Error& error) { return isthmus::set_python_error(error), nullptr; }
+// Each function says by its types what it takes: memory that must not be written, or an image of other sizes, is refused
+// before anything happens, and the error names the argument. The images lend their own memory for the length of the call.
 
-/// Lends the image's own memory to `work` for the length of the call. `T const` is a promise to read only; without it, memory
-/// that must not be written is refused before anything happens.
-template <class T, class Work>
-PyObject* with_image(PyObject* object, Work&& work) {
-    const auto borrowed = isthmus::borrow_py(object, {.require_writable = !std::is_const_v<T>, .argument = "image"});
-    if (!borrowed) return fail(borrowed.error());
-    const auto view = borrowed->template view<T, 3>();
-    if (!view) return fail(view.error().prefixed("argument 'image': "));
-    if (view->extent(2) != 3)
-        return fail(isthmus::Error(
-            isthmus::ErrorCode::bad_layout, isthmus::ErrorKind::value,
-            "argument 'image': found " + std::to_string(view->extent(2)) + " channels; wanted 3 (red, green, blue)"));
-    return work(*view);
+PyObject* fail(const isthmus::Error& error) {
+    isthmus::set_python_error(error);
+    return nullptr;
 }
 
-/// A new tensor, handed over as an array of the framework that `example` is of.
-PyObject* in_framework_of(PyObject* example, const isthmus::Tensor& tensor) {
-    const auto object = isthmus::to_py_like(tensor, example);
-    return object ? *object : fail(object.error());
+PyObject* sepia(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+    isthmus::Arguments<photo::Image> in("sepia", {"image"});
+    if (!in.parse(args, count, keywords)) return nullptr;
+    photo::sepia(in.get<0>());
+    Py_RETURN_NONE;
 }
 
-PyObject* sepia(PyObject*, PyObject* image) {
-    return with_image<std::uint8_t>(image, [](photo::Image pixels) {
-        photo::sepia(pixels);
-        Py_RETURN_NONE;
-    });
-}
-
-PyObject* blur(PyObject*, PyObject* arguments) {
-    PyObject* image = nullptr;
-    int radius = 0;
-    if (!PyArg_ParseTuple(arguments, "Oi:blur", &image, &radius)) return nullptr;
+PyObject* blur(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+    isthmus::Arguments<photo::Image, std::int64_t> in("blur", {"image", "radius"});
+    if (!in.parse(args, count, keywords)) return nullptr;
+    auto [image, radius] = in.values();
     if (radius < 0) {
-        PyErr_Format(PyExc_ValueError, "argument 'radius': found %d; wanted 0 or more", radius);
+        PyErr_Format(PyExc_ValueError, "argument 'radius': found %lld; wanted 0 or more", static_cast<long long>(radius));
         return nullptr;
     }
-    return with_image<std::uint8_t>(image, [radius](photo::Image pixels) {
-        if (!pixels.empty()) photo::blur(pixels, radius);
-        Py_RETURN_NONE;
-    });
+    // A larger radius takes in no more neighbours.
+    if (!image.empty()) photo::blur(image, std::min(radius, std::max(image.extent(0), image.extent(1))));
+    Py_RETURN_NONE;
 }
 
-PyObject* sharpened(PyObject*, PyObject* arguments) {
-    PyObject* image = nullptr;
-    float amount = 0;
-    if (!PyArg_ParseTuple(arguments, "Of:sharpened", &image, &amount)) return nullptr;
-    return with_image<const std::uint8_t>(image, [&](photo::Pixels pixels) -> PyObject* {
-        try {
-            const auto result = isthmus::Tensor::empty(pixels.shape(), isthmus::uint8);
-            photo::sharpen(pixels, *result.view<std::uint8_t, 3>(), amount);
-            return in_framework_of(image, result);
-        } catch (const isthmus::Error& error) {
-            return fail(error);
-        }
-    });
+PyObject* sharpened(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+    isthmus::Arguments<photo::Pixels, double> in("sharpened", {"image", "amount"});
+    if (!in.parse(args, count, keywords)) return nullptr;
+    auto [image, amount] = in.values();
+    try {
+        const auto result = isthmus::Tensor::empty(image.shape(), isthmus::uint8);
+        photo::sharpen(image, result.view<photo::Image>().value(), static_cast<float>(amount));
+        return in.reply(result);  // in the framework of the image
+    } catch (const isthmus::Error& error) {
+        return fail(error);
+    }
 }
 
-PyObject* mean(PyObject*, PyObject* image) {
-    return with_image<const std::uint8_t>(image, [&](photo::Pixels pixels) -> PyObject* {
-        try {
-            const auto means = photo::mean(pixels);
-            const auto result = isthmus::Tensor::empty({3}, isthmus::float32);
-            std::copy(means.begin(), means.end(), static_cast<float*>(result.data()));
-            return in_framework_of(image, result);
-        } catch (const isthmus::Error& error) {
-            return fail(error);
-        }
-    });
+PyObject* mean(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+    isthmus::Arguments<photo::Pixels> in("mean", {"image"});
+    if (!in.parse(args, count, keywords)) return nullptr;
+    try {
+        const auto means = photo::mean(in.get<0>());
+        const auto result = isthmus::Tensor::empty({3}, isthmus::float32);
+        std::copy(means.begin(), means.end(), static_cast<float*>(result.data()));
+        return in.reply(result);
+    } catch (const isthmus::Error& error) {
+        return fail(error);
+    }
+}
+
+using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
+
+/// How the interpreter is told of a function that takes its arguments as an array.
+PyMethodDef method(const char* name, Function function, const char* doc) {
+    return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL | METH_KEYWORDS, doc};
 }
 
 PyMethodDef methods[] = {
-    {"sepia", sepia, METH_O, "sepia(image)\n\nTone a uint8 image (rows, columns, 3) in place."},
-    {"blur", blur, METH_VARARGS, "blur(image, radius)\n\nBlur a uint8 image in place; the radius counts pixels."},
-    {"sharpened", sharpened, METH_VARARGS,
-     "sharpened(image, amount)\n\nA sharper copy of a uint8 image, in the framework of the image."},
-    {"mean", mean, METH_O, "mean(image)\n\nThe mean of each channel, as 3 float32 values in the framework of the image."},
+    method("sepia", sepia, "sepia(image)\n\nTone a uint8 image (rows, columns, 3) in place."),
+    method("blur", blur, "blur(image, radius)\n\nBlur a uint8 image in place; the radius counts pixels."),
+    method("sharpened", sharpened,
+           "sharpened(image, amount)\n\nA sharper copy of a uint8 image, in the framework of the image."),
+    method("mean", mean, "mean(image)\n\nThe mean of each channel, as 3 float32 values in the framework of the image."),
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef definition{PyModuleDef_HEAD_INIT,

@@ -1,3 +1,4 @@
+// Blobs in the C interface.
 // SPDX-License-Identifier: Apache-2.0
 #include "describe.h"
 #include "handle.h"

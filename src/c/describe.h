@@ -1,3 +1,4 @@
+// How the C interface describes a tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

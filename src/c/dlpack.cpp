@@ -1,3 +1,4 @@
+// DLPack's managed tensors in the C interface.
 // SPDX-License-Identifier: Apache-2.0
 #include "handle.h"
 

@@ -1,3 +1,4 @@
+// Handles of the C interface and the tensors behind them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// Names of dtypes and devices in the C interface.
 // SPDX-License-Identifier: Apache-2.0
 #include "names.h"
 

@@ -1,3 +1,4 @@
+// Names of dtypes and devices, read and written.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,3 +1,4 @@
+// Status codes and the last error of a thread.
 // SPDX-License-Identifier: Apache-2.0
 #include "status.h"
 

@@ -1,3 +1,4 @@
+// Errors of C++ as status codes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

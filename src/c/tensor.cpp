@@ -1,3 +1,4 @@
+// Tensors in the C interface: made, shared, described.
 // SPDX-License-Identifier: Apache-2.0
 #include "describe.h"
 #include "handle.h"

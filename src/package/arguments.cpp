@@ -1,3 +1,4 @@
+// What the functions of isthmus._isthmus read from Python: dtypes, devices, sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

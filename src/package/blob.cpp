@@ -1,3 +1,4 @@
+// isthmus.from_blob, once every field has its type.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

@@ -1,3 +1,4 @@
+// isthmus.from_dlpack and isthmus.empty.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

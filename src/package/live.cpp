@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
 // isthmus.live, over the list of isthmus/core/live.h.
+// SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
 #include <isthmus/core/live.h>

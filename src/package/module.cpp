@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
 // The extension module isthmus._isthmus: the types that all extensions share, and what Python alone needs beside them.
+// SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
 // What the sources of isthmus._isthmus share: each file adds its functions to the module.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python.h>
@@ -25,12 +25,14 @@ PyCFunction with_keywords(F* function) {
 /// An isthmus.Tensor, or the exception of what failed.
 inline PyObject* to_object(const Tensor& tensor) {
     const isthmus::Result<PyObject*> object = isthmus::to_py(tensor);
-    if (!object) return isthmus::set_python_error(object.error()), nullptr;
-    return *object;
+    if (object) return *object;
+    isthmus::set_python_error(object.error());
+    return nullptr;
 }
 inline PyObject* to_object(const isthmus::Result<Tensor>& tensor) {
-    if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
-    return to_object(*tensor);
+    if (tensor) return to_object(*tensor);
+    isthmus::set_python_error(tensor.error());
+    return nullptr;
 }
 
 /// Runs what may throw Error (or std::bad_alloc) where Python calls.

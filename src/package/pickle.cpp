@@ -1,3 +1,4 @@
+// The other half of isthmus.Tensor's pickling.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

@@ -57,7 +57,7 @@ std::string joined_declarations(const fs::path& path) {
 /// Whether the name stands there with a body: a function's or a class's.
 bool defines(const std::string& text, const std::string& name) {
     std::istringstream lines(text);
-    const std::regex body("(^|[ *&:])" + name + R"((\(.*\{|( final)?( :.*)? \{))");
+    const std::regex body("(^|[ *&:])" + name + R"((\(.*\{|<.*\{|( final)?( :.*)? \{))");
     for (std::string line; std::getline(lines, line);)
         if (std::regex_search(line, body)) return true;
     return false;
@@ -106,12 +106,12 @@ int floor_of(const std::string& header) {
         {"isthmus/python/from_py.h", 5},
         {"isthmus/python/to_py.h", 5},
         {"isthmus/python/object/", 6},
-        {"isthmus/python/impl.h", 7},
         // For binders, over the public functions alone.
-        {"isthmus/python/binding.h", 8},
-        {"isthmus/python/agreeing.h", 8},
-        {"isthmus/python/arguments.h", 8},
-        {"isthmus/python.h", 8},
+        {"isthmus/python/binding.h", 7},
+        {"isthmus/python/impl.h", 8},
+        {"isthmus/python/agreeing.h", 9},
+        {"isthmus/python/arguments.h", 9},
+        {"isthmus/python.h", 9},
         {"isthmus/python/", 1},  // what users name
     };
     for (const auto& [prefix, floor] : floors)
@@ -140,6 +140,8 @@ TEST(Architecture, NoCircleByForwardDeclaration) {
         {"from_py", "the public function; isthmus/python/from_py.h"},
         {"to_py", "the public function; isthmus/python/impl.h"},
         {"to_py_like", "the public function; isthmus/python/impl.h"},
+        {"framework_name", "the public function; isthmus/python/framework/facts.h"},
+        {"parse_framework", "the public function; isthmus/python/framework/facts.h"},
         {"BorrowedBuilder", "a friend that Borrowed names; isthmus/python/protocol/borrowed_builder.h"},
     };
     const std::regex function(R"(^(?:ISTHMUS_API |inline |ISTHMUS_NOINLINE |ISTHMUS_COLD |template <[^>]*> )*[\w:<>*& ]+?[ *&](\w+)\([^;{}]*\)(?: noexcept)?;$)");
@@ -150,6 +152,8 @@ TEST(Architecture, NoCircleByForwardDeclaration) {
         std::istringstream lines(text);
         for (std::string line; std::getline(lines, line);) {
             std::smatch found;
+            const bool at_namespace_level = !line.empty() && line.front() != ' ' && line.rfind("static_assert", 0) != 0;
+            if (!at_namespace_level) continue;
             if (!std::regex_match(line, found, function) && !std::regex_match(line, found, type)) continue;
             const std::string name = found[1];
             if (allowed.count(name) || defines(text, name)) continue;

@@ -54,9 +54,9 @@ private:
     friend struct detail::BorrowedBuilder;
 
     void reset() noexcept {
-        if (ops_ != nullptr)
-            detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);
+        if (ops_ != nullptr) end();
     }
+    void end() noexcept;
     void take(Borrowed& other) noexcept {
         dl_ = other.dl_;
         flags_ = other.flags_;
@@ -84,5 +84,11 @@ private:
     std::int64_t shape_[max_ndim];
     std::int64_t strides_[max_ndim];
 };
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API void Borrowed::end() noexcept {
+    detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);
+}
+#endif
 
 ISTHMUS_END

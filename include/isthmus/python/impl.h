@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/from_py.h>
+#include <isthmus/python/from_py.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/binding.h>
 #include <isthmus/python/object/tensor_type.h>
 #include <isthmus/python/to_py.h>
 

@@ -32,7 +32,7 @@ inline Result<PyObject*> export_anew(Block* block, Framework framework, const Ex
     if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
         return Error(ErrorCode::read_only, concat({"the memory is read-only, and ", facts->name,
                                                    " would let it be written; copy it first, or say allow_read_only_loss"}));
-    Result<PyObject*> exported = export_functions.of[static_cast<int>(framework) - 1](block, *facts, options);
+    Result<PyObject*> exported = export_by_row(block, *facts, options);
     if (exported) note_consumer(block, framework == Framework::tensor ? "isthmus.Tensor" : facts->name.data());
     return exported;
 }

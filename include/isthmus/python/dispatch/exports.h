@@ -53,23 +53,28 @@ struct ExportRow {
     Framework framework;
     ExportFunction function;
 };
-/// A framework without a row goes out by export_by_consumer().
+/// A framework without a row goes out by export_by_consumer(). Those that are asked for most come first.
 inline constexpr ExportRow exports[] = {
-    {Framework::tensor, export_as_tensor},   {Framework::capsule, export_as_capsule},
-    {Framework::numpy, export_as_numpy},     {Framework::capsule_legacy, export_as_legacy_capsule},
-    {Framework::torch, export_as_torch},     {Framework::onnxruntime, export_to_onnxruntime},
+    {Framework::tensor, export_as_tensor},
+    {Framework::torch, export_as_torch},
+    {Framework::numpy, export_as_numpy},
+    {Framework::capsule, export_as_capsule},
+    {Framework::capsule_legacy, export_as_legacy_capsule},
+    {Framework::onnxruntime, export_to_onnxruntime},
     {Framework::mlx, export_to_mlx},
 };
 
-/// The same by number.
-struct ExportFunctions {
-    ExportFunction of[framework_count]{};
-    constexpr ExportFunctions() {
-        for (auto& function : of) function = export_by_consumer;
-        for (const ExportRow& row : exports) of[static_cast<int>(row.framework) - 1] = row.function;
+/// Goes down the rows at compile time, so that each way out is a direct call.
+template <int row = 0>
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_row(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
+    if constexpr (row < static_cast<int>(sizeof(exports) / sizeof(exports[0]))) {
+        constexpr ExportRow way = exports[row];
+        return facts.framework == way.framework ? way.function(block, facts, options)
+                                                : export_by_row<row + 1>(block, facts, options);
+    } else {
+        return export_by_consumer(block, facts, options);
     }
-};
-inline constexpr ExportFunctions export_functions{};
+}
 
 }  // namespace detail
 
