@@ -85,6 +85,19 @@ def memory_of_cpp_is_ready_on_the_legacy_stream(d: Driver) -> None:
         assert d.waits(theirs), d.log()
 
 
+@case()
+def memory_of_cpp_is_on_the_stream_that_it_says(d: Driver) -> None:
+    mine, theirs, other = d.stream(), d.stream(), d.stream()
+    t = ext.pages([4], device=(d.type, 0), stream=mine)
+    with d.busy(mine):
+        t.__dlpack__(stream=theirs, **V1)
+        assert d.waits(theirs), d.log()
+        ext.borrow(t, stream=other)
+        assert d.waits(other), d.log()
+        if not d.hip:
+            assert t.__cuda_array_interface__["stream"] == mine
+
+
 @case("cuda", "gpu")
 def managed_memory_is_ordered_like_the_devices(d: Driver) -> None:
     mine, theirs = d.stream(), d.stream()

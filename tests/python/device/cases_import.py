@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import gc
+import weakref
 from collections.abc import Callable
 
 from arrow import OnDevice
@@ -131,6 +132,84 @@ def one_of_our_own_is_ordered_too(d: Driver) -> None:
 
 
 @case()
+def one_of_our_own_goes_to_the_stream_that_is_named(d: Driver) -> None:
+    """The work that follows is on the caller's stream; the tensor that was there stays on its own."""
+    mine, ours, theirs = d.stream(), d.stream(), d.stream()
+    first = ext.tensor_of(Exchange(d, mine))
+    second = ext.tensor_of(first, stream=ours)
+    assert (ext.borrow(first)["stream"], ext.borrow(second)["stream"]) == (mine, ours)
+    assert ext.borrow(first, stream=ours)["stream"] == ours
+    assert ext.borrow(first, stream=-1)["stream"] == mine
+    with d.busy(ours):
+        first.__dlpack__(stream=theirs, **V1)
+        assert not d.waits(theirs), d.log()
+        second.__dlpack__(stream=theirs, **V1)
+        assert d.waits(theirs), d.log()
+
+
+@case()
+def the_producer_that_is_asked_later_lives_as_long_as_the_handle(d: Driver) -> None:
+    mine, theirs = d.stream(), d.stream()
+    with d.busy(mine):
+        x = Method(d, mine)
+        gone = weakref.ref(x)
+        t = ext.tensor_of(x)
+        alias = t.as_read_only()
+        del x, t
+        gc.collect()
+        assert gone() is not None
+        alias.__dlpack__(stream=theirs, **V1)
+        assert d.waits(theirs), d.log()
+    del alias
+    gc.collect()
+    assert gone() is None
+
+
+@case()
+def a_producer_that_fails_to_order_is_an_error(d: Driver) -> None:
+    class Failing(Method):
+        def __dlpack__(self, **keywords: object) -> object:
+            if keywords.get("stream") != -1:
+                raise RuntimeError("not now")
+            return super().__dlpack__(**keywords)
+
+    t = ext.tensor_of(Failing(d, d.stream()))
+    calls = [t.__dlpack__, lambda **_: t.to("capsule")]
+    if not d.hip:
+        calls.append(lambda **_: t.__cuda_array_interface__)
+    for call in calls:
+        assert "not now" in refused("producer_failed", BufferError, call, **V1)
+    t.__dlpack__(stream=-1, **V1)
+
+
+@case()
+def what_a_producer_copies_for_us_is_ready_on_the_legacy_stream(d: Driver) -> None:
+    """The producer knows nothing of the copy later, so it is not asked again."""
+    mine, theirs = d.stream(), d.stream()
+    for options in ({"copy": "always"}, {"device": (d.type, 0), "copy": "always"}):
+        x = Method(d, mine)
+        with d.busy(mine):
+            t = ext.tensor_of(x, **options)
+            assert d.waits(d.legacy), d.log()
+            copying = [asked for asked in x.asked if "copy" in asked]
+            assert [asked.get("stream") for asked in copying] == [None], x.asked
+            count = len(x.asked)
+            t.__dlpack__(stream=theirs, **V1)
+            assert len(x.asked) == count
+            assert d.waits(theirs), d.log()
+
+
+@case()
+def a_capsule_with_a_number_of_no_stream_stays_whole(d: Driver) -> None:
+    theirs = d.stream()
+    capsule = Method(d, d.legacy).__dlpack__()
+    refused("bad_argument", ValueError, ext.own, capsule, stream=-2)
+    with d.busy(d.legacy):
+        assert ext.own(capsule, stream=theirs)["stream"] == theirs
+        assert d.waits(theirs), d.log()
+
+
+@case()
 def a_framework_that_cannot_name_its_stream_is_taken(d: Driver) -> None:
     Exchange.fails = True
     theirs = d.stream()
@@ -220,6 +299,14 @@ def arrows_event_of_pinned_memory_is_waited_for_by_the_host(d: Driver) -> None:
             assert found["device"] == ("rocm_host:0" if d.hip else "cuda_host:0")
             assert not d.waits(mine), "the host may read it now"
         d.call("event_destroy", event)
+
+
+@case()
+def the_event_of_another_kind_of_device_is_not_the_drivers(d: Driver) -> None:
+    d.clear()
+    for kind in (4, 7, 8):  # OpenCL, Vulkan, Metal
+        refused("unavailable", BufferError, ext.borrow, arrow_of(d, 1, kind))
+    assert d.log() == "", d.log()
 
 
 @case()

@@ -18,6 +18,12 @@ HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "support"
 # The name that Isthmus looks for among the loaded libraries, and how the stand-in is built under it.
 LIBRARIES = {"cuda": ("libcuda.so.1", ()), "rocm": ("libamdhip64.so", ("-DHIP",))}
+# torch over the stand-in of CUDA: by its stable shims, and as older versions are asked.
+TORCH = {
+    "torch": {},
+    "torch_exchange": {"ISTHMUS_NO_TORCH_SHIMS": "1"},
+    "torch_method": {"ISTHMUS_NO_TORCH_SHIMS": "1", "ISTHMUS_TEST_NO_EXCHANGE_API": "1"},
+}
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")])),
@@ -59,17 +65,18 @@ def gpu() -> str:
 
 @pytest.mark.parametrize(("driver", "name"), [line.split() for line in run_case().stdout.splitlines()])
 def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
-    preload = {}
+    environment = {}
     if driver == "gpu":
         library = request.getfixturevalue("gpu")
     else:
         build = request.getfixturevalue("build")
         soname, flags = LIBRARIES["rocm" if driver == "rocm" else "cuda"]
         library = build(soname, SUPPORT / "driver_standin.c", *flags)
-        if driver == "torch":
+        if driver in TORCH:
+            environment.update(TORCH[driver])
             standin = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
-            preload["LD_PRELOAD"] = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
-    done = run_case(driver, library, name, **preload)
+            environment["LD_PRELOAD"] = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
+    done = run_case(driver, library, name, **environment)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
@@ -79,3 +86,27 @@ def test_the_cases_are_there() -> None:
     done = run_case()
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) > 60
+
+
+def test_a_driver_may_come_late(build: Callable[..., str]) -> None:
+    """The host's producers are not kept waiting for one that nobody loaded; the first that may need it finds it."""
+    library = build("libcuda.so.1", SUPPORT / "driver_standin.c")
+    code = f"""
+import sys
+sys.path[:0] = [{str(HERE)!r}, {str(SUPPORT)!r}]
+from driver import Driver
+from producers import HostMethod, Method
+import isthmus_test_ext as ext
+
+host = HostMethod()
+for _ in range(3):
+    assert ext.borrow(host)["device"] == "cpu"
+d = Driver("cuda", {library!r})
+x = Method(d, d.stream())
+with d.capture(x.stream):
+    assert ext.borrow(x)["device"] == "cuda:0"
+assert x.asked == [{{"max_version": (1, 3), "stream": -1}}], x.asked
+d.check()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -25,6 +25,11 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
     return success;
 }
 int cuDevicePrimaryCtxRelease_v2(int device) { return device >= 0 && device < devices ? success : 101; }
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+    *flags = 0;
+    *active = 1;
+    return device >= 0 && device < devices ? success : 101;
+}
 int cuCtxGetCurrent(void** context) { return *context = current() < 0 ? NULL : &contexts[current()], success; }
 int cuCtxGetDevice(int* device) {
     *device = current();

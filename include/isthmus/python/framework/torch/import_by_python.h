@@ -70,14 +70,18 @@ inline bool names_a_smaller_dtype(ImportRequest& request) {
     return !same;
 }
 
-/// `__dlpack__`, with the stream that torch's other functions know. It may come to a GPU without any import, so that the driver
-/// is looked for.
+/// `__dlpack__`, which is asked for no synchronisation: torch's other functions tell its stream. It may come to a GPU without
+/// any import, so that the driver is looked for.
 inline bool import_torch_by_method(ImportRequest& request) {
     expect_driver();
-    if (!import_dlpack_method(request)) return false;
-    if (!(request.out.flags() & producer_flag)) return true;
+    ImportOptions options = request.options;
+    options.stream = no_stream;
+    ImportRequest asked{request.object,   options,         request.out,      request.owning,
+                        request.producer, request.outcome, request.immutable};
+    if (!import_dlpack_method(asked)) return false;
+    if (!(request.out.flags() & producer_flag)) return settle_stream(request, no_stream);
     request.out.flags() &= ~producer_flag;
-    return settle_device_stream(request, torch_stream_by_python(request.out.dl().device), true);
+    return settle_device_stream(request, torch_stream_by_python(request.out.dl().device), false);
 }
 
 /// PyTorch 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
