@@ -17,7 +17,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize soak mutate lint format bench wheel clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -78,6 +78,15 @@ sanitize: ## The tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(with_path) cmake --install build/asan --prefix build/asan/site > build/asan/install.log
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --sanitizer asan --build build/asan --python $(py) \
 		$(PYTEST_ARGS) $(wildcard tests/python tests/package)
+
+soak: ## Minutes of exchanges on many threads in builds of every kind, and the suite under hostile allocators (SOAK_ARGS="--short")
+	@$(BOOTSTRAP) build test --package
+	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
+	@$(with_path) $(py) tests/soak/run.py --pythonpath $(BUILD)/ext $(SOAK_ARGS)
+
+mutate: ## Guards removed one at a time, each of which a test must see; hours (MUTATE_ARGS="--sample 20")
+	@$(BOOTSTRAP) build test --package
+	@$(with_path) $(py) tools/mutate.py --python $(py) $(MUTATE_ARGS)
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint

@@ -145,7 +145,9 @@ class Workshop:
         for program in mirror.programs:
             done = self.run([self.build / program, "--gtest_fail_fast", "--gtest_brief=0"])
             if done.returncode:
-                return str((re.findall(r"\[ RUN      \] (\S+)", done.stdout) or [program])[-1])
+                failed = re.search(r"^\[  FAILED  \] (\w\S*\.[^\s,]+)", done.stdout, re.MULTILINE)
+                running = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)  # where it crashed
+                return str(failed[1] if failed else [program, *running][-1])
         if mirror.folders:
             command = [self.python, "-m", "pytest", "-q", "-x", "-n", "auto", "-p", "no:cacheprovider"]
             done = self.run([*command, "-o", f"pythonpath={self.build / 'ext'}", *mirror.folders])

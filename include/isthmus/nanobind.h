@@ -126,6 +126,9 @@ struct type_caster<isthmus::Argument<V, names...>>
 template <class X>
 struct type_caster<isthmus::detail::Unannounced<X>>
     : isthmus_borrowing_caster<isthmus::detail::Unannounced<X>, isthmus_same_name<X>> {};
+template <class V>
+struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
+    : isthmus_borrowing_caster<std::optional<isthmus::detail::Unannounced<V>>, isthmus_optional_name<V>> {};
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 

@@ -100,6 +100,11 @@ template <class X>
 struct type_caster<isthmus::detail::Unannounced<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Unannounced<X>> {
     static constexpr auto name = type_caster<X>::name;
 };
+template <class V>
+struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Unannounced<V>>> {
+    static constexpr auto name = type_caster<std::optional<V>>::name;
+};
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus::Borrowed> {
     static constexpr auto name = const_name("typing.Any");

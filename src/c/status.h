@@ -14,9 +14,10 @@ namespace isthmus_c {
 /// Keeps the error for isthmus_last_error() and returns its number. Allocates nothing: memory may be what is missing.
 isthmus_status fail(isthmus_status status, const char* text) noexcept;
 
-/// The wall between C++ and C: runs `f`, and turns whatever it throws into a status.
+/// The wall between C++ and C: runs `f`, and turns whatever it throws into a status. pthread_cancel waits for its end.
 template <class F>
 isthmus_status guarded(F&& f) noexcept {
+    const isthmus::detail::NoCancellation whole;
     try {
         f();
         return ISTHMUS_OK;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzz the checks of what comes from outside: descriptors, and the texts that name a dtype.
+"""Fuzz the checks of what comes from outside: descriptors, Arrow's structs, and the texts that name a dtype.
 
 Usage:
     tests/fuzz/run.py [--seconds N] [--build DIR] [--include DIR ...] [TARGET ...]
@@ -22,7 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TARGETS = {"descriptor": 1100, "formats": 24}  # and the longest input that makes sense
+TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24}  # and the longest input that makes sense
 MINUS_ONE = 2**64 - 1
 
 
@@ -34,6 +34,15 @@ def descriptor(
     ndim = len(shape) if ndim is None else ndim
     head = struct.pack("<BBBBQQQiiiBBH", versioned, real, parts, major, flags, data, offset, *device, ndim, *dtype)
     return head + struct.pack(f"<{len(shape)}q{len(strides)}q", *shape, *strides)
+
+
+def arrow(*levels: bytes, device: int = 0) -> bytes:
+    """An input of fuzz_arrow.cpp."""
+    return bytes([len(levels) - 1 | device << 4]) + b"".join(levels)
+
+
+def level(form: bytes = b"f", length=4, *, offset=0, nulls=0, buffers=2, children=0, what=0, rest=b"") -> bytes:  # fmt: skip
+    return bytes([what, len(form)]) + form + struct.pack("<qqbbb", length, offset, nulls, buffers, children) + rest
 
 
 SEEDS: dict[str, list[bytes]] = {
@@ -69,6 +78,30 @@ SEEDS: dict[str, list[bytes]] = {
         descriptor(device=(99, 0)),
         descriptor(dtype=(18, 32, 1)),
         descriptor(dtype=(2, 32, 0)),
+    ],
+    "arrow": [
+        arrow(level()),
+        arrow(level(b"g", 0)),
+        arrow(level(b"l", offset=2)),
+        arrow(level(b"l", length=-1)),
+        arrow(level(b"l", offset=1 << 62)),
+        arrow(level(b"g", length=1 << 61)),
+        arrow(level(what=8, nulls=-1, rest=b"\xff\x01")),
+        arrow(level(what=8, nulls=1, rest=b"\x0b\x00")),
+        arrow(level(what=8, nulls=1, rest=b"\x0b\x00"), device=1),
+        arrow(level(what=32, rest=b"\x01\x01\x00\x00")),
+        arrow(level(what=64)),
+        arrow(level(what=128)),
+        arrow(level(b"b")),
+        arrow(level(b"tdD")),
+        arrow(level(b"+s", buffers=1)),
+        arrow(level(b"+w:3", 2, buffers=1, children=1), level(b"e", 6)),
+        arrow(level(b"+w:3", 2, offset=1, buffers=1, children=1), level(b"e", 9, offset=1)),
+        arrow(level(b"+w:3", 3, buffers=1, children=1), level(b"e", 6)),
+        arrow(level(b"+w:0", 2, buffers=1, children=1), level(b"c", 0)),
+        arrow(level(b"+w:9999999999", 2, buffers=1, children=1), level(b"c", 0)),
+        arrow(level(b"+w:2", 2, buffers=1, children=1), level(b"+w:2", 4, buffers=1, children=1), level(b"i", 8)),
+        arrow(level(b"+w:2", 2, buffers=1, children=1, what=8, nulls=-1, rest=b"\x03\x00"), level(b"i", 4)),
     ],
     "formats": [
         bytes([size]) + text.encode()

@@ -110,19 +110,25 @@ def test_the_storage_ends_with_its_last_owner() -> None:
         def __del__(self) -> None:
             ended.append(True)
 
-    for order in itertools.permutations(["tensor", "storage", "handle"]):
-        for exchanged in (False, True):
-            tensor = torch.as_tensor(np.asarray(Memory()))
-            held = {"tensor": tensor, "storage": tensor.untyped_storage(), "handle": ext.tensor_of(tensor)}
-            if exchanged:
-                tensor.data = torch.zeros(1)
-            del tensor
-            for name in order:
-                gc.collect()
-                assert not ended, (order, name)
-                del held[name]
+    owners = ["tensor", "storage", "handle", "exchanged tensor"]
+    for order in (order for n in (1, 2, 3) for order in itertools.permutations(owners, n)):
+        tensor = torch.as_tensor(np.asarray(Memory()))
+        held = {"tensor": tensor, "storage": tensor.untyped_storage(), "handle": ext.tensor_of(tensor)}
+        if "exchanged tensor" in order:
+            held["exchanged tensor"] = held.pop("tensor")
+            tensor.data = torch.zeros(1)
+        del tensor
+        for name in owners:
+            if name not in order:
+                held.pop(name, None)
+        last = [name for name in order if name != "exchanged tensor" and name in held][-1:]
+        for name in order:
             gc.collect()
-            assert ended.pop(), order
+            assert bool(ended) is (not last or last[0] not in held), (order, name)
+            held.pop(name, None)
+        gc.collect()
+        assert ended.pop(), order
+        assert not ended
 
 
 def test_the_tensor_is_not_kept_longer_than_the_handle() -> None:

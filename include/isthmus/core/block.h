@@ -105,7 +105,7 @@ ISTHMUS_NOINLINE inline void end_block(Block* block) noexcept {
 
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
-        if (const Observer* o = observer.load_acquire()) o->destroyed(block);
+        if (const Observer* o = last_observer.load_acquire()) o->destroyed(block);  // also when it listens no more
     if (block->ops->release != nullptr)
         end_block(block);
     else

@@ -21,9 +21,11 @@
 #define ISTHMUS_ABI 2
 #define ISTHMUS_ABI_NAMESPACE abi2
 
+/// Everything is hidden, whatever flags an extension is compiled with: two extensions are two programs in one process, perhaps
+/// of two versions, and the dynamic linker must merge nothing of theirs.
 #define ISTHMUS_BEGIN   \
     namespace isthmus { \
-    inline namespace ISTHMUS_ABI_NAMESPACE {
+    inline namespace ISTHMUS_ABI_NAMESPACE __attribute__((visibility("hidden"))) {
 #define ISTHMUS_END \
     }               \
     }

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <pthread.h>
+#include <unistd.h>
+
 #if __has_include(<bits/cxxabi_forced.h>)
 #include <bits/cxxabi_forced.h>
-#include <unistd.h>
 #define ISTHMUS_FORCED_UNWIND 1
 #endif
 
@@ -14,9 +16,23 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// While one lives, pthread_cancel waits: a release that it ended half-way would lose what is left of the owner, and its
+/// unwinding would terminate the process at the first noexcept function.
+class NoCancellation {
+public:
+    NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+private:
+    int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 /// Runs code that may end up in a Python interpreter, from a function that must not throw. Before CPython 3.14, a thread that
 /// wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the whole process at the
-/// first noexcept function. It is stopped for good here instead, as 3.14 does.
+/// first noexcept function. It is stopped for good here instead, as 3.14 does. Every noexcept function and every destructor
+/// between here and Python stands inside `f`, so it is called innermost: around the call itself.
 template <class F>
 ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #if defined(ISTHMUS_FORCED_UNWIND)
@@ -32,7 +48,7 @@ ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 
 /// Calls a foreign destructor. What it throws is swallowed: deleters are C by contract, and nobody is left to tell.
 template <class F>
-ISTHMUS_ALWAYS_INLINE void run_deleter(F&& f) noexcept {
+ISTHMUS_ALWAYS_INLINE void swallowing(F&& f) noexcept {
     surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         try {
             f();
@@ -44,12 +60,18 @@ ISTHMUS_ALWAYS_INLINE void run_deleter(F&& f) noexcept {
         }
     });
 }
+/// The same for code that is not ours, which may wait for anything.
+template <class F>
+ISTHMUS_ALWAYS_INLINE void run_deleter(F&& f) noexcept {
+    const NoCancellation whole;
+    swallowing(f);
+}
 
-/// The same for a C function and what it takes; compiled once.
+/// Calls the release function of a table of ours, which guards what it calls in turn; compiled once.
 ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept;
 #if ISTHMUS_DEFINE
 ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept {
-    run_deleter([=] { release(owner); });
+    swallowing([=] { release(owner); });
 }
 #endif
 

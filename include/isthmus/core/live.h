@@ -75,11 +75,16 @@ public:
         if (tracing) entry->frame_count = backtrace(entry->frames, live_frame_count);  // the first is this very function
 #endif
         if (auto* words = words_of_block.load()) entry->words = words(block, tracing);
+        if (!insert(entry)) free_entry(entry);
+    }
+    bool insert(LiveEntry* entry) noexcept {
         const Lock lock;
+        if (!listening_) return false;  // switched off while the entry was made
         entry->serial = ++serial_;
-        LiveEntry*& slot = buckets_[bucket(block)];
+        LiveEntry*& slot = buckets_[bucket(entry->block)];
         entry->next = slot;
         slot = entry;
+        return true;
     }
     void remove(const Block* block) noexcept {
         LiveEntry* entry = nullptr;
@@ -105,24 +110,33 @@ public:
                      LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer, entry->consumer,
                                 entry->words.place, entry->frames + 1, entry->frame_count > 0 ? entry->frame_count - 1 : 0});
     }
-    void clear() noexcept {
+    void listen(bool tracing) noexcept {
+        // A child that is forked while another thread holds the lock would wait for it for ever.
+        static const int registered = pthread_atfork([] { pthread_mutex_lock(&live_mutex); }, unlock, unlock);
+        (void)registered;
         const Lock lock;
+        listening_ = true;
+        tracing_.store(tracing);
+    }
+    void forget() noexcept {
+        const Lock lock;
+        listening_ = false;
         for (LiveEntry*& slot : buckets_)
             while (LiveEntry* entry = slot) {
                 slot = entry->next;
                 free_entry(entry);
             }
     }
-    void trace(bool on) noexcept { tracing_.store(on); }
 
 private:
     static constexpr std::size_t bucket_count = 4096;
     struct Lock {
         Lock() noexcept { pthread_mutex_lock(&live_mutex); }
-        ~Lock() { pthread_mutex_unlock(&live_mutex); }
+        ~Lock() { unlock(); }
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
     };
+    static void unlock() { pthread_mutex_unlock(&live_mutex); }
     static std::size_t bucket(const Block* block) noexcept {
         return (reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9E3779B1U / 8 % bucket_count;
     }
@@ -139,6 +153,7 @@ private:
     }
 
     Atomic<bool> tracing_;
+    bool listening_ = false;  // as all below guarded by the lock
     std::uint64_t serial_ = 0;
     LiveEntry* buckets_[bucket_count] = {};
 };
@@ -149,8 +164,8 @@ ISTHMUS_STATE constexpr Observer live_observer{
     [](Block* block) noexcept { live_list.remove(block); },
     [](const Block* block, const char* consumer) noexcept { live_list.set_consumer(block, consumer); },
     [](void* context, void (*show)(void*, const LiveRecord&)) { live_list.visit(context, show); },
-    [](bool on) noexcept { live_list.trace(on); },
-    []() noexcept { live_list.clear(); },
+    [](bool tracing) noexcept { live_list.listen(tracing); },
+    []() noexcept { live_list.forget(); },
 };
 
 /// "libkernels.so+0x1f30 < libkernels.so(run)+0x42": the calls, innermost first.
@@ -202,8 +217,10 @@ inline bool live_tracking() noexcept { return detail::observer.load() != nullptr
 inline void live_tracking(bool on, bool tracing = false) noexcept {
     const detail::Observer* now = detail::observer.load();
     if (on) {
-        if (now == nullptr) detail::set_observer(now = &detail::live_observer);
-        now->trace(tracing);
+        const bool first = now == nullptr;
+        if (first) now = &detail::live_observer;
+        now->listen(tracing);
+        if (first) detail::set_observer(now);
     } else if (now != nullptr) {
         detail::set_observer(nullptr);
         now->forget();

@@ -23,21 +23,25 @@ struct LiveRecord {
 };
 
 /// Who is told of blocks that come to life and die (isthmus/core/live.h). Part of the ABI shared by extensions with the same
-/// ISTHMUS_ABI: one of them listens for all.
+/// ISTHMUS_ABI: one of them listens for all. Any function may be called by threads that have not yet seen that it no longer
+/// listens, so that `created` may come late; `destroyed` comes for each block that was announced, also then.
 struct Observer {
     void (*created)(Block*) noexcept;
     void (*destroyed)(Block*) noexcept;  ///< before its owner is released
     void (*consumed)(const Block*, const char* consumer) noexcept;
     /// Shows every record while the list is locked: `show` makes no tensor, drops none, and takes no other lock.
     void (*visit)(void* context, void (*show)(void* context, const LiveRecord&));
-    void (*trace)(bool on) noexcept;
-    void (*forget)() noexcept;
+    void (*listen)(bool tracing) noexcept;  ///< before the first call of `created`
+    void (*forget)() noexcept;              ///< nothing is on the list, and nothing comes there until it listens again
 };
 ISTHMUS_STATE Atomic<const Observer*> observer;
+/// Who listens or was the last to listen; NULL before the first.
+ISTHMUS_STATE Atomic<const Observer*> last_observer;
 
 /// The observers of all shared objects that meet in one interpreter: listening is switched on and off in all of them at once.
 struct ObserverLink {
     Atomic<const Observer*>* observer;
+    Atomic<const Observer*>* last_observer;
     ObserverLink* next;
 };
 struct ObserverHub {
@@ -45,7 +49,7 @@ struct ObserverHub {
     Atomic<const Observer*> current;
 };
 ISTHMUS_STATE Atomic<ObserverHub*> observer_hub;
-ISTHMUS_STATE ObserverLink observer_link{&observer, nullptr};
+ISTHMUS_STATE ObserverLink observer_link{&observer, &last_observer, nullptr};
 
 /// Says whose memory a block is and where the program was, in words to be freed with std::free. Set by the bridge.
 struct BlockWords {
@@ -54,23 +58,31 @@ struct BlockWords {
 };
 ISTHMUS_STATE Atomic<BlockWords (*)(const Block*, bool tracing) noexcept> words_of_block;
 
+inline void tell_link(const ObserverLink& link, const Observer* now) noexcept {
+    if (now != nullptr) link.last_observer->store(now);
+    link.observer->store(now);
+}
 /// Lets `now` listen here and in every shared object that this one knows; nobody when NULL.
 inline void set_observer(const Observer* now) noexcept {
-    ObserverHub* hub = observer_hub.load();
-    if (hub != nullptr) {
+    if (ObserverHub* hub = observer_hub.load()) {
         hub->current.store(now);
-        for (ObserverLink* link = hub->first.load(); link != nullptr; link = link->next) link->observer->store(now);
+        for (const ObserverLink* link = hub->first.load(); link != nullptr; link = link->next) tell_link(*link, now);
     }
-    observer.store(now);
+    tell_link(observer_link, now);
 }
 
-/// Joins the others, under the GIL: who listens there listens here from now on, and the other way round.
+/// Joins the others, under the GIL: who listens there listens here from now on, and the other way round. Joining again changes
+/// nothing.
 inline void join_observers(ObserverHub& hub) noexcept {
-    observer_link.next = hub.first.load();
-    hub.first.store(&observer_link);
+    const ObserverLink* link = hub.first.load();
+    while (link != nullptr && link != &observer_link) link = link->next;
+    if (link == nullptr) {
+        observer_link.next = hub.first.load();
+        hub.first.store(&observer_link);
+    }
     observer_hub.store(&hub);
     if (const Observer* theirs = hub.current.load())
-        observer.store(theirs);
+        tell_link(observer_link, theirs);
     else if (const Observer* ours = observer.load())
         set_observer(ours);
 }

@@ -120,6 +120,7 @@ struct OwnedBlock {
     static void end(void* owner) {
         auto* self = static_cast<OwnedBlock*>(owner);
         std::free(self->more_dims);
+        const NoCancellation whole;
         if constexpr (at_end == AtEnd::call) call_owner(self->owner());
         self->owner().~Owner();
     }

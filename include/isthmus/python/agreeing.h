@@ -37,19 +37,40 @@ inline constexpr bool is_written<std::optional<V>> = is_written<V>;
 template <class V, Literal... own>
 inline constexpr bool is_written<Argument<V, own...>> = is_written<V>;
 
+template <class X>
+struct DeferredOf {
+    using type = Unannounced<X>;
+};
+template <class V>
+struct DeferredOf<std::optional<V>> {
+    using type = std::optional<Unannounced<V>>;
+};
 /// What the binder is asked for in the place of A.
-template <class A>
-using Deferred = std::conditional_t<is_written<std::remove_cvref_t<A>>, Unannounced<std::remove_cvref_t<A>>, A>;
-template <class A>
-auto& value_of(Deferred<A>& deferred) noexcept {
-    if constexpr (is_written<std::remove_cvref_t<A>>)
-        return deferred.value;
-    else
-        return deferred;
+template <class A, class X = std::remove_cvref_t<A>>
+using Deferred = typename std::conditional_t<is_written<X>, DeferredOf<X>, std::type_identity<A>>::type;
+
+template <class X>
+X& value_of(X& argument) noexcept {
+    return argument;
 }
-template <class A>
-void announce(Deferred<A>& deferred) {
-    if constexpr (is_written<std::remove_cvref_t<A>>) deferred.announce().value();
+template <class X>
+X& value_of(Unannounced<X>& argument) noexcept {
+    return argument.value;
+}
+template <class V>
+std::optional<V> value_of(std::optional<Unannounced<V>>& argument) noexcept {
+    return argument ? std::optional<V>(argument->value) : std::nullopt;
+}
+
+template <class X>
+void announce_one(X&) noexcept {}
+template <class X>
+void announce_one(Unannounced<X>& argument) {
+    argument.announce().value();
+}
+template <class V>
+void announce_one(std::optional<Unannounced<V>>& argument) {
+    if (argument) argument->announce().value();
 }
 
 template <Literal function, class F, class R, class... A>
@@ -57,9 +78,9 @@ auto agreeing(F f, const char* const* names) {
     return [f = std::move(f), names](Deferred<A>... arguments) -> R {
         Match match(function.text);
         const char* const* name = names;
-        (agree(match, *name++, value_of<A>(arguments)), ...);
-        (announce<A>(arguments), ...);
-        return f(std::forward<A>(value_of<A>(arguments))...);
+        (agree(match, *name++, value_of(arguments)), ...);
+        (announce_one(arguments), ...);
+        return f(static_cast<A&&>(value_of(arguments))...);
     };
 }
 

@@ -29,7 +29,7 @@ struct Parameter {
     static constexpr bool required = true;
     ViewSlot<T> slot;
     T& value() noexcept { return slot.view; }
-    bool load(PyObject* object, const char* function, const char* argument, Match& match) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match& match) {
         auto loaded = slot.load(object, function, argument, &match);
         if (ISTHMUS_LIKELY(loaded.has_value())) return true;
         set_python_error(loaded.error());
@@ -57,7 +57,7 @@ struct ImportedParameter : SilentParameter {
     static constexpr bool required = true;
     T held;
     T& value() noexcept { return held; }
-    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) {
         ImportOptions options;
         options.argument = argument;
         Result<T> result = import(object, options);
@@ -84,21 +84,21 @@ struct PlainParameter : SilentParameter {
 };
 template <>
 struct Parameter<PyObject*> : PlainParameter<PyObject*> {
-    bool load(PyObject* object, const char*, const char*, Match&) noexcept {
+    bool load(PyObject* object, const char*, const char*, Match&) {
         held = object;
         return true;
     }
 };
 template <>
 struct Parameter<double> : PlainParameter<double> {
-    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) {
         held = PyFloat_AsDouble(object);
         return held != -1.0 || PyErr_Occurred() == nullptr || raise_type(function, argument, "a number", object);
     }
 };
 template <>
 struct Parameter<std::int64_t> : PlainParameter<std::int64_t> {
-    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) {
         Ref number(PyNumber_Index(object));
         if (!number) return raise_type(function, argument, "an integer", object);
         int overflow = 0;
@@ -110,14 +110,14 @@ struct Parameter<std::int64_t> : PlainParameter<std::int64_t> {
 };
 template <>
 struct Parameter<bool> : PlainParameter<bool> {
-    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) {
         held = object == Py_True;
         return PyBool_Check(object) || raise_type(function, argument, "True or False", object);
     }
 };
 template <>
 struct Parameter<std::string_view> : PlainParameter<std::string_view> {
-    bool load(PyObject* object, const char* function, const char* argument, Match&) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match&) {
         Py_ssize_t size = 0;
         const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : nullptr;
         if (text == nullptr) return raise_type(function, argument, "a string", object);
@@ -132,7 +132,7 @@ struct Parameter<std::optional<T>> {
     Parameter<T> inner;
     std::optional<T> held;
     std::optional<T>& value() noexcept { return held; }
-    bool load(PyObject* object, const char* function, const char* argument, Match& match) noexcept {
+    bool load(PyObject* object, const char* function, const char* argument, Match& match) {
         if (object == Py_None) return true;
         if (!inner.load(object, function, argument, match)) return false;
         held.emplace(std::move(inner.value()));
@@ -148,7 +148,7 @@ struct Parameter<std::optional<T>> {
 
 /// Sorts what the interpreter passes into one slot per name. False with a TypeError in Python's own words.
 inline bool sort_arguments(const char* function, const char* const* names, int count, PyObject* const* args,
-                           Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept {
+                           Py_ssize_t positional, PyObject* kwnames, PyObject** out) {
     if (ISTHMUS_UNLIKELY(positional > count)) {
         PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function, count, positional);
         return false;
@@ -197,12 +197,14 @@ public:
 
     /// False with a Python exception set.
     bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames = nullptr) noexcept {
-        if (!detail::sort_arguments(function_, names_, count, args, PyVectorcall_NARGS(static_cast<std::size_t>(nargs)),
-                                    kwnames, objects_))
+        return detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+            if (!detail::sort_arguments(function_, names_, count, args, PyVectorcall_NARGS(static_cast<std::size_t>(nargs)),
+                                        kwnames, objects_))
+                return false;
+            if (ISTHMUS_LIKELY(load(std::index_sequence_for<T...>{}))) return true;
+            give_back(std::index_sequence_for<T...>{});
             return false;
-        if (ISTHMUS_LIKELY(load(std::index_sequence_for<T...>{}))) return true;
-        give_back(std::index_sequence_for<T...>{});
-        return false;
+        });
     }
 
     template <std::size_t i>
@@ -221,20 +223,20 @@ public:
 
 private:
     template <std::size_t... i>
-    bool load(std::index_sequence<i...>) noexcept {
+    bool load(std::index_sequence<i...>) {
         return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...) &&
                (std::get<i>(parameters_).announce(function_, names_[i]) && ...);
     }
     /// What was taken for the call that does not take place: a capsule is taken once, and may go to another function.
     template <std::size_t... i>
-    ISTHMUS_COLD void give_back(std::index_sequence<i...>) noexcept {
+    ISTHMUS_COLD void give_back(std::index_sequence<i...>) {
         PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
         PyErr_Fetch(&type, &value, &trace);
         (std::get<i>(parameters_).give_back(objects_[i]), ...);
         PyErr_Restore(type, value, trace);
     }
     template <class P>
-    bool load_one(P& parameter, int i) noexcept {
+    bool load_one(P& parameter, int i) {
         if (ISTHMUS_LIKELY(objects_[i] != nullptr)) return parameter.load(objects_[i], function_, names_[i], match_);
         if constexpr (!P::required) {
             return true;

@@ -242,20 +242,46 @@ struct Incoming<View<T, N, C...>> {
     Result<void> announce() noexcept { return slot.announce(); }
 };
 
+/// An argument whose write is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
+/// compare the arguments. Made of a value by hand, there is nothing to announce.
+template <class X>
+struct Unannounced {
+    X value{};
+    Incoming<X>* incoming = nullptr;  ///< in the binder's caster, which outlives the call
+    Unannounced() noexcept = default;
+    Unannounced(X value) : value(std::move(value)) {}
+    Result<void> announce() noexcept { return incoming != nullptr ? incoming->announce() : Result<void>(); }
+};
+template <class X>
+struct Incoming<Unannounced<X>> {
+    using Value = Unannounced<X>;
+    Incoming<X> incoming;
+    Loaded load(PyObject* object, Value& value, bool last) noexcept {
+        value.incoming = &incoming;
+        return incoming.load(object, value.value, last);
+    }
+    Result<void> announce() noexcept { return {}; }
+};
+
 /// None is no view. (The casters of std::optional would let go of what was borrowed before the call.)
-template <class T, int N, class... C>
-struct Incoming<std::optional<View<T, N, C...>>> {
-    using Value = std::optional<View<T, N, C...>>;
-    ViewSlot<View<T, N, C...>> slot;
+template <class X>
+struct IncomingOptional {
+    using Value = std::optional<X>;
+    Incoming<X> incoming;
     Loaded load(PyObject* object, Value& value, bool last) noexcept {
         value.reset();
         if (object == Py_None) return Loaded::yes;
-        const Loaded loaded = slot.try_load(object, last);
-        if (loaded == Loaded::yes) value = slot.view;
+        X found;
+        const Loaded loaded = incoming.load(object, found, last);
+        if (loaded == Loaded::yes) value = std::move(found);
         return loaded;
     }
-    Result<void> announce() noexcept { return slot.announce(); }
+    Result<void> announce() noexcept { return incoming.announce(); }
 };
+template <class T, int N, class... C>
+struct Incoming<std::optional<View<T, N, C...>>> : IncomingOptional<View<T, N, C...>> {};
+template <class V>
+struct Incoming<std::optional<Unannounced<V>>> : IncomingOptional<Unannounced<V>> {};
 
 /// As a View; with a name, a mismatch raises.
 template <class V, Literal... names>
@@ -295,27 +321,6 @@ struct Incoming<Borrowed> : IncomingHandle<Borrowed, borrow_py> {};
 /// An owning handle: may be stored.
 template <>
 struct Incoming<Tensor> : IncomingHandle<Tensor, from_py> {};
-
-/// An argument whose write is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
-/// compare the arguments. Made of a value by hand, there is nothing to announce.
-template <class X>
-struct Unannounced {
-    X value{};
-    Incoming<X>* incoming = nullptr;  ///< in the binder's caster, which outlives the call
-    Unannounced() noexcept = default;
-    Unannounced(X value) : value(std::move(value)) {}
-    Result<void> announce() noexcept { return incoming != nullptr ? incoming->announce() : Result<void>(); }
-};
-template <class X>
-struct Incoming<Unannounced<X>> {
-    using Value = Unannounced<X>;
-    Incoming<X> incoming;
-    Loaded load(PyObject* object, Value& value, bool last) noexcept {
-        value.incoming = &incoming;
-        return incoming.load(object, value.value, last);
-    }
-    Result<void> announce() noexcept { return {}; }
-};
 
 }  // namespace detail
 

@@ -22,6 +22,9 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework f
 inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+#if !defined(NDEBUG)
+    if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
+#endif
     const SharedRuntime* shared = *shared_state;
     if (ISTHMUS_UNLIKELY(shared == nullptr || shared->tensor == nullptr))
         return export_first(tensor.block(), framework, options);

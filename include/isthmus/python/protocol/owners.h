@@ -29,8 +29,17 @@ inline void* new_reference_to_first(void* tuple) noexcept { return new_reference
 inline constexpr OwnerOps object_tuple_ops{
     .release = release_object, .source = first_of_tuple, .array = new_reference_to_first};
 
+inline void release_buffer_here(void* view) { PyBuffer_Release(static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
-    if (GilForDrop gil; gil) PyBuffer_Release(static_cast<Py_buffer*>(view));
+    if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another)) return give_back_with_gil(release_buffer_here, view);
+    // The view goes with its block, or with the call that borrowed it.
+    if (auto* copy = new (std::nothrow) Py_buffer(*static_cast<Py_buffer*>(view)))
+        give_back_with_gil(
+            [](void* last) {
+                release_buffer_here(last);
+                delete static_cast<Py_buffer*>(last);
+            },
+            copy);
 }
 inline void* source_of_buffer(void* view) noexcept { return static_cast<Py_buffer*>(view)->obj; }
 inline void* array_of_buffer(void* view) noexcept { return new_reference(source_of_buffer(view)); }

@@ -1,6 +1,10 @@
-// The GIL: whether this thread holds it, and how a reference is given back without it.
+// Giving Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
+
+#include <new>
 
 #include <isthmus/core/deleter.h>
 #include <isthmus/python/runtime/interpreter_guard.h>
@@ -8,55 +12,102 @@
 
 ISTHMUS_BEGIN
 
-/// Whether this thread may touch Python objects now.
-inline bool have_gil() noexcept {
+namespace detail {
+
+/// How a thread comes to the interpreter that this shared object serves.
+enum class WayToInterpreter {
+    here,     ///< it runs that interpreter and holds its GIL
+    ensure,   ///< it runs none, and PyGILState_Ensure leads there
+    another,  ///< it runs another interpreter, or would be led to another: only another thread can
+};
+
+/// The thread state that runs on this thread; NULL where none does.
+inline PyThreadState* running_thread_state() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked() != nullptr;
+    return PyThreadState_GetUnchecked();
 #elif PY_VERSION_HEX >= 0x030C0000
-    return _PyThreadState_UncheckedGet() != nullptr;
+    return _PyThreadState_UncheckedGet();
 #else
-    PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the GIL
-    return running != nullptr && running == PyGILState_GetThisThreadState();
+    PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the one GIL
+    if (running == nullptr || running == PyGILState_GetThisThreadState()) return running;
+    // That of a subinterpreter, perhaps, which PyGILState does not know. Without any the state is another thread's, which may
+    // be freed at any moment.
+    const bool alone = PyInterpreterState_Head() == PyInterpreterState_Main();
+    return !alone && running->thread_id == PyThread_get_thread_ident() ? running : nullptr;
 #endif
 }
 
-namespace detail {
+inline WayToInterpreter way_to_interpreter() noexcept {
+    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its life
+    if (const PyThreadState* running = running_thread_state())
+        return running->interp == ours || ours == nullptr ? WayToInterpreter::here : WayToInterpreter::another;
+    const PyThreadState* usual = PyGILState_GetThisThreadState();
+    const PyInterpreterState* led_to = usual != nullptr ? usual->interp : PyInterpreterState_Main();
+    return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
+}
 
-/// The GIL for the time of a drop; false when it cannot be had any more.
-class GilForDrop {
-public:
-    GilForDrop() noexcept : held_(have_gil()) {
-        if (held_) return;
-        ::new (&guard_) InterpreterGuard();
-        if (guard_) state_ = PyGILState_Ensure();
-    }
-    ~GilForDrop() {
-        if (held_) return;
-        if (guard_) PyGILState_Release(state_);
-        guard_.~InterpreterGuard();
-    }
-    GilForDrop(const GilForDrop&) = delete;
-    GilForDrop& operator=(const GilForDrop&) = delete;
-    explicit operator bool() const noexcept { return held_ || static_cast<bool>(guard_); }
+/// The same question where the answer is nearly always yes: whether the thread holds the GIL of our interpreter.
+inline bool runs_our_interpreter() noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+    const PyThreadState* running = running_thread_state();
+#else
+    const PyThreadState* running = have_gil() ? _PyThreadState_UncheckedGet() : nullptr;
+#endif
+    return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
+}
 
-private:
-    bool held_;
-    PyGILState_STATE state_{};
-    union {
-        InterpreterGuard guard_;
-    };
+/// What a thread that runs another interpreter leaves to a thread made for it.
+struct LeftBehind {
+    InterpreterGuard guard;
+    void (*give_back)(void*);
+    void* object;
+
+    static void* run(void* self) {
+        surviving_exit([self] {
+            auto* left = static_cast<LeftBehind*>(self);
+            PyThreadState* state = PyThreadState_New(interpreter_life.interpreter.load_relaxed());
+            PyEval_RestoreThread(state);
+            left->give_back(left->object);
+            PyThreadState_Clear(state);
+            PyThreadState_DeleteCurrent();
+            delete left;
+        });
+        return nullptr;
+    }
 };
+/// Another thread does it, while this one goes on: it may hold the other interpreter's GIL, for which a finalizer may wait.
+ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
+    auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
+    pthread_t thread{};
+    if (left != nullptr && left->guard && pthread_create(&thread, nullptr, LeftBehind::run, left) == 0)
+        pthread_detach(thread);
+    else
+        delete left;  // the object stays: there is nobody to give it back
+}
+
+/// Gives an object back with the GIL of its interpreter, from any thread; not at all when that interpreter cannot be had any
+/// more. `give_back` may be called later, on another thread: the object is not on this one's stack.
+ISTHMUS_NOINLINE inline void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {
+    const NoCancellation whole;
+    const WayToInterpreter way = way_to_interpreter();
+    if (way == WayToInterpreter::here) return surviving_exit([=] { give_back(object); });
+    const InterpreterGuard guard;
+    if (!guard) return;
+    if (way == WayToInterpreter::another) return leave_to_another_thread(give_back, object);
+    surviving_exit([=] {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        give_back(object);
+        PyGILState_Release(state);
+    });
+}
 
 /// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
-ISTHMUS_NOINLINE inline void drop_object_elsewhere(PyObject* object) noexcept {
-    if (GilForDrop gil; gil) Py_DECREF(object);
-}
 inline void drop_object(PyObject* object) noexcept {
-    if (ISTHMUS_LIKELY(have_gil() && Py_REFCNT(object) > 1)) {
+    if (ISTHMUS_LIKELY(runs_our_interpreter() && Py_REFCNT(object) > 1)) {
         Py_DECREF(object);
         return;
     }
-    drop_object_elsewhere(object);
+    give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
 }
 
 }  // namespace detail

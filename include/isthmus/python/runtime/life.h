@@ -22,7 +22,7 @@ struct LifeBound {
 /// The life that this shared object serves now. The main interpreter's address is the same in every life, so that an address
 /// tells nothing; the generation rises with each end.
 struct InterpreterLife {
-    PyInterpreterState* interpreter = nullptr;  ///< NULL before the first use in this life
+    Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this life; also read without the GIL
     std::uint32_t generation = 1;
     LifeBound* bound = nullptr;  ///< all that has begun in this life
 };
@@ -63,15 +63,44 @@ inline void end_life() noexcept {
         bound->begun = false;
         bound->forget(bound);
     }
-    interpreter_life.interpreter = nullptr;
+    interpreter_life.interpreter.store(nullptr);
     ++interpreter_life.generation;
+}
+
+/// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as
+/// multiprocessing does, and the interpreter lives on; it does not where the interpreter itself calls them at its end.
+inline bool python_code_is_running() noexcept {
+    return Ref(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()))).get() != nullptr;
 }
 
 /// The interpreter is about to end. It still runs code after this (other hooks, daemon threads, the destructors of modules),
 /// some of it perhaps in the midst of an import: what is cached stays until all that is over.
 inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
-    wait_for_interpreter_guards();
+    if (!python_code_is_running()) wait_for_interpreter_guards();
     Py_RETURN_NONE;
+}
+
+inline bool hook_the_end();
+
+/// atexit has let go of the hook. Where the interpreter lives on, it gets another as soon as atexit is done.
+inline void hook_is_gone(PyObject*) {
+    if (!python_code_is_running()) return;
+    Py_AddPendingCall(
+        [](void*) {
+            if (interpreter_life.interpreter.load() == PyInterpreterState_Get() && !hook_the_end()) PyErr_Clear();
+            return 0;
+        },
+        nullptr);
+}
+
+/// Has interpreter_is_ending() called by atexit. False with a Python exception set.
+inline bool hook_the_end() {
+    static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
+    Ref held_by_atexit(PyCapsule_New(&interpreter_life, nullptr, hook_is_gone));
+    Ref function(held_by_atexit ? PyCFunction_New(&hook, held_by_atexit.get()) : nullptr);
+    Ref atexit(PyImport_ImportModule("atexit"));
+    if (!function || !atexit) return false;
+    return static_cast<bool>(Ref(PyObject_CallMethod(atexit.get(), "register", "O", function.get())));
 }
 
 /// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a
@@ -90,26 +119,22 @@ inline bool call_end_life_at_the_end(PyInterpreterState* here) {
 }
 
 /// Whether this shared object is ready in the running interpreter. The GIL is held.
-inline bool is_this_life() noexcept { return interpreter_life.interpreter == PyInterpreterState_Get(); }
+inline bool is_this_life() noexcept { return interpreter_life.interpreter.load_relaxed() == PyInterpreterState_Get(); }
 
 /// Makes this shared object ready in the running interpreter. False with a Python exception set.
 ISTHMUS_NOINLINE inline bool start_life() {
     PyInterpreterState* here = PyInterpreterState_Get();
-    if (interpreter_life.interpreter == here) return true;
-    if (interpreter_life.interpreter != nullptr) {
+    PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    if (ours == here) return true;
+    if (ours != nullptr) {
         PyErr_SetString(PyExc_RuntimeError,
                         "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
                         "use a process of its own");
         return false;
     }
     allow_interpreter_guards();
-    static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
-    Ref function(PyCFunction_New(&hook, nullptr));
-    Ref atexit(PyImport_ImportModule("atexit"));
-    if (!function || !atexit) return false;
-    Ref registered(PyObject_CallMethod(atexit.get(), "register", "O", function.get()));
-    if (!registered || !call_end_life_at_the_end(here)) return false;
-    interpreter_life.interpreter = here;
+    if (!hook_the_end() || !call_end_life_at_the_end(here)) return false;
+    interpreter_life.interpreter.store(here);
     return true;
 }
 

@@ -15,6 +15,18 @@
 
 ISTHMUS_BEGIN
 
+/// Whether this thread may touch Python objects now.
+inline bool have_gil() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked() != nullptr;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return _PyThreadState_UncheckedGet() != nullptr;
+#else
+    PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the GIL
+    return running != nullptr && running == PyGILState_GetThisThreadState();
+#endif
+}
+
 /// One strong reference, given back with the GIL held: for use inside a call from Python.
 class Ref {
 public:
@@ -26,7 +38,11 @@ public:
         std::swap(object_, other.object_);
         return *this;
     }
-    ~Ref() noexcept(false) { Py_XDECREF(object_); }
+    /// A thread that the interpreter's end has stopped inside a call comes by here without the GIL, while its stack is unwound:
+    /// the reference is then left.
+    ~Ref() noexcept(false) {
+        if (object_ != nullptr && (Py_REFCNT(object_) > 1 || have_gil())) Py_DECREF(object_);
+    }
 
     static Ref borrow(PyObject* object) noexcept {
         Py_XINCREF(object);

@@ -68,7 +68,7 @@ inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
 /// Finds the shared part, or makes it. NULL with a Python exception set.
 ISTHMUS_NOINLINE inline SharedRuntime* find_shared_runtime() {
     if (!make_interned()) return nullptr;
-    PyObject* dict = PyInterpreterState_GetDict(interpreter_life.interpreter);  // borrowed
+    PyObject* dict = PyInterpreterState_GetDict(interpreter_life.interpreter.load());  // borrowed
     PyObject* known = PyDict_GetItemString(dict, runtime_key);
     if (known != nullptr) return join_runtime(static_cast<SharedRuntime*>(PyCapsule_GetPointer(known, runtime_key)));
     auto* shared = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));

@@ -48,13 +48,16 @@ inline PyObject* object_of_block(Block* block) {
     return Py_NewRef(shown);
 }
 
+/// Where the interpreter cannot be had any more the root stays, since the object that shows it does.
 inline void drop_shown_root(void* owner) {
-    auto* root = static_cast<Block*>(owner);
-    if (GilForDrop gil; gil) {
-        --root->shown_aliases;
-        Py_DECREF(static_cast<PyObject*>(root->shown_by.load_relaxed()));
-    }
-    drop(root);
+    give_back_with_gil(
+        [](void* held) {
+            auto* root = static_cast<Block*>(held);
+            --root->shown_aliases;
+            Py_DECREF(static_cast<PyObject*>(root->shown_by.load_relaxed()));
+            drop(root);
+        },
+        owner);
 }
 inline constexpr OwnerOps shown_alias_ops{.release = drop_shown_root};
 

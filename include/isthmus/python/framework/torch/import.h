@@ -94,8 +94,10 @@ inline void release_torch_handle(void* handle) {
 }
 /// The torch.Tensor of a handle, a new reference, or NULL.
 inline void* array_of_torch_handle(void* handle) noexcept {
-    void* object = nullptr;
-    return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? object : nullptr;
+    return surviving_exit([handle] {
+        void* object = nullptr;
+        return torch_shims.to_pyobject(handle, nullptr, &object) == 0 ? object : nullptr;
+    });
 }
 inline const void* at_tensor_of_handle(void* handle) noexcept { return handle; }
 /// libtorch's AtenTensorHandle, an at::Tensor on the heap.

@@ -31,7 +31,7 @@ inline bool is_arrow_extension(const char* metadata) noexcept {
         metadata += sizeof value;
         return value;
     };
-    for (std::int32_t rest = 2 * number(); rest > 0; --rest) {
+    for (std::int64_t rest = 2 * std::int64_t{number()}; rest > 0; --rest) {
         const std::int32_t length = number();
         if (length < 0) return true;
         if (rest % 2 == 0 && std::string_view(metadata, static_cast<std::size_t>(length)) == "ARROW:extension:name")

@@ -17,34 +17,37 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-// The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws.
+// The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws; where
+// one calls Python, a collection may run anybody's code.
 
 inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                              void (*set_error)(void*, const char*, const char*)) noexcept {
     *out = nullptr;
-    try {
-        if (prototype == nullptr || prototype->ndim < 0 || (prototype->ndim > 0 && prototype->shape == nullptr))
-            throw Error(ErrorCode::bad_layout, ErrorKind::value, "the prototype has no valid shape");
-        if (Device(prototype->device) != Device::cpu())
-            throw Error(ErrorCode::bad_device,
-                        concat({"isthmus allocates on the cpu only, not on ", Device(prototype->device)}));
-        const Tensor made = Tensor::empty(
-            std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
-        *out = made.to_dlpack();
-        if (*out == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for an export");
-        return 0;
-    } catch (const Error& error) {
-        const char* kind = error.code() == ErrorCode::out_of_memory ? "MemoryError"
-                           : error.kind() == ErrorKind::value       ? "ValueError"
-                                                                    : "BufferError";
-        if (set_error != nullptr) set_error(context, kind, error.what());
-    } catch (...) {
-        if (set_error != nullptr) set_error(context, "MemoryError", "no memory for a tensor");
-    }
-    return -1;
+    return surviving_exit([&] {
+        try {
+            if (prototype == nullptr || prototype->ndim < 0 || (prototype->ndim > 0 && prototype->shape == nullptr))
+                throw Error(ErrorCode::bad_layout, ErrorKind::value, "the prototype has no valid shape");
+            if (Device(prototype->device) != Device::cpu())
+                throw Error(ErrorCode::bad_device,
+                            concat({"isthmus allocates on the cpu only, not on ", Device(prototype->device)}));
+            const Tensor made = Tensor::empty(
+                std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
+            *out = made.to_dlpack();
+            if (*out == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for an export");
+            return 0;
+        } catch (const Error& error) {
+            const char* kind = error.code() == ErrorCode::out_of_memory ? "MemoryError"
+                               : error.kind() == ErrorKind::value       ? "ValueError"
+                                                                        : "BufferError";
+            if (set_error != nullptr) set_error(context, kind, error.what());
+        } catch (const std::bad_alloc&) {
+            if (set_error != nullptr) set_error(context, "MemoryError", "no memory for a tensor");
+        }
+        return -1;
+    });
 }
 
-inline Block* exchange_block(void* object) noexcept {
+inline Block* exchange_block(void* object) {
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return nullptr;
     if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), shared->tensor)) {
@@ -57,47 +60,53 @@ inline Block* exchange_block(void* object) noexcept {
 }
 
 inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) noexcept {
-    *out = nullptr;
-    Block* block = exchange_block(object);
-    if (block == nullptr || refuse_watched(block) || !order_export(block)) return -1;
-    *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
-    note_consumer(block, "C exchange API");
-    if (*out == nullptr) PyErr_NoMemory();
-    return *out != nullptr ? 0 : -1;
+    return surviving_exit([&] {
+        *out = nullptr;
+        Block* block = exchange_block(object);
+        if (block == nullptr || refuse_watched(block) || !order_export(block)) return -1;
+        *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
+        note_consumer(block, "C exchange API");
+        if (*out == nullptr) PyErr_NoMemory();
+        return *out != nullptr ? 0 : -1;
+    });
 }
 
 /// The descriptor alone carries no flags: read-only memory would look writable through it, and elements with a byte of their
 /// own packed, so both are refused here.
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
-    Block* block = exchange_block(object);
-    if (block == nullptr || refuse_watched(block)) return -1;
-    if (block->flags & flag::read_only) {
-        set_python_error(
-            Error(ErrorCode::read_only,
-                  "the memory is read-only, which a bare DLTensor cannot say; use managed_tensor_from_py_object_no_sync"));
-        return -1;
-    }
-    if (legacy_loses_padding(block)) {
-        set_python_error(
-            Error(ErrorCode::bad_dtype, concat({DType(block->dl.dtype),
-                                                " with a byte for each element is what a bare DLTensor cannot say; "
-                                                "use managed_tensor_from_py_object_no_sync"})));
-        return -1;
-    }
-    if (!order_export(block)) return -1;
-    *out = block->dl;
-    return 0;
+    return surviving_exit([&] {
+        Block* block = exchange_block(object);
+        if (block == nullptr || refuse_watched(block)) return -1;
+        if (block->flags & flag::read_only) {
+            set_python_error(
+                Error(ErrorCode::read_only,
+                      "the memory is read-only, which a bare DLTensor cannot say; use managed_tensor_from_py_object_no_sync"));
+            return -1;
+        }
+        if (legacy_loses_padding(block)) {
+            set_python_error(
+                Error(ErrorCode::bad_dtype, concat({DType(block->dl.dtype),
+                                                    " with a byte for each element is what a bare DLTensor cannot say; "
+                                                    "use managed_tensor_from_py_object_no_sync"})));
+            return -1;
+        }
+        if (!order_export(block)) return -1;
+        *out = block->dl;
+        return 0;
+    });
 }
 
 inline int exchange_to_object(DLManagedTensorVersioned* managed, void** out) noexcept {
-    *out = nullptr;
-    Result<Tensor> tensor = Tensor::from_dlpack(managed);
-    if (!tensor) {
-        set_python_error(tensor.error());
-        return -1;
-    }
-    *out = new_tensor_object(tensor->release_block());
-    return *out != nullptr ? 0 : -1;
+    return surviving_exit([&] {
+        *out = nullptr;
+        Result<Tensor> tensor = Tensor::from_dlpack(managed);
+        if (!tensor) {
+            set_python_error(tensor.error());
+            return -1;
+        }
+        *out = new_tensor_object(tensor->release_block());
+        return *out != nullptr ? 0 : -1;
+    });
 }
 
 /// There is no stream of ours: the legacy default one is named, and waits for what is handed out.
