@@ -344,6 +344,12 @@ inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     return source != nullptr ? at_tensor_of_source(source) : nullptr;
 }
 
+/// Has the producer order one of torch's streams after its own, with the GIL.
+inline Result<void> ask_for_libtorch(const Block* block, std::int64_t after) {
+    if (order_on_device(block, after)) return {};
+    return fail_to_order();
+}
+
 /// Makes torch's current stream of this thread wait for the work on a block's memory, with or without the GIL.
 ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
     const Device device = block->dl.device;
@@ -352,10 +358,18 @@ ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
         if (order_streams(device, stream_of(block), after)) return {};
         return explain_order(block, after);
     }
-    const GilForDrop gil;
-    if (!gil) return Error(ErrorCode::bad_thread, "the interpreter ends, so that the producer's stream cannot be asked for");
-    if (order_on_device(block, after)) return {};
-    return fail_to_order();
+    const InterpreterGuard guard;
+    const WayToInterpreter way = guard ? way_to_interpreter() : WayToInterpreter::another;
+    if (way == WayToInterpreter::another)
+        return Error(ErrorCode::bad_thread, "the interpreter of the producer, which is asked for its stream, has ended or is not "
+                                            "the one that this thread runs");
+    return surviving_exit([&]() -> Result<void> {
+        if (way == WayToInterpreter::here) return ask_for_libtorch(block, after);
+        const PyGILState_STATE state = PyGILState_Ensure();
+        Result<void> ordered = ask_for_libtorch(block, after);
+        PyGILState_Release(state);
+        return ordered;
+    });
 }
 
 inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& allowed) {

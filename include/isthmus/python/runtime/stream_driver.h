@@ -209,7 +209,7 @@ inline bool wait_on_host(const StreamDriver& driver, void* event) noexcept {
     driver.exchange_mode(&mode);
     PyThreadState* state = have_gil() ? PyEval_SaveThread() : nullptr;  // work that is waited for may want the GIL
     const int status = driver.event_synchronize(event);
-    if (state != nullptr) PyEval_RestoreThread(state);
+    if (state != nullptr) surviving_exit([state] { PyEval_RestoreThread(state); });
     driver.exchange_mode(&mode);
     return status == 0;
 }
