@@ -9,6 +9,7 @@
 #include <isthmus/python/framework/torch/dtypes.h>
 #include <isthmus/python/framework/torch/rules.h>
 #include <isthmus/python/framework/torch/shims.h>
+#include <isthmus/python/framework/torch/streams.h>
 
 // The least of libtorch that does the job; docs/torch.md has what each header costs to compile.
 #include <ATen/ops/from_blob.h>
@@ -299,6 +300,8 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     describe(block, t, flags);
     block->owner = ::new (block->dims() + 2 * t.ndim) AtTensorOwner{std::move(tensor)};
     block->ops = &at_tensor_ops;
+    if (ISTHMUS_UNLIKELY(has_streams(t.device.device_type)))
+        if (const std::int64_t stream = torch_stream_by_shim(t.device); stream != no_stream) set_stream(block, stream);
     return Tensor::steal(announce(block));
 }
 
@@ -341,7 +344,37 @@ inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     return source != nullptr ? at_tensor_of_source(source) : nullptr;
 }
 
+/// Has the producer order one of torch's streams after its own, with the GIL.
+inline Result<void> ask_for_libtorch(const Block* block, std::int64_t after) {
+    if (order_on_device(block, after)) return {};
+    return fail_to_order();
+}
+
+/// Makes torch's current stream of this thread wait for the work on a block's memory, with or without the GIL.
+ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
+    const Device device = block->dl.device;
+    const std::int64_t current = torch_stream_by_shim(device), after = current == no_stream ? legacy_stream(device) : current;
+    if (!(block->flags & producer_flag)) {
+        if (order_streams(device, stream_of(block), after)) return {};
+        return explain_order(block, after);
+    }
+    const InterpreterGuard guard;
+    const WayToInterpreter way = guard ? way_to_interpreter() : WayToInterpreter::another;
+    if (way == WayToInterpreter::another)
+        return Error(ErrorCode::bad_thread, "the interpreter of the producer, which is asked for its stream, has ended or is not "
+                                            "the one that this thread runs");
+    return surviving_exit([&]() -> Result<void> {
+        if (way == WayToInterpreter::here) return ask_for_libtorch(block, after);
+        const PyGILState_STATE state = PyGILState_Ensure();
+        Result<void> ordered = ask_for_libtorch(block, after);
+        PyGILState_Release(state);
+        return ordered;
+    });
+}
+
 inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& allowed) {
+    if (ISTHMUS_UNLIKELY(has_streams(block->dl.device.device_type)))
+        if (auto ordered = order_for_libtorch(block); !ordered) return std::move(ordered).error();
     if (const at::Tensor* original = original_at_tensor(block)) return at::Tensor(*original);
     if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && !allowed.allow_read_only_loss)
         return Error(ErrorCode::read_only,

@@ -217,6 +217,21 @@ TEST(Tensor, AsStridedSharesTheOwnerAndKeepsTheFlags) {
 }
 
 // The promise of the cheap exchange: one allocation for each handle made.
+TEST(Tensor, AnotherDescriptionIsOnTheSameStream) {
+    std::vector<float> memory(6);
+    Tensor t = Tensor::wrap(memory.data(), {2, 3}, {}, isthmus::float32, Device::cuda(), [] {});
+    EXPECT_EQ(t.stream(), isthmus::no_stream);
+    EXPECT_EQ(t.as_read_only().stream(), isthmus::no_stream);
+    t.set_stream(2);
+    EXPECT_EQ(t.stream(), 2);
+    const Tensor read_only = t.as_read_only(), flat = read_only.as_strided(t.data(), {6}, {}, isthmus::float32);
+    EXPECT_EQ(read_only.stream(), 2);
+    EXPECT_EQ(flat.stream(), 2);
+    t.set_stream(1);
+    EXPECT_EQ(t.stream(), 1);
+    EXPECT_EQ(flat.stream(), 2);  // each handle says for itself where work was put through it
+}
+
 TEST(Tensor, OneAllocationEach) {
     float memory[6] = {};
     std::vector<float> elements(6);

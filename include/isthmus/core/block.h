@@ -51,7 +51,7 @@ struct Block {
     const OwnerOps* ops;  // never NULL
     void* owner;
     Atomic<void*> shown_by;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
-    std::int64_t stream;     // where the producer's work is ordered, by DLPack's numbers; read where stream_flag is set
+    std::int64_t stream;     // the stream of the work on the memory; what it holds, stream_flag and producer_flag say
 
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
@@ -59,12 +59,16 @@ struct Block {
 inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
-inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known
+inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known, by the numbers of `__dlpack__(stream=)`
 /// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its sake.
 inline constexpr Flags watched_flag = Flags{1} << 36;
 /// Of a Borrowed: a write to come has not been announced to the framework.
 inline constexpr Flags unannounced_flag = Flags{1} << 37;
 inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
+/// `stream` is the object of the layer above that alone knows its stream, and orders another after it when asked; borrowed from
+/// the owner.
+inline constexpr Flags producer_flag = Flags{1} << 39;
+inline constexpr Flags ordering_flags = stream_flag | producer_flag;
 
 /// The releases under way on one thread, each inside the one before.
 struct Releases {
@@ -176,6 +180,12 @@ inline Block* announce(Block* block) noexcept {
     return block;
 }
 
+/// Says on which stream the work on the memory is.
+inline void set_stream(Block* block, std::int64_t number) noexcept {
+    block->stream = number;
+    block->flags = (block->flags & ~producer_flag) | stream_flag;
+}
+
 inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
 
 /// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is out.
@@ -184,7 +194,7 @@ inline Block* alias_block(Block* block, const DLTensor& t, Flags flags,
                           const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (stream_flag | unowned_flag | watched_flag)));
+    describe(alias, t, flags | alias_flag | (block->flags & (ordering_flags | unowned_flag | watched_flag)));
     alias->stream = block->stream;
     Block* root = root_of(block);
     retain(root);

@@ -44,6 +44,9 @@ struct Device {
     friend constexpr bool operator==(Device, Device) noexcept = default;
 };
 
+/// No stream is known, or none is named.
+inline constexpr std::int64_t no_stream = INT64_MIN;
+
 static_assert(sizeof(Device) == sizeof(DLDevice) && alignof(Device) == alignof(DLDevice));
 
 namespace detail {

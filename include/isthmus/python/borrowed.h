@@ -62,6 +62,8 @@ public:
         requires detail::is_view<V>
     Result<V> view() const&& = delete;
 
+    /// As Tensor::stream.
+    std::int64_t stream() const noexcept { return (flags_ & detail::stream_flag) ? stream_ : no_stream; }
     const DLTensor& descriptor() const noexcept { return dl_; }
     Flags flags() const noexcept { return flags_; }
 
@@ -75,6 +77,7 @@ private:
     void take(Borrowed& other) noexcept {
         dl_ = other.dl_;
         flags_ = other.flags_;
+        if (flags_ & detail::ordering_flags) stream_ = other.stream_;
         owner_ = other.owner_;
         ops_ = std::exchange(other.ops_, nullptr);
         if (ops_ != nullptr && owner_ == nullptr) detail::move_buffer(buffer_, other.buffer_);
@@ -93,6 +96,7 @@ private:
     const detail::OwnerOps* ops_ = nullptr;
     void* owner_ = nullptr;
     // Left uninitialised: the protocols that need them write them, the others pay nothing.
+    std::int64_t stream_;  // with stream_flag or producer_flag, as Block::stream
     Py_buffer buffer_;
     std::int64_t shape_[max_ndim];
     std::int64_t strides_[max_ndim];

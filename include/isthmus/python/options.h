@@ -15,7 +15,7 @@ enum class Copy : std::uint8_t {
 
 /// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.
 struct ImportOptions {
-    static constexpr std::int64_t no_stream = INT64_MIN;
+    static constexpr std::int64_t no_stream = isthmus::no_stream;
 
     /// Refuse memory that must not be written. For PyTorch this also announces the write to autograd: what torch refuses for an
     /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version counter
@@ -30,7 +30,8 @@ struct ImportOptions {
     bool refuse_grad = false;
     Copy copy = Copy::never;
     /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
-    /// safe to use there. Without one, device data is as its producer's own current stream leaves it.
+    /// safe to use there, and the tensor is on that stream. Without one nothing is ordered: device data is as its producer's
+    /// own current stream leaves it, which Tensor::stream() tells where it is known (docs/devices.md).
     std::int64_t stream = no_stream;
     /// The newest DLPack version to ask for.
     DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};

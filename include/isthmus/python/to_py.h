@@ -27,9 +27,21 @@ inline Result<PyObject*> export_anew(Block* block, Framework framework, const Ex
     return exported;
 }
 
+/// The object goes back to where its framework works on it, which may be another stream than the one that the tensor is on by
+/// now. False with a Python exception set.
+ISTHMUS_NOINLINE inline bool order_same_object(const Block* block, PyObject* object, Framework framework) {
+    const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(object));
+    return framework == Framework::torch ? order_for_torch(block, torch_current_stream(block->dl.device, api))
+                                         : order_export(block, api);
+}
+
 /// A new reference to the tensor as an array of `framework`; `none` stands for isthmus.Tensor.
 inline Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
-    if (PyObject* same = same_object(block, framework)) return same;
+    if (PyObject* same = same_object(block, framework)) {
+        if (ISTHMUS_LIKELY(!(block->flags & stream_flag)) || order_same_object(block, same, framework)) return same;
+        Py_DECREF(same);
+        return fail_to_order();
+    }
     return export_anew(block, framework == Framework::none ? Framework::tensor : framework, options);
 }
 

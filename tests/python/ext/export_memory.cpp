@@ -43,17 +43,20 @@ PyObject* show(isthmus::Tensor tensor) {
     return object ? *object : raise(object.error());
 }
 
-/// pages(shape, dtype, *, strides, offset, data, device, read_only, padded): fresh pages, zero save for `data` at their start.
+/// pages(shape, dtype, *, strides, offset, data, device, read_only, padded, stream): fresh pages, zero save for `data` at their
+/// start, with the work on them on that stream.
 /// The tensor starts `offset` bytes in. On another device than the cpu the address is only a number to Isthmus.
 PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"shape", "dtype", "strides", "offset", "data", "device", "read_only", "padded", nullptr};
+    static const char* names[] = {"shape", "dtype", "strides", "offset", "data", "device", "read_only", "padded",
+                                  "stream", nullptr};
     PyObject *shape_list = nullptr, *strides_list = Py_None;
     const char* dtype_name = "float32";
     Py_ssize_t offset = 0;
     Py_buffer data{};
     int type = kDLCPU, id = 0, read_only = 0, padded = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|s$Ony*(ii)pp", const_cast<char**>(names), &shape_list, &dtype_name,
-                                     &strides_list, &offset, &data, &type, &id, &read_only, &padded))
+    long long stream = isthmus::no_stream;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|s$Ony*(ii)ppL", const_cast<char**>(names), &shape_list, &dtype_name,
+                                     &strides_list, &offset, &data, &type, &id, &read_only, &padded, &stream))
         return nullptr;
     struct Release {
         Py_buffer& view;
@@ -90,6 +93,7 @@ PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
                 return spec;
             },
             Pages{start, length});
+        if (stream != isthmus::no_stream) tensor.set_stream(stream);
         return show(std::move(tensor));
     } catch (const isthmus::Error& error) {
         return raise(error);

@@ -136,16 +136,21 @@ class TestDevice:
         refuses("bad_argument", TypeError, made().__dlpack__, dl_device=device)
 
     @pytest.mark.parametrize("pinned", [(3, 0), (11, 0)])
-    def test_pinned_memory_to_the_cpu_is_a_copy(self, pinned):
+    def test_pinned_memory_is_the_hosts(self, pinned):
         t = ext.pages([2], "float32", device=pinned, data=np.float32([1, 2]))
         assert capsules.read(t.__dlpack__(max_version=(1, 0))).device == pinned
-        found = capsules.read(capsule := t.__dlpack__(dl_device=(1, 0), max_version=(1, 0)))
-        assert found.copied
-        assert found.data != t.data_ptr
-        assert found.device == (1, 0)
-        del capsule
+        for copy in (None, False):
+            found = capsules.read(t.__dlpack__(dl_device=(1, 0), copy=copy, max_version=(1, 0)))
+            assert (found.device, found.data, found.copied) == ((1, 0), t.data_ptr, False)
         assert np.from_dlpack(t, device="cpu").tolist() == [1, 2]
-        refuses("needs_copy", BufferError, t.__dlpack__, dl_device=(1, 0), copy=False)
+
+    @pytest.mark.parametrize("pinned", [(3, 0), (11, 0)])
+    def test_a_copy_of_pinned_memory_is_not_pinned(self, pinned):
+        t = ext.pages([2], "float32", device=pinned)
+        found = capsules.read(t.__dlpack__(copy=True, max_version=(1, 0)))
+        assert (found.device, found.copied) == ((1, 0), True)
+        assert found.data != t.data_ptr
+        refuses("bad_device", BufferError, t.__dlpack__, copy=True, dl_device=pinned)
 
     def test_cuda_to_cpu_is_not_ours(self):
         refuses("bad_device", BufferError, ext.pages([2], device=CUDA).__dlpack__, dl_device=(1, 0))

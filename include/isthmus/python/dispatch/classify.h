@@ -54,6 +54,7 @@ ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, Produce
     scratch = ProducerType{.type = type};
     find_framework_of(scratch);
     scratch.protocol = choose_protocol(scratch);
+    if (scratch.protocol == Protocol::dlpack_method) expect_driver();
     if (PyErr_Occurred() != nullptr) return nullptr;
     (void)_PyType_Lookup(type, interned().dlpack);  // being asked gives a type a version, unless CPython ran out of them
     scratch.version = version_of(type);

@@ -29,6 +29,7 @@ inline bool is_withheld(const Block* block, const ExportOptions& options) noexce
 }
 inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
     if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, watched_memory);
+    if (!order_export(block)) return fail_to_order();
     PyObject* capsule = versioned_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;
@@ -43,6 +44,7 @@ inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkF
         return Error(ErrorCode::bad_dtype,
                      concat({DType(block->dl.dtype),
                              " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one"}));
+    if (!order_export(block)) return fail_to_order();
     PyObject* capsule = legacy_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;

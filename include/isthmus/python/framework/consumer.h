@@ -148,6 +148,8 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
     if (facts.form == ExportForm::legacy_capsule && legacy_loses_padding(block))
         return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name,
                                                    "; nearest is uint8, the bytes"}));
+    // An isthmus.Tensor is asked for the consumer's stream; a capsule tells nobody of one.
+    if (facts.form != ExportForm::object && !order_export(block)) return fail_to_order();
     const Ref given = consumable(block, facts);
     Result<PyObject*> array = call_consumer(*consumer, facts, t.dtype, given.get());
     return array ? check_not_copied(*array, t, facts, options) : array;

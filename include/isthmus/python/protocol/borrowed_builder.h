@@ -19,6 +19,12 @@ struct BorrowedBuilder {
     std::int64_t* shape() const noexcept { return b.shape_; }
     std::int64_t* strides() const noexcept { return b.strides_; }
 
+    /// `kind` is stream_flag or producer_flag, and `stream` as Block::stream. After flags().
+    void set_stream(std::int64_t stream, Flags kind) const noexcept {
+        b.stream_ = stream;
+        b.flags_ = (b.flags_ & ~ordering_flags) | kind;
+    }
+
     void hold(void* owner, const OwnerOps& ops) const noexcept {
         b.owner_ = owner;
         b.ops_ = &ops;
@@ -27,10 +33,15 @@ struct BorrowedBuilder {
     void hold_buffer() const noexcept { hold(nullptr, buffer_ops); }
     /// Keeps the Python object itself: what an owning import of an object without a protocol of release needs.
     void hold_object(PyObject* object) const noexcept { hold(new_reference(object), array_object_ops); }
+    /// What a block says of its memory beside the descriptor.
+    void share_flags(const Block* block) const noexcept {
+        b.flags_ = block->flags & (flag::dlpack_known | ordering_flags);
+        if (ISTHMUS_UNLIKELY(block->flags & ordering_flags)) b.stream_ = block->stream;
+    }
     /// Holds a block, and shows what it shows.
     void hold_block(Block* block) const noexcept {
         b.dl_ = block->dl;
-        b.flags_ = block->flags & flag::dlpack_known;
+        share_flags(block);
         hold(block, shared_block_ops);
     }
     /// What is held; NULL where that is nothing, or a buffer.
@@ -67,6 +78,7 @@ struct BorrowedBuilder {
         Block* block = allocate_block(b.dl_.ndim, extra);
         if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
         describe(block, b.dl_, b.flags_);
+        if (ISTHMUS_UNLIKELY(b.flags_ & ordering_flags)) block->stream = b.stream_;
         block->owner = b.owner_;
         block->ops = ops;
         char* behind = reinterpret_cast<char*>(block->dims() + 2 * b.dl_.ndim);

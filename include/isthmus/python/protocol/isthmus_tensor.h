@@ -4,12 +4,30 @@
 
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
-#include <isthmus/python/protocol/import_request.h>
+#include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/protocol/watched.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// The memory as it is on the caller's stream: another block, since the one there is stays on its own.
+ISTHMUS_NOINLINE inline bool share_on_stream(ImportRequest& request, Block* block) {
+    const std::int64_t consumer = request.options.stream;
+    if (!accept_stream(request, block->dl.device)) return false;
+    if (!order_on_device(block, consumer))
+        return request.fail_with_exception(ErrorCode::producer_failed, "ordering the streams");
+    request.out.dl() = block->dl;
+    request.out.share_flags(block);
+    if (request.owning) {
+        Block* alias = alias_shown_block(block, block->dl, block->flags & flag::dlpack_known);
+        if (alias == nullptr) return request.fail_out_of_memory();
+        if (consumer != -1) set_stream(alias, consumer);
+        request.out.hold_block(alias);
+    }
+    if (consumer != -1) request.out.set_stream(consumer, stream_flag);
+    return true;
+}
 
 inline bool import_isthmus_tensor(ImportRequest& request) {
     Block* block = reinterpret_cast<TensorObject*>(request.object)->block;
@@ -18,9 +36,11 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only))) return request.fail_read_only();
     if (ISTHMUS_UNLIKELY(block->flags & watched_flag) && request.options.refuse_grad)
         return request.fail(ErrorCode::requires_grad, watched_memory);
-    request.out.dl() = block->dl;
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl)) return request.fail_overlap();
-    request.out.flags() = block->flags & flag::dlpack_known;
+    if (ISTHMUS_UNLIKELY(request.options.has_stream()) && has_streams(block->dl.device.device_type))
+        return share_on_stream(request, block);
+    request.out.dl() = block->dl;
+    request.out.share_flags(block);
     if (request.owning) {
         retain(block);
         request.out.hold_block(block);

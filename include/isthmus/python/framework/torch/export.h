@@ -9,6 +9,7 @@
 #include <isthmus/core/result.h>
 #include <isthmus/python/framework/torch/refusals.h>
 #include <isthmus/python/framework/torch/shims.h>
+#include <isthmus/python/framework/torch/streams.h>
 #include <isthmus/python/protocol/capsule/export.h>
 #include <isthmus/python/protocol/exchange_api/import.h>
 
@@ -122,8 +123,11 @@ inline Result<PyObject*> export_to_torch(Block* block) {
     if (ISTHMUS_UNLIKELY(!torch_consumer->ready) && !load_torch_consumer())
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing torch");
     const Device device = block->dl.device;
-    const bool plain = ISTHMUS_LIKELY(device.is_host()) || device.type == torch_gpu_type() || device.type == kDLCUDAManaged;
-    return ISTHMUS_LIKELY(plain && torch_has_shims()) ? export_to_torch_by_shims(block) : export_to_torch_older(block);
+    if (ISTHMUS_LIKELY(device.is_host() && torch_has_shims())) return export_to_torch_by_shims(block);
+    if (has_streams(device.type) && !order_for_torch(block, torch_current_stream(device, torch_consumer->api)))
+        return fail_to_order();
+    const bool plain = device.is_host() || device.type == torch_gpu_type() || device.type == kDLCUDAManaged;
+    return plain && torch_has_shims() ? export_to_torch_by_shims(block) : export_to_torch_older(block);
 }
 
 }  // namespace detail

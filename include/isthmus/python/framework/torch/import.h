@@ -107,6 +107,11 @@ inline constexpr OwnerOps torch_handle_ops{.framework = static_cast<std::uint32_
                                            .native = at_tensor_of_handle,
                                            .producer = "torch.Tensor"};
 
+/// The work on a tensor of a GPU is on torch's current stream.
+ISTHMUS_NOINLINE inline bool settle_torch_stream(ImportRequest& request) {
+    return settle_device_stream(request, torch_current_stream(request.out.dl().device, request.producer.api), false);
+}
+
 /// The handle of the object, and what keeps it: the at::Tensor inside the object itself where that was shown to be one.
 ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& handle) {
     TorchShims& torch = torch_shims;
@@ -176,10 +181,10 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
         return explain_torch_layout(request, nullptr);
     if (ISTHMUS_LIKELY(device_type == torch.device_cpu)) {
         t.device = DLDevice{kDLCPU, 0};
-    } else if (device_type == torch.device_cuda && !request.options.has_stream()) {
+    } else if (device_type == torch.device_cuda) {
         torch.get_device_index(handle, &device_index);
         t.device = DLDevice{torch_gpu_type(), device_index};
-    } else {  // the shims do not describe it in DLPack's terms (XPU, MPS, extensions), or there is a stream to wait for
+    } else {  // the shims do not describe it in DLPack's terms (XPU, MPS, extensions)
         request.out.reset();
         return import_torch_elsewhere(request);
     }
@@ -217,7 +222,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
         return explain_torch_unsound(request, flags & flag::dlpack_known);
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
     if (ISTHMUS_UNLIKELY(writes) && !announce_torch_write(request, handle)) return false;
-    return !request.owning || hold_torch_storage(request, handle);
+    if (request.owning && !hold_torch_storage(request, handle)) return false;
+    return ISTHMUS_LIKELY(t.device.device_type == kDLCPU) || settle_torch_stream(request);
 }
 
 /// Out of line, for those who come by the table.

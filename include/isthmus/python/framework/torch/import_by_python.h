@@ -7,6 +7,7 @@
 #include <isthmus/python/framework/torch/questions.h>
 #include <isthmus/python/framework/torch/rules.h>
 #include <isthmus/python/framework/torch/storage.h>
+#include <isthmus/python/framework/torch/streams.h>
 #include <isthmus/python/protocol/exchange_api/import.h>
 
 ISTHMUS_BEGIN
@@ -86,6 +87,20 @@ inline bool names_a_smaller_dtype(ImportRequest& request) {
     return !same;
 }
 
+/// `__dlpack__`, which is asked for no synchronisation: torch's other functions tell its stream. It may come to a GPU without
+/// any import, so that the driver is looked for.
+inline bool import_torch_by_method(ImportRequest& request) {
+    expect_driver();
+    ImportOptions options = request.options;
+    options.stream = no_stream;
+    ImportRequest asked{request.object,   options,         request.out,      request.owning,
+                        request.producer, request.outcome, request.immutable};
+    if (!import_dlpack_method(asked)) return false;
+    if (!(request.out.flags() & producer_flag)) return settle_stream(request, no_stream);
+    request.out.flags() &= ~producer_flag;
+    return settle_device_stream(request, torch_stream_by_python(request.out.dl().device), false);
+}
+
 /// PyTorch 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
 ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DLPackExchangeAPI* api) {
     request.keep_alive();
@@ -100,8 +115,8 @@ ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DL
         return request.fail_with_exception(ErrorCode::producer_failed, concat({type_name(object), ".detach()"}));
     if (grad) request.object = detached.get();
     if (verdict.watched) request.immutable = true;
-    const bool by_method = api == nullptr || request.options.has_stream() || request.options.device.type != 0;
-    const bool ok = by_method ? import_dlpack_method(request) : import_exchange_table(request, api);
+    const bool by_method = api == nullptr || request.options.device.type != 0;
+    const bool ok = by_method ? import_torch_by_method(request) : import_exchange_table(request, api);
     request.object = object;
     if (!ok) return explain_torch_failure(request);
     if (names_a_smaller_dtype(request)) return explain_torch_dtype(request);

@@ -101,6 +101,23 @@ bool find_symbol(void* library, const char* name, F& out) noexcept {
     return out != nullptr;
 }
 
+/// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a GPU.
+using TorchStreamFunction = int (*)(std::int32_t, void**);
+ISTHMUS_STATE Atomic<TorchStreamFunction> torch_stream_function;
+
+/// From the libtorch that the process has loaded; NULL where it was built for no GPU, or is old.
+ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
+    if (const auto known = torch_stream_function.load_acquire(); known != nullptr) return known;
+    for (const char* name : {"libtorch_cuda.so", "libtorch_hip.so"}) {
+        TorchStreamFunction found = nullptr;
+        void* lib = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+        if (lib == nullptr || !find_symbol(lib, "aoti_torch_get_current_cuda_stream", found)) continue;
+        torch_stream_function.store(found);
+        return found;
+    }
+    return nullptr;
+}
+
 ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     if (loaded) return true;
     void* lib = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);

@@ -5,11 +5,21 @@
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/protocol/array_interface/typestr.h>
+#include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// The stream that the consumer must wait for, None where there is nothing to wait for; NULL with a Python exception set.
+inline PyObject* interface_stream(const Block* block) {
+    if (block->flags & stream_flag) return PyLong_FromLongLong(block->stream);
+    if (!(block->flags & producer_flag)) return Py_NewRef(Py_None);
+    // The producer alone knows its stream, so another is made to wait for it and is named.
+    const std::int64_t legacy = legacy_stream(block->dl.device);
+    return order_export(block, legacy) ? PyLong_FromLongLong(legacy) : nullptr;
+}
 
 /// `__array_interface__` and `__cuda_array_interface__`, both version 3. An AttributeError, so that `hasattr` is honest, where
 /// the memory or the dtype is not of its kind.
@@ -34,10 +44,9 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     PyObject* dict =
         Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data", address.get(),
                       (block->flags & flag::read_only) ? Py_True : Py_False, "strides", strides.get(), "version", 3);
-    if (dict != nullptr && cuda && PyDict_SetItemString(dict, "stream", Py_None) != 0) {
-        Py_DECREF(dict);
-        return nullptr;
-    }
+    if (dict == nullptr || !cuda) return dict;
+    const Ref stream(interface_stream(block));
+    if (!stream || PyDict_SetItemString(dict, "stream", stream.get()) != 0) Py_CLEAR(dict);
     return dict;
 }
 inline PyObject* host_interface(Block* block) { return array_interface(block, false); }

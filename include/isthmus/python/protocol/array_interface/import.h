@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include <isthmus/python/protocol/array_interface/typestr.h>
-#include <isthmus/python/runtime/cuda_driver.h>
+#include <isthmus/python/protocol/import_stream.h>
 #include <isthmus/python/runtime/interned.h>
 
 ISTHMUS_BEGIN
@@ -74,29 +74,23 @@ struct InterfaceBuffer {
     }
 };
 
-/// `__cuda_array_interface__` names neither the device nor a wish for ordering: the device is asked of the driver, and the
-/// stream on which the producer works (version 3) is waited for, unless it says that there is nothing to wait for.
-ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream) {
+/// `__cuda_array_interface__` does not name the device: the driver is asked. Its stream (version 3) is where the data is; None
+/// says that there is nothing to wait for.
+ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream, std::int64_t& producer) {
     constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     t.device = DLDevice{kDLCUDA, 0};
-    const bool driver = cuda_driver.load();
+    const StreamDriver* driver = driver_of(t.device);
     int ordinal = 0;
-    if (driver && t.data != nullptr &&
-        cuda_driver.pointer_get_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
+    if (driver != nullptr && t.data != nullptr &&
+        driver->pointer_attribute(&ordinal, device_ordinal, reinterpret_cast<std::uintptr_t>(t.data)) == 0)
         t.device.device_id = ordinal;
     if (stream == nullptr) return true;
-    const long long number = PyLong_AsLongLong(stream);
-    if (PyErr_Occurred() != nullptr || number <= 0) {
-        PyErr_Clear();
-        return request.fail(
-            ErrorCode::bad_argument,
-            "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
-    }
-    // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
-    if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
-        return request.fail(ErrorCode::producer_failed,
-                            concat({"the CUDA driver could not wait for stream ", number, " of the producer"}));
-    return true;
+    producer = PyLong_AsLongLong(stream);
+    if (PyErr_Occurred() == nullptr && producer > 0) return true;
+    PyErr_Clear();
+    return request.fail(
+        ErrorCode::bad_argument,
+        "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
 }
 
 /// Reads one interface's dict: what each of its entries says, and the words where one is wrong.
@@ -219,7 +213,8 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     t.strides = nullptr;
     if (!reader.open() || !reader.read_shape(t) || !reader.read_dtype(t) || !reader.read_data(t) || !reader.read_strides(t))
         return false;
-    if (cuda && !place_cuda_data(request, t, reader.item("stream").get())) return false;
+    std::int64_t producer = no_stream;
+    if (cuda && !place_cuda_data(request, t, reader.item("stream").get(), producer)) return false;
     const Flags flags = (reader.read_only ? flag::read_only : 0) | (reader.buffer.is_copy ? flag::copied : 0);
     if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
     if (reader.buffer.start != nullptr) {
@@ -237,7 +232,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
         PyObject_GC_UnTrack(both);
         request.out.hold(both, object_tuple_ops);
     }
-    return request.accept_sound(flags);
+    return request.accept_sound(flags) && settle_stream(request, producer, producer == no_stream);
 }
 inline bool import_array_interface(ImportRequest& request) { return import_interface(request, false); }
 inline bool import_cuda_array_interface(ImportRequest& request) { return import_interface(request, true); }

@@ -5,7 +5,6 @@
 #include <isthmus/python/protocol/capsule/import.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/protocol/arrow/reader.h>
-#include <isthmus/python/runtime/cuda_driver.h>
 #include <isthmus/python/runtime/interned.h>
 
 ISTHMUS_BEGIN
@@ -76,7 +75,7 @@ struct ArrowImport {
         }
         array.release = nullptr;
         request.out.hold(kept, plain_owner_ops<end_arrow_array>);
-        return true;
+        return settle_stream(request, no_stream, true);
     }
 };
 
@@ -89,9 +88,9 @@ inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray&
     t.device.device_id = static_cast<std::int32_t>(array.device_id);
     if (t.device.device_id != array.device_id)
         return import.fail(ErrorCode::bad_device, concat({"is on device number ", array.device_id}));
-    if (array.sync_event == nullptr || wait_for_event(t.device, *static_cast<void**>(array.sync_event),
-                                                      request.options.has_stream() ? &request.options.stream : nullptr))
-        return true;
+    if (!accept_stream(request, t.device)) return false;
+    const std::int64_t after = request.options.has_stream() ? request.options.stream : legacy_stream(t.device);
+    if (array.sync_event == nullptr || order_event(t.device, *static_cast<void**>(array.sync_event), after)) return true;
     return import.fail(ErrorCode::unavailable,
                        concat({"has an event of ", Device(t.device), " that cannot be waited for here"}));
 }

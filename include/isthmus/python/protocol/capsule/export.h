@@ -29,9 +29,19 @@ PyObject* wrap_managed(Managed* managed) {
     return capsule;
 }
 
+/// The same memory under another name of its device: pinned memory is the host's as well.
+template <class Managed>
+Managed* on_device(Managed* managed, Device device) noexcept {
+    if (ISTHMUS_LIKELY(managed != nullptr)) managed->dl_tensor.device = device;
+    return managed;
+}
+
 /// A versioned capsule over a share of the block; NULL with a Python exception set. `extra` are flags for this export alone.
 inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
     return wrap_managed(Export<DLManagedTensorVersioned>::make(block, (block->flags & ~flag::copied) | extra));
+}
+inline PyObject* versioned_capsule(Block* block, Device device) {
+    return wrap_managed(on_device(Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied), device));
 }
 
 /// Elements of fewer than 8 bits in bytes of their own would be read as packed ones.
@@ -41,6 +51,9 @@ inline bool legacy_loses_padding(const Block* block) noexcept {
 
 /// A capsule as before DLPack 1.0. The caller has made sure that losing the read-only bit is right.
 inline PyObject* legacy_capsule(Block* block) { return wrap_managed(Export<DLManagedTensor>::make(block, 0)); }
+inline PyObject* legacy_capsule(Block* block, Device device) {
+    return wrap_managed(on_device(Export<DLManagedTensor>::make(block, 0), device));
+}
 
 }  // namespace detail
 

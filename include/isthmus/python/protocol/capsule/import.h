@@ -8,6 +8,7 @@
 
 #include <isthmus/core/dlpack.h>
 #include <isthmus/python/protocol/capsule/names.h>
+#include <isthmus/python/protocol/import_stream.h>
 
 ISTHMUS_BEGIN
 
@@ -66,7 +67,7 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
     }
     // Refusals come first, so that the capsule stays whole.
     request.out.dl() = managed->dl_tensor;
-    if (!request.accept_sound(managed_flags(managed))) return false;
+    if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
     if (PyCapsule_SetName(capsule, used) != 0)
         return request.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
     request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
@@ -103,7 +104,10 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
                         concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
 }
 
-inline bool import_capsule(ImportRequest& request) { return consume_any_capsule(request, request.object); }
+/// Its producer was told of no stream, and has made the data ready for the legacy default one.
+inline bool import_capsule(ImportRequest& request) {
+    return consume_any_capsule(request, request.object) && settle_stream(request, no_stream);
+}
 
 }  // namespace detail
 

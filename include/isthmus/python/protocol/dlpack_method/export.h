@@ -6,8 +6,8 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/protocol/watched.h>
-#include <isthmus/python/runtime/cuda_driver.h>
 #include <isthmus/python/runtime/tuples.h>
 
 ISTHMUS_BEGIN
@@ -58,55 +58,48 @@ private:
     }
 };
 
-/// Orders the consumer's stream after the producer's work. False with a Python exception set.
-inline bool obey_stream(const Block* block, PyObject* stream) {
-    const Device device = block->dl.device;
+/// The number of the consumer's stream: -1 for a tensor of the host, which takes no other. False with a Python exception set.
+inline bool read_stream(PyObject* stream, Device device, long long& number) {
     const bool whole = PyLong_Check(stream);
-    const long long number = whole ? PyLong_AsLongLong(stream) : 0;
+    number = whole ? PyLong_AsLongLong(stream) : 0;
     if (!whole || PyErr_Occurred() != nullptr) {
         PyErr_Clear();
         raise_argument("stream", stream, "None or an integer", ErrorKind::type);
         return false;
     }
     const char* wanted = nullptr;
-    if (device.is_host() && number != -1) wanted = "None: host memory has no streams";
-    if (!device.is_host() && number < -1) wanted = "None, -1 or a stream";
-    if (number == 0 && device.type == kDLCUDA) wanted = "None, -1, 1, 2 or a stream's address: 0 is ambiguous for CUDA";
-    if (wanted != nullptr) {
-        raise_argument("stream", stream, wanted);
-        return false;
-    }
-    if (device.is_host() || number == -1 || order_after_producer(device, number)) return true;
-    raise(ErrorCode::producer_failed, ErrorKind::buffer,
-          concat({"the driver could not order stream ", number, " after the work on ", device}));
+    if (has_streams(device.type))
+        wanted = wanted_stream(device, number);
+    else if (device.is_host() && number != -1)
+        wanted = "-1: host memory has no streams";
+    else if (number < -1)
+        wanted = "-1 or a stream";
+    if (wanted == nullptr) return true;
+    raise_argument("stream", stream, concat({"None, ", wanted}).c_str());
     return false;
 }
 
-/// The device that `dl_device` asks for, and whether a copy is needed to say that the data is there. False with a Python
-/// exception set. `may_copy`: -1 for the producer's choice, which is to share.
-inline bool read_wanted_device(PyObject* dl_device, Device here, Device& wanted, int& may_copy) {
+/// The device that `dl_device` asks for: the tensor's own, or the cpu where that can be said of the same memory. False with a
+/// Python exception set.
+inline bool read_wanted_device(PyObject* dl_device, Device here, bool copy, Device& wanted) {
     long type = 0, id = 0;
     if (!read_pair(dl_device, type, id)) {
         raise_argument("dl_device", dl_device, "None or a tuple (device type, device id)", ErrorKind::type);
         return false;
     }
     wanted = Device(static_cast<int>(type), static_cast<int>(id));
-    const bool copies_to_heap = may_copy == 1 && here.is_host() && here != Device::cpu();  // no copy of ours is pinned
-    if (wanted == here && !copies_to_heap) return true;
-    if (!(wanted == Device::cpu() && here.is_host())) {
+    if (wanted == Device::cpu() && here.is_host()) return true;  // pinned memory is the host's own
+    if (wanted != here) {
         raise(ErrorCode::bad_device, ErrorKind::buffer,
-              concat({"argument 'dl_device': the tensor is on ", here, " and cannot be ",
-                      (wanted == here ? "copied" : "exported"), " to ", wanted, "; move it with its own framework"}));
+              concat({"argument 'dl_device': the tensor is on ", here, " and cannot be exported to ", wanted,
+                      "; move it with its own framework"}));
         return false;
     }
-    // Pinned memory is the host's own: calling it so needs a copy only because the descriptor says otherwise.
-    if (may_copy == 0) {
-        raise(ErrorCode::needs_copy, ErrorKind::buffer,
-              concat({"argument 'copy': False, but moving from ", here, " to ", wanted, " needs a copy"}));
-        return false;
-    }
-    may_copy = 1;
-    return true;
+    if (!copy || !here.is_host()) return true;
+    raise(ErrorCode::bad_device, ErrorKind::buffer,
+          concat({"argument 'copy': True, but only ", Device::cpu(), " memory is allocated here, not ", wanted,
+                  "; copy it with its own framework"}));
+    return false;
 }
 
 /// `__dlpack__(*, stream, max_version, dl_device, copy)`: array API standard 2024.12, DLPack 1.3.
@@ -121,28 +114,26 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
             return raise_argument("max_version", given.max_version, "None or a tuple (major, minor)", ErrorKind::type);
         versioned = major >= DLPACK_MAJOR_VERSION;
     }
-    int may_copy = -1;
-    if (given.copy != nullptr) {
-        if (!PyBool_Check(given.copy)) return raise_argument("copy", given.copy, "None, True or False");
-        may_copy = given.copy == Py_True;
-    }
-    if (given.stream != nullptr && !obey_stream(block, given.stream)) return nullptr;
+    if (given.copy != nullptr && !PyBool_Check(given.copy)) return raise_argument("copy", given.copy, "None, True or False");
+    const bool copy = given.copy == Py_True;
     Device wanted = block->dl.device;
-    if (given.dl_device != nullptr && !read_wanted_device(given.dl_device, block->dl.device, wanted, may_copy)) return nullptr;
+    long long consumer = has_streams(wanted.type) ? legacy_stream(wanted) : -1;  // None is the legacy default stream
+    if (given.stream != nullptr && !read_stream(given.stream, wanted, consumer)) return nullptr;
+    if (given.dl_device != nullptr && !read_wanted_device(given.dl_device, wanted, copy, wanted)) return nullptr;
     if (!versioned && legacy_loses_padding(block))
         return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
                      concat({DType(block->dl.dtype),
                              " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
                              "max_version=(1, 0) or newer"}));
-    if (may_copy == 1) return export_copy(block, versioned);
+    if (copy) return export_copy(block, versioned);
     if (refuse_watched(block)) return nullptr;
-    note_consumer(block, "__dlpack__");
-    if (versioned) return versioned_capsule(block);
-    if (block->flags & flag::read_only)
+    if (!versioned && (block->flags & flag::read_only))
         return raise(ErrorCode::read_only, ErrorKind::buffer,
                      "the memory is read-only, which a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or "
                      "newer, or for copy=True");
-    return legacy_capsule(block);
+    if (!order_export(block, consumer)) return nullptr;
+    note_consumer(block, "__dlpack__");
+    return versioned ? versioned_capsule(block, wanted) : legacy_capsule(block, wanted);
 }
 
 inline PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {

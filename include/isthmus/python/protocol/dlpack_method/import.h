@@ -47,21 +47,52 @@ inline bool tells_of_failure_below(PyObject* exception) {
 struct DLPackQuestion {
     Ref version, stream, device, copy;
 
-    /// False with a Python exception set.
-    bool make(const ImportOptions& options) {
+    /// The stream is -1, of which the caller knows nothing. None would order the legacy default stream, which ends a graph
+    /// capture, and is no wish of a caller who named no stream: a producer of device memory is asked for no synchronisation.
+    bool no_synchronisation = false;
+
+    /// False with the error in the request.
+    bool make(ImportRequest& request) {
+        const ImportOptions& options = request.options;
         const Interned& names = interned();
         if (options.max_version.major >= 1)
             version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
                           ? Ref::borrow(names.newest_version)
                           : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
-        if (options.has_stream()) stream = Ref(PyLong_FromLongLong(options.stream));
         if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
         if (options.copy != Copy::if_needed) copy = Ref::borrow(options.copy == Copy::always ? Py_True : Py_False);
-        return PyErr_Occurred() == nullptr;
+        if (PyErr_Occurred() != nullptr)
+            return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
+        return (ISTHMUS_LIKELY(!options.has_stream()) && ISTHMUS_LIKELY(!has_driver())) || name_stream(request);
     }
     /// Whether a producer that knows neither `dl_device` nor `copy` cannot answer: it shares, or says by a flag that it does
     /// not.
     bool needs_newer_producer() const noexcept { return device || copy.get() == Py_True; }
+
+private:
+    /// The stream is that of the device where the data is, which the producer is asked for, or where it is wanted. The host has
+    /// none.
+    ISTHMUS_NOINLINE bool name_stream(ImportRequest& request) {
+        const ImportOptions& options = request.options;
+        Device found = options.device;
+        if (found.type == 0) {
+            Ref pair(PyObject_CallMethodNoArgs(request.object, interned().dlpack_device));
+            long type = 0, id = 0;
+            if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
+            if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+                return request.fail_with_exception(ErrorCode::producer_failed,
+                                                   concat({type_name(request.object), ".__dlpack_device__()"}));
+            PyErr_Clear();
+        }
+        if (found.is_host()) return true;
+        if (!accept_stream(request, found)) return false;
+        // What a producer makes for this import, and knows nothing of later, is made ready for the legacy default stream.
+        no_synchronisation = !options.has_stream() && has_streams(found.type) && !needs_newer_producer();
+        if (options.has_stream() || no_synchronisation)
+            stream = Ref(PyLong_FromLongLong(no_synchronisation ? -1 : options.stream));
+        return PyErr_Occurred() == nullptr ||
+               request.fail_with_exception(ErrorCode::producer_failed, "making the stream's number");
+    }
 };
 
 enum class Asked { ok, failed, keyword_refused, buffer_error };
@@ -137,23 +168,24 @@ ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion
             if (asked == Asked::ok) return true;
         }
     }
-    if (!may_ask_again() || !question.version) return fail_producer(request, std::move(first), what);
-    question.version = Ref();
+    if (!may_ask_again() || !(question.version || question.no_synchronisation))
+        return fail_producer(request, std::move(first), what);
     Ref second;
-    if (ask_dlpack(request.object, question, capsule, second) == Asked::ok) return true;
+    Asked then = asked;
+    if (question.version) {
+        question.version = Ref();
+        then = ask_dlpack(request.object, question, capsule, second);
+    }
+    // A producer that knows no streams at all: None, then, and what it makes ready for the legacy default stream.
+    if (then == Asked::keyword_refused && question.no_synchronisation) {
+        question.stream = Ref();
+        second = Ref();
+        then = ask_dlpack(request.object, question, capsule, second);
+    }
+    if (then == Asked::ok) return true;
     // The second failure explains more only where the first was about the keyword.
     if (asked == Asked::keyword_refused && second) first = std::move(second);
     return fail_producer(request, std::move(first), what);
-}
-
-/// Whether the object says that its memory is the host's, which no stream orders. False with a Python exception where the
-/// answer was an exception that must not be swallowed.
-inline bool is_on_host(PyObject* object) {
-    Ref found(PyObject_CallMethodNoArgs(object, interned().dlpack_device));
-    long type = 0, id = 0;
-    if (found && read_pair(found.get(), type, id)) return Device(static_cast<int>(type), static_cast<int>(id)).is_host();
-    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
-    return false;
 }
 
 /// A capsule as before DLPack 1.0 cannot say that the memory is read-only. False with a Python exception set.
@@ -169,13 +201,7 @@ ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObje
 inline bool import_dlpack_method(ImportRequest& request) {
     request.keep_alive();
     DLPackQuestion question;
-    if (!question.make(request.options))
-        return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
-    // The stream is that of the device where the data is, or where it is wanted.
-    if (question.stream && !question.device && is_on_host(request.object)) question.stream = Ref();
-    if (question.stream && PyErr_Occurred() != nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({type_name(request.object), ".__dlpack_device__()"}));
+    if (!question.make(request)) return false;
     Ref capsule, exception;
     const Asked asked = ask_dlpack(request.object, question, capsule, exception);
     if (ISTHMUS_UNLIKELY(asked != Asked::ok) && !ask_dlpack_again(request, question, asked, std::move(exception), capsule))
@@ -187,7 +213,14 @@ inline bool import_dlpack_method(ImportRequest& request) {
         !ask_of_legacy_memory(request, capsule.get()))
         return request.fail_with_exception(ErrorCode::producer_failed,
                                            concat({"asking this ", type_name(request.object), " whether it may be written"}));
-    return consume_any_capsule(request, capsule.get());
+    if (!consume_any_capsule(request, capsule.get())) return false;
+    if (ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type))) return true;
+    if (question.no_synchronisation && question.stream) {  // the producer alone knows its stream
+        const auto producer = reinterpret_cast<std::uintptr_t>(request.object);
+        request.out.set_stream(static_cast<std::int64_t>(producer), producer_flag);
+        return true;
+    }
+    return settle_device_stream(request, no_stream, static_cast<bool>(question.stream));
 }
 
 }  // namespace detail

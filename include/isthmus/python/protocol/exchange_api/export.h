@@ -9,6 +9,8 @@
 #include <isthmus/core/dlpack.h>
 #include <isthmus/core/empty.h>
 #include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/python/protocol/exchange_api/import.h>
+#include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/protocol/watched.h>
 
 ISTHMUS_BEGIN
@@ -61,7 +63,7 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
     return surviving_exit([&] {
         *out = nullptr;
         Block* block = exchange_block(object);
-        if (block == nullptr || refuse_watched(block)) return -1;
+        if (block == nullptr || refuse_watched(block) || !order_export(block)) return -1;
         *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
         note_consumer(block, "C exchange API");
         if (*out == nullptr) PyErr_NoMemory();
@@ -88,6 +90,7 @@ inline int exchange_view_object(void* object, DLTensor* out) noexcept {
                                                     "use managed_tensor_from_py_object_no_sync"})));
             return -1;
         }
+        if (!order_export(block)) return -1;
         *out = block->dl;
         return 0;
     });
@@ -106,7 +109,7 @@ inline int exchange_to_object(DLManagedTensorVersioned* managed, void** out) noe
     });
 }
 
-/// C++ memory is handed over ready: there is no stream of ours to wait for, so the default one is named.
+/// There is no stream of ours: the legacy default one is named, and waits for what is handed out.
 inline int exchange_stream(DLDeviceType, std::int32_t, void** out) noexcept {
     *out = nullptr;
     return 0;
@@ -122,8 +125,17 @@ inline const DLPackExchangeAPI* exchange_table() noexcept {
     return &table;
 }
 
+/// For a framework, whose arrays are used on its own current stream.
+inline bool order_export(const Block* block, const DLPackExchangeAPI* api) {
+    const Device device = block->dl.device;
+    if (ISTHMUS_LIKELY(!has_streams(device.type))) return true;
+    const std::int64_t theirs = current_stream(api, device);
+    return order_on_device(block, theirs == no_stream ? legacy_stream(device) : theirs);
+}
+
 /// A framework's array by the exchange table of its type; strides are never negative here.
 inline Result<PyObject*> block_to_exchange(Block* block, const DLPackExchangeAPI* api, std::string_view name) {
+    if (!order_export(block, api)) return fail_to_order();
     DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
     if (ISTHMUS_UNLIKELY(managed == nullptr)) return Error(ErrorCode::out_of_memory, "no memory for an export");
     void* object = nullptr;

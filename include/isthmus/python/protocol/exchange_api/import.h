@@ -34,6 +34,24 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     return nullptr;
 }
 
+/// The current stream of the framework behind an exchange table (DLPack 1.3, dlpack.h: DLPackCurrentWorkStream); no_stream
+/// where it cannot tell.
+ISTHMUS_NOINLINE inline std::int64_t current_stream(const DLPackExchangeAPI* api, Device device) noexcept {
+    void* stream = nullptr;
+    if (api == nullptr || api->current_work_stream == nullptr) return no_stream;
+    // Of managed memory a framework knows no stream but the device's.
+    const auto type = static_cast<DLDeviceType>(device.type == kDLCUDAManaged ? kDLCUDA : device.type);
+    if (api->current_work_stream(type, device.id, &stream) == 0) return stream_number(device, stream);
+    PyErr_Clear();
+    return no_stream;
+}
+
+/// Ends an import by the table.
+inline bool settle_exchanged(ImportRequest& request, const DLPackExchangeAPI* api) {
+    const Device device = request.out.dl().device;
+    return ISTHMUS_LIKELY(!has_streams(device.type)) || settle_device_stream(request, current_stream(api, device), false);
+}
+
 /// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so that read-only
 /// memory would look writable.
 inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAPI* api) {
@@ -50,13 +68,13 @@ inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAP
         end_managed_in_python<DLManagedTensorVersioned>(managed);
         return false;
     }
-    return import_managed(request, managed);
+    return import_managed(request, managed) && settle_exchanged(request, api);
 }
 
-/// By the table of the object's type; by `__dlpack__` where a stream or a device is asked for, which the table cannot pass on.
+/// By the table of the object's type; by `__dlpack__` where a device is asked for, which the table cannot pass on.
 inline bool import_exchange(ImportRequest& request) {
-    const bool elsewhere = request.options.has_stream() || request.options.device.type != 0;
-    return elsewhere ? import_dlpack_method(request) : import_exchange_table(request, request.producer.api);
+    return request.options.device.type != 0 ? import_dlpack_method(request)
+                                            : import_exchange_table(request, request.producer.api);
 }
 
 }  // namespace detail

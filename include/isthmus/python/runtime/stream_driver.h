@@ -1,0 +1,219 @@
+// The few functions of a GPU's driver that an exchange needs: events between streams, and what a graph capture forbids.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <isthmus/core/device.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Functions of libcuda (cuda.h) or libamdhip64 (hip_runtime_api.h), which agree on their parameters.
+struct StreamDriver {
+    int (*event_create)(void**, unsigned) = nullptr;
+    int (*event_record)(void*, void*) = nullptr;
+    int (*event_destroy)(void*) = nullptr;
+    int (*event_synchronize)(void*) = nullptr;
+    int (*stream_wait_event)(void*, void*, unsigned) = nullptr;
+    int (*capture_info)(void*, int*, unsigned long long*) = nullptr;
+    int (*exchange_mode)(int*) = nullptr;
+    int (*pointer_attribute)(void*, int, std::uintptr_t) = nullptr;
+    int (*get_device)(int*) = nullptr;
+    int (*set_device)(int) = nullptr;              // HIP's
+    int (*retain_context)(void**, int) = nullptr;  // this and what follows: CUDA's
+    int (*release_context)(int) = nullptr;
+    int (*push_context)(void*) = nullptr;
+    int (*pop_context)(void**) = nullptr;
+    bool complete = false;
+
+    static StreamDriver of_cuda(void* lib) noexcept {
+        StreamDriver d;
+        d.complete = d.find_common(lib, true) && find(lib, d.retain_context, "cuDevicePrimaryCtxRetain") &&
+                     find(lib, d.release_context, "cuDevicePrimaryCtxRelease_v2") &&
+                     find(lib, d.push_context, "cuCtxPushCurrent_v2") && find(lib, d.pop_context, "cuCtxPopCurrent_v2");
+        return d;
+    }
+    static StreamDriver of_hip(void* lib) noexcept {
+        StreamDriver d;
+        d.complete = d.find_common(lib, false) && find(lib, d.set_device, "hipSetDevice");
+        return d;
+    }
+
+private:
+    template <class F>
+    static bool find(void* lib, F& out, const char* name) noexcept {
+        out = reinterpret_cast<F>(dlsym(lib, name));
+        return out != nullptr;
+    }
+    bool find_common(void* lib, bool cuda) noexcept {
+        const auto get = [&](auto& out, const char* of_cuda, const char* of_hip) {
+            return find(lib, out, cuda ? of_cuda : of_hip);
+        };
+        return get(event_create, "cuEventCreate", "hipEventCreateWithFlags") &&
+               get(event_record, "cuEventRecord", "hipEventRecord") &&
+               get(event_destroy, "cuEventDestroy_v2", "hipEventDestroy") &&
+               get(event_synchronize, "cuEventSynchronize", "hipEventSynchronize") &&
+               get(stream_wait_event, "cuStreamWaitEvent", "hipStreamWaitEvent") &&
+               get(capture_info, "cuStreamGetCaptureInfo", "hipStreamGetCaptureInfo") &&
+               get(exchange_mode, "cuThreadExchangeStreamCaptureMode", "hipThreadExchangeStreamCaptureMode") &&
+               get(pointer_attribute, "cuPointerGetAttribute", "hipPointerGetAttribute") &&
+               get(get_device, "cuCtxGetDevice", "hipGetDevice");
+    }
+};
+
+/// NULL until the process was found to have loaded the library: a driver stays once it is there.
+ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
+
+/// From the library that the process has loaded. Isthmus never loads one by itself: where nobody did, there is no memory of
+/// such a device to speak of.
+ISTHMUS_NOINLINE inline const StreamDriver* find_cuda_driver() noexcept {
+    if (const StreamDriver* known = cuda_driver.load_acquire()) return known;
+    void* lib = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    if (lib == nullptr) return nullptr;
+    static const StreamDriver driver = StreamDriver::of_cuda(lib);
+    if (!driver.complete) return nullptr;
+    cuda_driver.store(&driver);
+    return &driver;
+}
+ISTHMUS_NOINLINE inline const StreamDriver* find_hip_driver() noexcept {
+    if (const StreamDriver* known = hip_driver.load_acquire()) return known;
+    for (const char* name : {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}) {
+        void* lib = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+        if (lib == nullptr) continue;
+        static const StreamDriver driver = StreamDriver::of_hip(lib);
+        if (!driver.complete) return nullptr;
+        hip_driver.store(&driver);
+        return &driver;
+    }
+    return nullptr;
+}
+
+/// The loaded driver of a device or of its pinned memory; NULL where there is none, so that nothing can be pending there.
+inline const StreamDriver* driver_of(Device device) noexcept {
+    if (device.type == kDLROCM || device.type == kDLROCMHost) return find_hip_driver();
+    const bool cuda = device.type == kDLCUDA || device.type == kDLCUDAManaged || device.type == kDLCUDAHost;
+    return cuda ? find_cuda_driver() : nullptr;
+}
+
+/// How many modules Python had, and how many libraries the process had loaded, when a driver was looked for and not found.
+struct DriverSearch {
+    Py_ssize_t modules = -1;
+    unsigned long long libraries = 0;
+};
+ISTHMUS_STATE DriverSearch driver_search;
+
+ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
+    unsigned long long loads = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* out) {
+            *static_cast<unsigned long long*>(out) = info->dlpi_adds;
+            return 1;
+        },
+        &loads);
+    if (loads == driver_search.libraries) return false;
+    driver_search.libraries = loads;
+    return find_cuda_driver() != nullptr || find_hip_driver() != nullptr;
+}
+/// Whether a driver is in the process, under the GIL. It is looked for where something was imported since the last search: to
+/// ask the linker each time would cost the producers of the host. A driver that comes without any import is found when a type
+/// is looked at for the first time, and when memory of a device is met.
+inline bool has_driver() noexcept {
+    if (cuda_driver.load_relaxed() != nullptr || hip_driver.load_relaxed() != nullptr) return true;
+    const Py_ssize_t modules = PyDict_Size(PyImport_GetModuleDict());
+    if (ISTHMUS_LIKELY(modules == driver_search.modules)) return false;
+    driver_search.modules = modules;
+    return search_drivers();
+}
+/// Has has_driver() search, whatever was imported.
+inline void expect_driver() noexcept { driver_search.modules = -1; }
+
+/// Makes a device the current one of this thread, as its events and its legacy stream want; back again at the end.
+class CurrentDevice {
+public:
+    CurrentDevice(const StreamDriver& driver, int device) noexcept : driver_(driver), device_(device) {
+        ok_ = driver.get_device(&before_) == 0 && before_ == device;
+        if (ok_) return;
+        if (driver.set_device != nullptr) {
+            ok_ = changed_ = driver.set_device(device) == 0;
+            return;
+        }
+        // The primary context is the one that every runtime uses.
+        void* context = nullptr;
+        if (driver.retain_context(&context, device) != 0) return;
+        ok_ = changed_ = driver.push_context(context) == 0;
+        if (!ok_) driver.release_context(device);
+    }
+    CurrentDevice(const CurrentDevice&) = delete;
+    CurrentDevice& operator=(const CurrentDevice&) = delete;
+    ~CurrentDevice() {
+        if (!changed_) return;
+        if (driver_.set_device != nullptr) {
+            driver_.set_device(before_);
+            return;
+        }
+        void* ours = nullptr;
+        driver_.pop_context(&ours);
+        driver_.release_context(device_);
+    }
+    explicit operator bool() const noexcept { return ok_; }
+
+private:
+    const StreamDriver& driver_;
+    int device_, before_ = -1;
+    bool ok_ = false, changed_ = false;
+};
+
+/// An event without timing, destroyed at the end: what waits for it by then goes on waiting.
+class StreamEvent {
+public:
+    StreamEvent(const StreamDriver& driver, void* stream) noexcept : driver_(driver) {
+        constexpr unsigned disable_timing = 2;
+        recorded_ = driver.event_create(&event_, disable_timing) == 0 && driver.event_record(event_, stream) == 0;
+    }
+    StreamEvent(const StreamEvent&) = delete;
+    StreamEvent& operator=(const StreamEvent&) = delete;
+    ~StreamEvent() {
+        if (event_ != nullptr) driver_.event_destroy(event_);
+    }
+    explicit operator bool() const noexcept { return recorded_; }
+    void* get() const noexcept { return event_; }
+
+private:
+    const StreamDriver& driver_;
+    void* event_ = nullptr;
+    bool recorded_ = false;
+};
+
+/// What a stream has to do with graph captures. To ask is safe, also where the legacy stream is barred.
+struct CaptureState {
+    bool ok, barred, capturing;
+    unsigned long long id;
+
+    static CaptureState of(const StreamDriver& driver, void* stream) noexcept {
+        int status = 0;
+        unsigned long long id = 0;
+        constexpr int implicit = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the legacy stream, while a blocking one captures
+        const int asked = driver.capture_info(stream, &status, &id);
+        return {asked == 0 || asked == implicit, asked == implicit, asked == 0 && status != 0, id};
+    }
+};
+
+/// Lets the host wait for an event; the relaxed mode keeps that from ending a capture which has nothing to do with it.
+inline bool wait_on_host(const StreamDriver& driver, void* event) noexcept {
+    int mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+    driver.exchange_mode(&mode);
+    PyThreadState* state = have_gil() ? PyEval_SaveThread() : nullptr;  // work that is waited for may want the GIL
+    const int status = driver.event_synchronize(event);
+    if (state != nullptr) surviving_exit([state] { PyEval_RestoreThread(state); });
+    driver.exchange_mode(&mode);
+    return status == 0;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

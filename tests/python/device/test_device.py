@@ -1,0 +1,112 @@
+"""Memory of a GPU: streams, events and captures, each case in a process of its own, over stand-ins for the drivers of CUDA
+and ROCm, and over a real GPU where the machine has one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ext = pytest.importorskip("isthmus_test_ext")
+
+HERE = Path(__file__).resolve().parent
+SUPPORT = HERE.parent / "support"
+# The name that Isthmus looks for among the loaded libraries, and how the stand-in is built under it.
+LIBRARIES = {"cuda": ("libcuda.so.1", ()), "rocm": ("libamdhip64.so", ("-DHIP",))}
+# torch over the stand-in of CUDA: by its stable shims, and as older versions are asked.
+TORCH = {
+    "torch": {},
+    "torch_exchange": {"ISTHMUS_NO_TORCH_SHIMS": "1"},
+    "torch_method": {"ISTHMUS_NO_TORCH_SHIMS": "1", "ISTHMUS_TEST_NO_EXCHANGE_API": "1"},
+}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")])),
+}
+
+
+def run_case(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *arguments]
+    return subprocess.run(command, env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """build(soname, source, *flags): a small shared library of the tests; its path."""
+    folder = tmp_path_factory.mktemp("standin")
+
+    def build(soname: str, source: Path, *flags: str, compiler: str = "cc") -> str:
+        path = folder / soname
+        if not path.exists():
+            if shutil.which(compiler) is None:
+                pytest.skip(f"no {compiler} to build the stand-in with")
+            command = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-soname,{soname}", *flags, "-o", path, source]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        return str(path)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def gpu() -> str:
+    """The name of the real driver; without a GPU the test is skipped. Asked in another process: the driver stays loaded."""
+    code = "import ctypes; raise SystemExit(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("no GPU: " + (done.stderr.strip().splitlines() or [f"cuInit() failed with {done.returncode}"])[-1])
+    return "libcuda.so.1"
+
+
+@pytest.mark.parametrize(("driver", "name"), [line.split() for line in run_case().stdout.splitlines()])
+def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
+    environment = {}
+    if driver == "gpu":
+        library = request.getfixturevalue("gpu")
+    else:
+        build = request.getfixturevalue("build")
+        soname, flags = LIBRARIES["rocm" if driver == "rocm" else "cuda"]
+        library = build(soname, SUPPORT / "driver_standin.c", *flags)
+        if driver in TORCH:
+            environment.update(TORCH[driver])
+            standin = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
+            environment["LD_PRELOAD"] = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
+    done = run_case(driver, library, name, **environment)
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def test_the_cases_are_there() -> None:
+    done = run_case()
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 60
+
+
+def test_a_driver_may_come_late(build: Callable[..., str]) -> None:
+    """The host's producers are not kept waiting for one that nobody loaded; the first that may need it finds it."""
+    library = build("libcuda.so.1", SUPPORT / "driver_standin.c")
+    code = f"""
+import sys
+sys.path[:0] = [{str(HERE)!r}, {str(SUPPORT)!r}]
+from driver import Driver
+from producers import HostMethod, Method
+import isthmus_test_ext as ext
+
+host = HostMethod()
+for _ in range(3):
+    assert ext.borrow(host)["device"] == "cpu"
+d = Driver("cuda", {library!r})
+x = Method(d, d.stream())
+with d.capture(x.stream):
+    assert ext.borrow(x)["device"] == "cuda:0"
+assert x.asked == [{{"max_version": (1, 3), "stream": -1}}], x.asked
+d.check()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
