@@ -182,6 +182,38 @@ print("well")""",
     assert out == "well\n"
 
 
+@pytest.mark.parametrize("build", ["-O2", "-O0"])
+@pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
+def test_the_live_list_of_two_without_the_package(child, compile_extension, tmp_path, scope: str, build: str) -> None:
+    """One switches the list on, and both see the tensors of both."""
+    folder = compile_extension("life.cpp", build)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        shutil.copy(folder / "life.so", tmp_path / name)
+    out = child(
+        f"""{GLOBAL if scope == "RTLD_GLOBAL" else ""}{IMPORT}
+from one import life as one
+from other import life as other
+for e in (one, other):
+    e.own(b"bytes")
+for first, second in ((one, other), (other, one)):
+    first.live(True)
+    held = [(e, e.keep(Owner())) for e in (one, other)] + [(e, e.empty()) for e in (one, other)]
+    shown = [(8, "uint8", "__main__.Owner")] * 2 + [(7, "float32", "C++")] * 2
+    for e in (first, second):
+        rows = e.live(None)
+        assert len(rows) == 4 and {{row[1:] for row in rows}} == {{row[1:] for row in shown}}, rows
+    for e, number in held:
+        e.drop(number)
+    assert one.live(None) == other.live(None) == []
+    second.live(False)
+print("well")""",
+        tmp_path,
+    )
+    assert out == "well\n"
+
+
 @pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
 @pytest.mark.parametrize("order", ["first, second", "second, first"])
 @pytest.mark.parametrize("inside", ["first", "second"])
