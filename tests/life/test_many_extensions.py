@@ -182,6 +182,42 @@ print("well")""",
     assert out == "well\n"
 
 
+@pytest.mark.parametrize("build", ["-O2", "-O0"])
+@pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
+@pytest.mark.parametrize("first", ["one", "other"])
+def test_the_live_list_of_two_without_the_package(
+    child, compile_extension, tmp_path, first: str, scope: str, build: str
+) -> None:
+    """One switches the list on, and both see the tensors of both."""
+    folder = compile_extension("life.cpp", build)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        shutil.copy(folder / "life.so", tmp_path / name)
+    out = child(
+        f"""{GLOBAL if scope == "RTLD_GLOBAL" else ""}{IMPORT}
+from one import life as one
+from other import life as other
+for e in (one, other):
+    e.own(b"bytes")
+first = {first}
+first.live(True)
+held = [(e, e.keep(Owner())) for e in (one, other)] + [(e, e.empty()) for e in (one, other)]
+for e in (one, other):
+    rows = sorted(row[1:] for row in e.live(None))
+    assert rows == [("float32", "C++")] * 2 + [("uint8", "__main__.Owner")] * 2, rows
+for e, number in held:
+    e.drop(number)
+assert one.live(None) == other.live(None) == []
+first.live(False)
+number = one.empty()
+assert one.live(None) == other.live(None) == []
+print("well")""",
+        tmp_path,
+    )
+    assert out == "well\n"
+
+
 @pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
 @pytest.mark.parametrize("order", ["first, second", "second, first"])
 @pytest.mark.parametrize("inside", ["first", "second"])
