@@ -5,16 +5,19 @@ namespace {
 
 using namespace package;
 
-/// _rebuild(buffer, dtype, shape, padded): the other half of isthmus.Tensor's pickling (isthmus/python/object/tensor_pickle.h).
-/// The tensor keeps `buffer`, so that bytes that travelled out of band are used where they arrived.
+/// _rebuild(buffer, dtype, shape, padded, strides=None, read_only=False): the other half of isthmus.Tensor's pickling
+/// (isthmus/python/object/tensor_pickle.h). The tensor keeps `buffer`, so that bytes that travelled out of band are used where
+/// they arrived.
 PyObject* rebuild(PyObject*, PyObject* arguments) {
-    PyObject *buffer = nullptr, *name = nullptr, *shape = nullptr;
-    int padded = 0;
-    if (!PyArg_ParseTuple(arguments, "OOOp:_rebuild", &buffer, &name, &shape, &padded)) return nullptr;
+    PyObject *buffer = nullptr, *name = nullptr, *shape = nullptr, *strides = Py_None;
+    int padded = 0, read_only = 0;
+    // Pickles made before 0.2 end with `padded`.
+    if (!PyArg_ParseTuple(arguments, "OOOp|Op:_rebuild", &buffer, &name, &shape, &padded, &strides, &read_only)) return nullptr;
     DType dtype;
-    std::int64_t sizes[isthmus::max_ndim];
-    int ndim = 0;
+    std::int64_t sizes[isthmus::max_ndim], steps[isthmus::max_ndim];
+    int ndim = 0, step_count = -1;
     if (!read_dtype(name, "dtype", dtype) || !read_sizes(shape, "shape", sizes, ndim)) return nullptr;
+    if (strides != Py_None && !read_sizes(strides, "strides", steps, step_count)) return nullptr;
     isthmus::Result<Tensor> bytes = isthmus::from_py(buffer, {.argument = "buffer"});
     if (!bytes) return isthmus::set_python_error(bytes.error()), nullptr;
     return guarded([&]() -> PyObject* {
@@ -25,10 +28,17 @@ PyObject* rebuild(PyObject*, PyObject* arguments) {
             throw Error(ErrorCode::bad_layout, ErrorKind::value,
                         "argument 'buffer': " + std::to_string(bytes->nbytes()) + " bytes do not hold " + dtype.name() +
                             isthmus::layout::to_string(sizes, ndim));
+        std::int64_t first = 0, last = 0;
+        if (step_count >= 0 && (step_count != ndim || numel == 0 || !isthmus::layout::is_dense(sizes, steps, ndim) ||
+                                !isthmus::layout::extent(sizes, steps, ndim, dtype.itemsize(), first, last)))
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        "argument 'strides': " + isthmus::layout::to_string(steps, step_count) +
+                            " do not fill the bytes of shape " + isthmus::layout::to_string(sizes, ndim));
         const auto describe = [&] {
-            isthmus::TensorSpec spec(bytes->data(), dtype,
+            isthmus::TensorSpec spec(static_cast<char*>(bytes->data()) - first, dtype,
                                      std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)));
-            spec.read_only = bytes->read_only();
+            if (step_count >= 0) spec.set_strides(std::span<const std::int64_t>(steps, static_cast<std::size_t>(ndim)));
+            spec.read_only = read_only != 0 || bytes->read_only();
             spec.padded = padded != 0;
             return spec;
         };
@@ -47,6 +57,7 @@ PyObject* rebuild(PyObject*, PyObject* arguments) {
 
 PyMethodDef package::pickle_methods[] = {
     {"_rebuild", rebuild, METH_VARARGS,
-     "_rebuild($module, buffer, dtype, shape, padded, /)\n--\n\nWhat unpickling an isthmus.Tensor calls."},
+     "_rebuild($module, buffer, dtype, shape, padded, strides=None, read_only=False, /)\n--\n\nWhat unpickling an "
+     "isthmus.Tensor calls."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -11,8 +11,20 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Pickled by value: bytes, dtype and shape, in row-major order. From protocol 5 on the bytes are a PickleBuffer, so that
-/// a pickler with a buffer callback moves them without a copy (PEP 574).
+/// The elements as they lie where they lie dense, in whatever order of dimensions and direction; else a row-major copy of them.
+inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
+    const DLTensor& t = tensor.descriptor();
+    std::int64_t low = 0, high = 0;
+    const bool packed = tensor.dtype().is_subbyte() && !tensor.is_padded();
+    dense = tensor.numel() == 0 || packed ||
+            (layout::is_dense(t.shape, t.strides, t.ndim) &&
+             layout::extent(t.shape, t.strides, t.ndim, tensor.itemsize(), low, high));
+    if (!dense) return copy_of(t, tensor.flags() & flag::dlpack_known);
+    return tensor.as_strided(static_cast<char*>(tensor.data()) + low, {tensor.nbytes()}, {1}, uint8);
+}
+
+/// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the bytes are a
+/// PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
 inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
@@ -23,15 +35,13 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
         return raise(ErrorCode::bad_device, ErrorKind::buffer,
                      concat({"the tensor is on ", Device(t.device), "; copy it to the cpu before pickling"}));
     retain(block);
-    Tensor whole = Tensor::steal(block);
-    if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
-        Result<Tensor> copy = copy_of(t, block->flags & flag::dlpack_known);
-        if (!copy) {
-            set_python_error(copy.error());
-            return nullptr;
-        }
-        whole = std::move(*copy);
+    bool dense = false;
+    Result<Tensor> taken = pickled_bytes(Tensor::steal(block), dense);
+    if (!taken) {
+        set_python_error(taken.error());
+        return nullptr;
     }
+    const Tensor& whole = *taken;
     const Py_ssize_t nbytes = static_cast<Py_ssize_t>(whole.nbytes());
     Ref bytes;
     if (protocol >= 5) {
@@ -47,9 +57,12 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Ref module(bytes ? PyImport_ImportModule("isthmus") : nullptr);
     Ref rebuild(module ? PyObject_GetAttrString(module.get(), "_rebuild") : nullptr);
     Ref shape(rebuild ? tuple_of(t.shape, t.ndim) : nullptr);
-    if (!shape) return nullptr;
-    return Py_BuildValue("O(OsOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),
-                         (block->flags & flag::padded) ? Py_True : Py_False);
+    const bool plain = !dense || layout::is_contiguous(t.shape, t.strides, t.ndim);
+    Ref strides(!shape ? nullptr : plain ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim));
+    if (!strides) return nullptr;
+    return Py_BuildValue("O(OsOOOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),
+                         (block->flags & flag::padded) ? Py_True : Py_False, strides.get(),
+                         (block->flags & flag::read_only) ? Py_True : Py_False);
 }
 
 }  // namespace detail
