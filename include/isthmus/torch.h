@@ -361,8 +361,9 @@ ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
     const InterpreterGuard guard;
     const WayToInterpreter way = guard ? way_to_interpreter() : WayToInterpreter::another;
     if (way == WayToInterpreter::another)
-        return Error(ErrorCode::bad_thread, "the interpreter of the producer, which is asked for its stream, has ended or is not "
-                                            "the one that this thread runs");
+        return Error(ErrorCode::bad_thread,
+                     "the interpreter of the producer, which is asked for its stream, has ended or is not "
+                     "the one that this thread runs");
     return surviving_exit([&]() -> Result<void> {
         if (way == WayToInterpreter::here) return ask_for_libtorch(block, after);
         const PyGILState_STATE state = PyGILState_Ensure();

@@ -224,8 +224,8 @@ struct ResultAnnotation {
 };
 
 /// How an argument is read, the same for every binder: View, optional<View>, Argument, Borrowed, Tensor. `Value` is what the
-/// bound function gets. load() reads it, `last` saying that no other overload will be tried in its place; announce() comes when all
-/// arguments were read, before the value is handed over.
+/// bound function gets. load() reads it, `last` saying that no other overload will be tried in its place; announce() comes when
+/// all arguments were read, before the value is handed over.
 template <class X>
 struct Incoming;
 
@@ -242,8 +242,8 @@ struct Incoming<View<T, N, C...>> {
     Result<void> announce() noexcept { return slot.announce(); }
 };
 
-/// An argument whose write is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
-/// compare the arguments. Made of a value by hand, there is nothing to announce.
+/// An argument whose write is announced by the function that takes it: what agreeing() asks the binders for, since it has yet
+/// to compare the arguments. Made of a value by hand, there is nothing to announce.
 template <class X>
 struct Unannounced {
     X value{};

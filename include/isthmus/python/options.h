@@ -18,15 +18,15 @@ struct ImportOptions {
     static constexpr std::int64_t no_stream = isthmus::no_stream;
 
     /// Refuse memory that must not be written. For PyTorch this also announces the write to autograd: what torch refuses for an
-    /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version counter
-    /// moves, as such an operation would do.
+    /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version
+    /// counter moves, as such an operation would do.
     bool require_writable = false;
     /// Off: the write is announced by whoever imports, with announce_write(), once it is certain to come.
     bool announce = true;
     /// Take a torch tensor that requires grad, or has a tangent, as if it did not.
     bool allow_grad = false;
-    /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a new result of
-    /// the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be read.
+    /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a new result
+    /// of the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be read.
     bool refuse_grad = false;
     Copy copy = Copy::never;
     /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
@@ -37,8 +37,8 @@ struct ImportOptions {
     DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     /// Name of the argument, for the error text.
     const char* argument = nullptr;
-    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is. Moving it is a copy, so that Copy::never
-    /// takes it only where it is there already.
+    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is. Moving it is a copy, so that
+    /// Copy::never takes it only where it is there already.
     Device device{0, 0};
 
     bool has_stream() const noexcept { return stream != no_stream; }

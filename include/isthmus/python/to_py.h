@@ -17,7 +17,8 @@ inline Result<PyObject*> export_anew(Block* block, Framework framework, const Ex
     if (facts == nullptr)
         return Error(ErrorCode::bad_argument,
                      concat({"argument 'framework': no framework has the number ", static_cast<int>(framework)}));
-    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss) {
+    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost &&
+        !options.allow_read_only_loss) {
         if (block->flags & watched_flag) return Error(ErrorCode::requires_grad, watched_memory);
         return Error(ErrorCode::read_only, concat({"the memory is read-only, and ", facts->name,
                                                    " would let it be written; copy it first, or say allow_read_only_loss"}));

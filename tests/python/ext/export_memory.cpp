@@ -47,8 +47,8 @@ PyObject* show(isthmus::Tensor tensor) {
 /// start, with the work on them on that stream.
 /// The tensor starts `offset` bytes in. On another device than the cpu the address is only a number to Isthmus.
 PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"shape", "dtype", "strides", "offset", "data", "device", "read_only", "padded",
-                                  "stream", nullptr};
+    static const char* names[] = {"shape",  "dtype",     "strides", "offset", "data",
+                                  "device", "read_only", "padded",  "stream", nullptr};
     PyObject *shape_list = nullptr, *strides_list = Py_None;
     const char* dtype_name = "float32";
     Py_ssize_t offset = 0;

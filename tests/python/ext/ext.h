@@ -36,7 +36,7 @@ PyObject* info(const T& t) {
     isthmus::Ref shape(int_tuple(t.shape())), strides(int_tuple(t.strides()));
     if (!shape || !strides) return nullptr;
     return Py_BuildValue(
-        "{s:N,s:O,s:O,s:i,s:L,s:L,s:L,s:s,s:(iii),s:s,s:(ii),s:O,s:O,s:O,s:O,s:K,s:L}",                                  //
+        "{s:N,s:O,s:O,s:i,s:L,s:L,s:L,s:s,s:(iii),s:s,s:(ii),s:O,s:O,s:O,s:O,s:K,s:L}",                                //
         "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(), "strides", strides.get(), "ndim", t.ndim(),        //
         "size", static_cast<long long>(t.numel()), "itemsize", static_cast<long long>(t.itemsize()), "nbytes",         //
         static_cast<long long>(t.nbytes()), "dtype", dtype.name().c_str(), "dtype_fields", int{dtype.code},            //

@@ -40,9 +40,9 @@ struct aligned {
     }
 };
 
-/// A tensor that automatic differentiation watches will do: one of torch that requires grad, or has a tangent. The function then
-/// reads and writes the elements as if it were not watched, and what it returns has no gradient. Without this such a tensor is
-/// refused while grad mode is on.
+/// A tensor that automatic differentiation watches will do: one of torch that requires grad, or has a tangent. The function
+/// then reads and writes the elements as if it were not watched, and what it returns has no gradient. Without this such a
+/// tensor is refused while grad mode is on.
 struct allow_grad {
     static constexpr void apply(detail::Requirement& r) { r.allow_grad = true; }
 };

@@ -42,9 +42,9 @@ inline void tensor_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// What the collector is to see behind this object, borrowed: the isthmus.Tensor of the root where the block is an alias that holds
-/// it, else the owner. NULL where somebody else holds the block, or its root: only what goes with this object, or with others that
-/// lead to it, is part of a cycle.
+/// What the collector is to see behind this object, borrowed: the isthmus.Tensor of the root where the block is an alias that
+/// holds it, else the owner. NULL where somebody else holds the block, or its root: only what goes with this object, or with
+/// others that lead to it, is part of a cycle.
 inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;
     if (block == nullptr || block->refs.load_acquire() != 1 + block->shown_aliases) return nullptr;
@@ -59,8 +59,8 @@ inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(next);
     return 0;
 }
-/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object, and so may
-/// an alias, whose own turn comes first.
+/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object, and so
+/// may an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
     if (tensor_reaches(object) != nullptr && object->block->shown_aliases == 0) tensor_drop_block(object);
@@ -77,9 +77,9 @@ inline PyTypeObject* make_tensor_class() {
     static PyGetSetDef getset[common + 3];
     for (int i = 0; i < common; ++i) getset[i] = tensor_getset[i];
     getset[common] = {"__array_interface__", getter<host_interface>, nullptr,
-                                            "NumPy's array interface, version 3; host memory only.", nullptr};
+                      "NumPy's array interface, version 3; host memory only.", nullptr};
     getset[common + 1] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
-                                        "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+                          "The CUDA array interface, version 3; CUDA memory only.", nullptr};
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr},

@@ -38,7 +38,8 @@ ISTHMUS_NOINLINE inline bool announce_torch_write_by_python(ImportRequest& reque
     Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
     if (!function) PyErr_Clear();
     Ref done(function ? PyObject_CallFunctionObjArgs(function.get(), request.object, nullptr) : nullptr);
-    return done || !function || request.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
+    return done || !function ||
+           request.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
 }
 
 /// What the exchange API does not check and `__dlpack__` checks only in part.

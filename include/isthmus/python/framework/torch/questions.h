@@ -55,8 +55,8 @@ ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
     Ref kinds(made ? PyObject_GetAttrString(module.get(), "CreationMeta") : nullptr);
     Ref plain(kinds ? PyObject_GetAttrString(kinds.get(), "DEFAULT") : nullptr);
     const int same = plain ? PyObject_RichCompareBool(made.get(), plain.get(), Py_EQ) : -1;
-    const bool untold = same < 0 && !made && (PyErr_ExceptionMatches(PyExc_ImportError) ||
-                                              PyErr_ExceptionMatches(PyExc_AttributeError));
+    const bool untold =
+        same < 0 && !made && (PyErr_ExceptionMatches(PyExc_ImportError) || PyErr_ExceptionMatches(PyExc_AttributeError));
     if (untold) PyErr_Clear();
     failed = failed || (same < 0 && !untold);
     return same != 0;
@@ -106,8 +106,7 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     bool failed = utf8 == nullptr;
     if (!failed && ask_python(object, "is_nested", false, failed)) return refuse(torch_refusal::nested);
     if (!failed && ask_python(object, "is_meta", false, failed)) return refuse(torch_refusal::meta);
-    if (failed)
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", name}));
+    if (failed) return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", name}));
     if (found == "torch._mkldnn") return refuse(torch_refusal::mkldnn);
     if (found != "torch.strided") return refuse(torch_refusal::sparse(found));
     if (!ask_torch_again(request, what)) return false;

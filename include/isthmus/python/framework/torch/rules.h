@@ -29,8 +29,7 @@ struct TorchVerdict {
 template <class Ask>
 ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions& options) {
     const auto refuse = [&ask](const char* why) {
-        return ask.is_transformed() ? TorchVerdict{torch_refusal::transformed}
-                                    : TorchVerdict{why, ErrorCode::requires_grad};
+        return ask.is_transformed() ? TorchVerdict{torch_refusal::transformed} : TorchVerdict{why, ErrorCode::requires_grad};
     };
     if (ask.is_dual()) {  // with grad mode off as well, which is the backward mode's alone
         if (options.refuse_grad || options.require_writable) return refuse(torch_refusal::dual);

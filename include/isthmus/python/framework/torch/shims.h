@@ -42,10 +42,10 @@ struct TorchShims {
     bool (*grad_mode_is_enabled)();
 
     // Exported by libtorch but not promised: each is NULL where it is missing, and asked of Python then.
-    bool (*is_neg)(Handle);        ///< at::native::is_neg(const at::Tensor&)
-    bool (*is_conj)(Handle);       ///< at::native::is_conj(const at::Tensor&)
-    void* (*autograd_meta)(void*); ///< c10::TensorImpl::autograd_meta() const: NULL where neither gradient nor tangent can be
-    bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
+    bool (*is_neg)(Handle);         ///< at::native::is_neg(const at::Tensor&)
+    bool (*is_conj)(Handle);        ///< at::native::is_conj(const at::Tensor&)
+    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL where neither gradient nor tangent can be
+    bool (*requires_grad)(void*);   ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
     bool (*is_cow)(const void*);   ///< c10::impl::cow::is_cow_data_ptr(const c10::DataPtr&)

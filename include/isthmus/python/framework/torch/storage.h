@@ -4,7 +4,6 @@
 
 #include <isthmus/python/protocol/import_request.h>  // Python.h must come before any standard header
 
-
 #include <isthmus/python/framework/torch/shims.h>
 
 ISTHMUS_BEGIN
@@ -65,8 +64,8 @@ struct TorchStorages {
 };
 ISTHMUS_STATE TorchStorages torch_storages;
 
-/// Has libtorch make a tensor of our memory, holds its storage beyond the tensor's end, and gives it back: whether the memory is
-/// then let go at the right moment, once.
+/// Has libtorch make a tensor of our memory, holds its storage beyond the tensor's end, and gives it back: whether the memory
+/// is then let go at the right moment, once.
 ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     const TorchShims& torch = torch_shims;
     float element = 0;
@@ -150,7 +149,8 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     }
     if (PyErr_Occurred() == nullptr) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({type_name(request.object), ".untyped_storage()"}));
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({type_name(request.object), ".untyped_storage()"}));
     PyErr_Clear();
     return true;
 }
