@@ -10,9 +10,9 @@
 #include <isthmus/core/dtype.h>
 #include <isthmus/core/empty.h>
 #include <isthmus/core/error.h>
-#include <isthmus/core/view/sizes.h>
 #include <isthmus/core/layout.h>
-#include <isthmus/core/view/match.h>
 #include <isthmus/core/result.h>
 #include <isthmus/core/tensor.h>
+#include <isthmus/core/view/match.h>
+#include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>

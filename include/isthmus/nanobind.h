@@ -72,7 +72,8 @@ struct isthmus_borrowing_caster {
     bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
     template <class V>
     static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
-        static_assert(sizeof(V) == 0, "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
+        static_assert(sizeof(V) == 0,
+                      "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
 

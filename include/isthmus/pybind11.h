@@ -60,7 +60,8 @@ template <class X>
 struct PybindBorrowing : PybindArgument<X> {
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
-        static_assert(sizeof(U) == 0, "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
+        static_assert(sizeof(U) == 0,
+                      "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
 };

@@ -146,7 +146,8 @@ TEST(Architecture, NoCircleByForwardDeclaration) {
         {"parse_framework", "the public function; isthmus/python/framework/facts.h"},
         {"BorrowedBuilder", "a friend that Borrowed names; isthmus/python/protocol/borrowed_builder.h"},
     };
-    const std::regex function(R"(^(?:ISTHMUS_API |inline |ISTHMUS_NOINLINE |ISTHMUS_COLD |template <[^>]*> )*[\w:<>*& ]+?[ *&](\w+)\([^;{}]*\)(?: noexcept)?;$)");
+    const std::regex function(
+        R"(^(?:ISTHMUS_API |inline |ISTHMUS_NOINLINE |ISTHMUS_COLD |template <[^>]*> )*[\w:<>*& ]+?[ *&](\w+)\([^;{}]*\)(?: noexcept)?;$)");
     const std::regex type(R"(^(?:struct|class) (\w+);$)");
     for (const auto& [header, row] : read_includes()) {
         if (floor_of(header) < 0) continue;

@@ -117,9 +117,7 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
 }
 
 /// The block that holds the owner: the block itself, or the one that it is an alias of.
-inline Block* root_of(Block* block) noexcept {
-    return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block;
-}
+inline Block* root_of(Block* block) noexcept { return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block; }
 inline const Block* root_of(const Block* block) noexcept { return root_of(const_cast<Block*>(block)); }
 
 /// The object of the layer above that keeps the memory, borrowed; NULL where none does.

@@ -17,7 +17,8 @@
 #define ISTHMUS_VERSION "0.1.0"
 
 /// The layout of what two extensions in one process share (the Python types, the memory block of a tensor).
-/// Whoever changes that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and meet through DLPack.
+/// Whoever changes that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and
+/// meet through DLPack.
 #define ISTHMUS_ABI 2
 #define ISTHMUS_ABI_NAMESPACE abi2
 
@@ -31,8 +32,8 @@
 #if !defined(__GNUC__)
 #error "Isthmus needs GCC or Clang: it uses their attributes and builtins"
 #endif
-/// Which way a branch nearly always goes. For the paths that benchmarks/instructions.json counts; a branch to a function that is
-/// ISTHMUS_COLD says it by itself.
+/// Which way a branch nearly always goes. For the paths that benchmarks/instructions.json counts; a branch to a function that
+/// is ISTHMUS_COLD says it by itself.
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 /// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely one.

@@ -72,7 +72,8 @@ public:
     /// False when the object is no such tensor, with no word about it.
     bool try_load(PyObject* object, const Requirement& r) noexcept;
     /// The same with words. `match` knows the sizes that earlier arguments of the call have named.
-    Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument, Match* match) noexcept;
+    Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                      Match* match) noexcept;
     /// After one of them has said yes.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 

@@ -125,8 +125,8 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
         detail::Block* block = nullptr;
         if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, borrowed, true, outcome)))
             result.fail(outcome.error.take());
-        else if (ISTHMUS_UNLIKELY(!detail::BorrowedBuilder{borrowed}.into_block(
-                     block, PyCapsule_CheckExact(object) ? nullptr : object)))
+        else if (ISTHMUS_UNLIKELY(
+                     !detail::BorrowedBuilder{borrowed}.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object)))
             result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
         else
             *result = Tensor::steal(block);

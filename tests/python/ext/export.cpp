@@ -121,8 +121,9 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             isthmus::detail::TorchShims::Handle handle = nullptr;
             void* object = nullptr;
             if (torch.from_blob(
-                    t.data, t.ndim, t.shape, t.strides, 0, isthmus::detail::torch_dtype_table.number_of(t.dtype), torch.device_cpu, -1, &handle,
-                    torch.layout_strided, nullptr, 0, [](void*, void*) {}, tensor->block()) != 0 ||
+                    t.data, t.ndim, t.shape, t.strides, 0, isthmus::detail::torch_dtype_table.number_of(t.dtype),
+                    torch.device_cpu, -1, &handle, torch.layout_strided, nullptr, 0, [](void*, void*) {},
+                    tensor->block()) != 0 ||
                 torch.to_pyobject(handle, nullptr, &object) != 0)
                 return PyErr_Format(PyExc_RuntimeError, "torch");
             torch.delete_handle(handle);

@@ -36,8 +36,7 @@ public:
     }
     /// Whether a tensor is what `r` wants, and its named sizes those of this call.
     Result<void> check(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
-        if (ISTHMUS_LIKELY(detail::meets(t, flags, r) &&
-                           (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
+        if (ISTHMUS_LIKELY(detail::meets(t, flags, r) && (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
             return {};
         return detail::explain_mismatch(t, flags, r, names_, argument).prefixed(detail::call_prefix(function_, argument));
     }

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/core/tensor.h>
 #include <isthmus/core/view/constraints.h>
 #include <isthmus/core/view/rows.h>
-#include <isthmus/core/tensor.h>
 
 ISTHMUS_BEGIN
 
@@ -18,7 +18,8 @@ namespace detail {
 template <class T, int N, class... C>
 struct Wanted {
     static_assert(N >= dynamic_rank && N <= max_ndim, "isthmus: a view has 0 to max_ndim dimensions, or dynamic_rank");
-    static_assert((Constraint<C> && ...), "isthmus: what follows the rank must be constraints (isthmus/core/view/constraints.h)");
+    static_assert((Constraint<C> && ...),
+                  "isthmus: what follows the rank must be constraints (isthmus/core/view/constraints.h)");
     using Element = std::remove_cv_t<T>;
 
     static constexpr Requirement make() {

@@ -23,7 +23,7 @@ namespace detail {
 struct ProtocolFacts {
     Protocol protocol;
     const char* name;                                ///< as `isthmus probe` writes it
-    PyObject* Interned::*attribute = nullptr;        ///< of the type, where having it is the offer
+    PyObject* Interned::* attribute = nullptr;       ///< of the type, where having it is the offer
     bool (*offers)(ProducerType&) = offers_nothing;  ///< where no attribute tells
     const char* wanted = nullptr;                    ///< in the sentence that says what would have been taken
     /// The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
@@ -34,15 +34,9 @@ struct ProtocolFacts {
 
 inline constexpr ProtocolFacts protocols[] = {
     {.protocol = Protocol::none, .name = "none"},
-    {.protocol = Protocol::isthmus_tensor,
-     .name = "isthmus",
-     .offers = offers_isthmus_tensor,
-     .import = import_isthmus_tensor},
+    {.protocol = Protocol::isthmus_tensor, .name = "isthmus", .offers = offers_isthmus_tensor, .import = import_isthmus_tensor},
     {.protocol = Protocol::buffer_or_dlpack, .name = "buffer or __dlpack__", .import = import_buffer_or_dlpack},
-    {.protocol = Protocol::torch_stable,
-     .name = "torch stable C shims",
-     .offers = offers_torch_stable,
-     .import = import_torch},
+    {.protocol = Protocol::torch_stable, .name = "torch stable C shims", .offers = offers_torch_stable, .import = import_torch},
     {.protocol = Protocol::torch_exchange,  // PyTorch 2.10 to 2.13
      .name = "torch C exchange API",
      .offers = offers_torch_exchange,
@@ -52,10 +46,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .offers = offers_torch_method,
      .import = import_torch_method},
     {.protocol = Protocol::numpy, .name = "numpy's struct", .offers = offers_numpy, .import = import_numpy},
-    {.protocol = Protocol::exchange_api,
-     .name = "C exchange API",
-     .offers = offers_exchange_api,
-     .import = import_exchange},
+    {.protocol = Protocol::exchange_api, .name = "C exchange API", .offers = offers_exchange_api, .import = import_exchange},
     {.protocol = Protocol::dlpack_method,
      .name = "__dlpack__",
      .attribute = &Interned::dlpack,

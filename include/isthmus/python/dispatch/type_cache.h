@@ -31,8 +31,8 @@ struct TypeCache {
 };
 ISTHMUS_STATE PerLife<TypeCache> type_cache;
 
-/// NULL for a type that is not in the cache. A type that dies and another that gets its address have different tags, and so have
-/// two states of one type; no entry has 0, the tag of a type without one.
+/// NULL for a type that is not in the cache. A type that dies and another that gets its address have different tags, and so
+/// have two states of one type; no entry has 0, the tag of a type without one.
 inline const ProducerType* cached_type(PyTypeObject* type) noexcept {
     const ProducerType& entry = type_cache->entry(type);
     return ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type)) ? &entry : nullptr;

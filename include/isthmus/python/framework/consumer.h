@@ -94,8 +94,7 @@ inline Result<PyObject*> call_consumer(const Consumer& consumer, const Framework
     PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
     if (array != nullptr) return array;
     std::string what = concat({facts.module, ".", facts.from_dlpack, "()"});
-    if (numpy_type_number(dtype) < 0)
-        what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
+    if (numpy_type_number(dtype) < 0) what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
     return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
 }
 
@@ -123,8 +122,8 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
     if (consumer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
     if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
     if (facts.form == ExportForm::legacy_capsule && legacy_loses_padding(block))
-        return Error(ErrorCode::bad_dtype,
-                     concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name, "; nearest is uint8, the bytes"}));
+        return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name,
+                                                   "; nearest is uint8, the bytes"}));
     const Ref given = consumable(block, facts);
     Result<PyObject*> array = call_consumer(*consumer, facts, t.dtype, given.get());
     return array ? check_not_copied(*array, t, facts, options) : array;

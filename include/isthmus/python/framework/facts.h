@@ -31,15 +31,15 @@ struct FrameworkFacts {
     const char* annotation = "typing.Any";  ///< its array type, as a stub writes it
     std::string_view package = {};          ///< of its array types
     std::string_view other_package = {};
-    const char* module = nullptr;     ///< to import
+    const char* module = nullptr;       ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
     ReadOnly read_only = ReadOnly::kept;
-    std::int64_t alignment = 0;             ///< bytes below which it copies silently; 0: never
-    bool needs_contiguous = false;          ///< refuses, or copies, other strides
+    std::int64_t alignment = 0;     ///< bytes below which it copies silently; 0: never
+    bool needs_contiguous = false;  ///< refuses, or copies, other strides
     bool always_copies = false;
-    const char* pointer = nullptr;          ///< method of the result that gives its address, to see a silent copy
-    const char* module_of_type = nullptr;   ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
+    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
     const char* exchange_type = nullptr;
 };
 

@@ -15,8 +15,8 @@ inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFact
     const Consumer* consumer = find_consumer(facts);
     if (consumer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
     if (legacy_loses_padding(block))
-        return Error(ErrorCode::bad_dtype,
-                     concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name, "; nearest is uint8, the bytes"}));
+        return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name,
+                                                   "; nearest is uint8, the bytes"}));
     const bool is_bool = DType(t.dtype) == boolean;
     DLTensor bytes = t;
     if (is_bool) bytes.dtype = uint8;

@@ -16,11 +16,12 @@ ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"the dtype of this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({"the dtype of this ", type_name(request.object)}));
     const std::string found = text;
     if (found == "string" || found == "resource" || found == "variant")
         return request.fail(ErrorCode::bad_dtype, concat({"dtype ", found, " of this ", type_name(request.object),
-                                                         " has no counterpart in DLPack; wanted numbers"}));
+                                                          " has no counterpart in DLPack; wanted numbers"}));
     if (found.size() > 1 && found.front() == 'q')
         return request.fail(
             ErrorCode::not_values,

@@ -36,7 +36,8 @@ inline void tensor_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// The owner is part of a cycle only as long as nobody but this object holds the block, and the block's root where it is an alias.
+/// The owner is part of a cycle only as long as nobody but this object holds the block, and the block's root where it is an
+/// alias.
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     const Block* block = reinterpret_cast<TensorObject*>(self)->block;
@@ -62,9 +63,9 @@ inline PyTypeObject* make_tensor_class() {
     static PyGetSetDef getset[common + 3];
     for (int i = 0; i < common; ++i) getset[i] = tensor_getset[i];
     getset[common] = {"__array_interface__", getter<host_interface>, nullptr,
-                                            "NumPy's array interface, version 3; host memory only.", nullptr};
+                      "NumPy's array interface, version 3; host memory only.", nullptr};
     getset[common + 1] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
-                                        "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+                          "The CUDA array interface, version 3; CUDA memory only.", nullptr};
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr},

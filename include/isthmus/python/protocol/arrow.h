@@ -203,7 +203,7 @@ ISTHMUS_NOINLINE inline bool import_arrow(ImportRequest& request, bool on_device
     Ref pair(PyObject_CallMethodNoArgs(request.object, on_device ? names.arrow_device_array : names.arrow_array));
     if (!pair)
         return request.fail_with_exception(ErrorCode::producer_failed,
-                                          concat({type_name(request.object), ".", reader.method, "()"}));
+                                           concat({type_name(request.object), ".", reader.method, "()"}));
     const auto pointer = [&](Py_ssize_t i, const char* name) {
         const bool two = PyTuple_Check(pair.get()) && PyTuple_GET_SIZE(pair.get()) == 2;
         return two ? PyCapsule_GetPointer(PyTuple_GET_ITEM(pair.get(), i), name) : nullptr;

@@ -36,8 +36,8 @@ struct BorrowedBuilder {
     /// Gives back what is held.
     void reset() const noexcept { b.reset(); }
 
-    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not what
-    /// is held. False (and nothing moved) when memory is out.
+    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not
+    /// what is held. False (and nothing moved) when memory is out.
     ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
         const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
         if (ops == &shared_block_ops) {
@@ -46,7 +46,8 @@ struct BorrowedBuilder {
             return true;
         }
         const bool has_buffer = ops == &buffer_ops;
-        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one asked.
+        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one
+        // asked.
         const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
         const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
         Block* block = allocate_block(b.dl_.ndim, extra);

@@ -34,9 +34,9 @@ struct ProducerType {
     unsigned int version = 0;  ///< CPython's tag of this very state of this very type: never used twice; 0: it has none
     Protocol protocol = Protocol::none;
     Framework framework = Framework::none;
-    bool immutable = false;           ///< the memory must not be written, though its protocol cannot say so
-    bool string_dtype_aborts = false; ///< asking for a capsule of strings ends the process, so the dtype is asked first
-    bool known_torch = false;         ///< derived from torch.Tensor as libtorch itself knows it
+    bool immutable = false;            ///< the memory must not be written, though its protocol cannot say so
+    bool string_dtype_aborts = false;  ///< asking for a capsule of strings ends the process, so the dtype is asked first
+    bool known_torch = false;          ///< derived from torch.Tensor as libtorch itself knows it
     const DLPackExchangeAPI* api = nullptr;
     const char* refusal = nullptr;  ///< why instances are not taken, or NULL
 };

@@ -74,8 +74,8 @@ inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
-/// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a process,
-/// and an extension may be one of more. False with a Python exception set.
+/// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a
+/// process, and an extension may be one of more. False with a Python exception set.
 inline bool call_end_life_at_the_end(PyInterpreterState* here) {
     PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
     if (dict == nullptr) {

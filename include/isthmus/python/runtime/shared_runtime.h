@@ -16,8 +16,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whoever comes first makes it and leaves it in the interpreter's dictionary; it is never freed, since objects made from it may
-/// outlive everybody. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
+/// Whoever comes first makes it and leaves it in the interpreter's dictionary; it is never freed, since objects made from it
+/// may outlive everybody. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
 struct SharedRuntime {
     std::uint32_t size;         ///< of this struct, as its maker knows it
     PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (make_types())

@@ -41,12 +41,12 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, const Numpy
         case 'M':
         case 'm':
             return request.fail(ErrorCode::bad_dtype,
-                               concat({found, " has no counterpart in DLPack; call .view('int64') for the counts"}));
+                                concat({found, " has no counterpart in DLPack; call .view('int64') for the counts"}));
         case 'S':
         case 'U':
         case 'T':
             return request.fail(ErrorCode::bad_dtype,
-                               concat({found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"}));
+                                concat({found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"}));
         case 'V':
             return request.fail(
                 ErrorCode::bad_dtype,
@@ -99,7 +99,8 @@ inline bool import_numpy(ImportRequest& request) {
     else if (!unusual_numpy_dtype(descr, dtype, flags))
         return explain_numpy_dtype(request, descr);
     const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
-    if (!describe_numpy(array, dtype, shift, request.out) && !element_strides_that_matter(request, array->strides)) return false;
+    if (!describe_numpy(array, dtype, shift, request.out) && !element_strides_that_matter(request, array->strides))
+        return false;
     if (request.owning) request.out.hold_object(request.object);
     return request.accept(flags);
 }

@@ -107,8 +107,8 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
     return true;
 }
 
-/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back is
-/// the same object.
+/// A torch.Tensor on the CPU or a GPU by its handle. Owns the object, or the TensorImpl that Python has, so that the way back
+/// is the same object.
 ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const TorchShims& torch = torch_shims;
     void* handle = nullptr;

@@ -45,8 +45,7 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     if (nested) return request.fail(ErrorCode::not_values, torch_refusal::nested);
     if (meta) return request.fail(ErrorCode::not_values, torch_refusal::meta);
     if (found == "torch._mkldnn") return request.fail(ErrorCode::not_values, torch_refusal::mkldnn);
-    if (!found.empty() && found != "torch.strided")
-        return request.fail(ErrorCode::not_values, torch_refusal::sparse(found));
+    if (!found.empty() && found != "torch.strided") return request.fail(ErrorCode::not_values, torch_refusal::sparse(found));
     std::string message = concat({"torch refused to show the memory of this ", type_name(object)});
     if (what != nullptr && *what != '\0') message += concat({": ", what});
     return request.fail(ErrorCode::not_values, message);

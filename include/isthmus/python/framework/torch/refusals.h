@@ -31,7 +31,8 @@ ISTHMUS_COLD inline std::string sparse(const std::string& layout) {
 }
 /// `dtype`: as torch writes it, "torch.quint8".
 ISTHMUS_COLD inline std::string quantised(const std::string& dtype) {
-    return concat({"dtype is ", dtype, ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
+    return concat(
+        {"dtype is ", dtype, ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
 }
 ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
     return concat({"dtype ", dtype, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"});

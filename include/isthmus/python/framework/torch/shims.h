@@ -51,7 +51,7 @@ struct TorchShims {
 
     /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
     /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
-    std::ptrdiff_t inside;       ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
+    std::ptrdiff_t inside;  ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
     /// False when torch does not take this object.
     bool find_inside(PyObject* object) noexcept {
         Handle handle = nullptr;

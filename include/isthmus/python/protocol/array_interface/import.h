@@ -79,7 +79,7 @@ ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t
     // Numba's protocol and the driver agree on 1 (legacy default) and 2 (per-thread default).
     if (driver && cuda_driver.stream_synchronize(reinterpret_cast<void*>(static_cast<std::uintptr_t>(number))) != 0)
         return request.fail(ErrorCode::producer_failed,
-                           concat({"the CUDA driver could not wait for stream ", number, " of the producer"}));
+                            concat({"the CUDA driver could not wait for stream ", number, " of the producer"}));
     return true;
 }
 
@@ -128,7 +128,8 @@ struct InterfaceReader {
     bool read_dtype(DLTensor& t) {
         const Ref typestr = item("typestr");
         Py_ssize_t length = 0;
-        const char* text = typestr && PyUnicode_Check(typestr.get()) ? PyUnicode_AsUTF8AndSize(typestr.get(), &length) : nullptr;
+        const char* text =
+            typestr && PyUnicode_Check(typestr.get()) ? PyUnicode_AsUTF8AndSize(typestr.get(), &length) : nullptr;
         if (text == nullptr) return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
         DType dtype;
         bool foreign_order = false;
@@ -155,7 +156,8 @@ struct InterfaceReader {
                         concat({"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"}));
         t.strides = request.out.strides();
         const auto* steps = reinterpret_cast<const Py_ssize_t*>(bytes);
-        return element_strides(steps, ndim, DType(t.dtype).itemsize(), t.strides) || element_strides_that_matter(request, steps);
+        return element_strides(steps, ndim, DType(t.dtype).itemsize(), t.strides) ||
+               element_strides_that_matter(request, steps);
     }
 
 private:
@@ -201,7 +203,8 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))
-            return reader.fail(ErrorCode::overflow, concat({"elements beyond the ", reader.buffer.size, " bytes of its buffer"}));
+            return reader.fail(ErrorCode::overflow,
+                               concat({"elements beyond the ", reader.buffer.size, " bytes of its buffer"}));
         return request.accept_sound(flags);
     }
     // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the

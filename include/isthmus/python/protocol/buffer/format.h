@@ -41,8 +41,8 @@ inline constexpr FormatLetter format_letters[] = {
 };
 
 /// The dtype of a format of one element. False for structures, repeats, strings, objects, and another byte order;
-/// `foreign_order` tells the last. The letter says what kind of number; its width is the exporter's itemsize, which a native and
-/// a standard 'l' write differently.
+/// `foreign_order` tells the last. The letter says what kind of number; its width is the exporter's itemsize, which a native
+/// and a standard 'l' write differently.
 inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     bool foreign = false;

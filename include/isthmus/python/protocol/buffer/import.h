@@ -9,14 +9,15 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const char* format, Py_ssize_t itemsize, bool foreign_order) {
+ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const char* format, Py_ssize_t itemsize,
+                                               bool foreign_order) {
     const std::string found =
         concat({"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
     if (foreign_order)
         return request.fail(ErrorCode::not_values,
-                           concat({found, ", which is not in this machine's byte order; swap the bytes first"}));
+                            concat({found, ", which is not in this machine's byte order; swap the bytes first"}));
     return request.fail(ErrorCode::bad_dtype,
-                       concat({found, "; wanted one number per element (one of ?bBhHiIlLqQnNefdg, Zf, Zd)"}));
+                        concat({found, "; wanted one number per element (one of ?bBhHiIlLqQnNefdg, Zf, Zd)"}));
 }
 
 /// The tensor of a buffer that `request.out.buffer()` holds (PEP 3118), always host memory.
@@ -49,8 +50,8 @@ inline bool import_held_buffer(ImportRequest& request) {
         for (int i = 0; i < view.ndim; ++i)
             if (view.suboffsets[i] >= 0)
                 return request.fail(ErrorCode::bad_layout,
-                                   concat({"the buffer of this ", type_name(request.object),
-                                           " is indirect (suboffsets), an array of pointers; copy it first"}));
+                                    concat({"the buffer of this ", type_name(request.object),
+                                            " is indirect (suboffsets), an array of pointers; copy it first"}));
     if (view.strides != nullptr) {
         t.strides = request.out.strides();
         if (ISTHMUS_UNLIKELY(!element_strides(view.strides, view.ndim, view.itemsize, t.strides)) &&
@@ -64,7 +65,7 @@ inline bool import_held_buffer(ImportRequest& request) {
 inline bool import_buffer(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(PyObject_GetBuffer(request.object, &request.out.buffer(), PyBUF_FULL_RO) != 0))
         return request.fail_with_exception(ErrorCode::producer_failed,
-                                          concat({"the buffer of this ", type_name(request.object)}));
+                                           concat({"the buffer of this ", type_name(request.object)}));
     return import_held_buffer(request);
 }
 

@@ -71,9 +71,9 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
         return consume_capsule<DLManagedTensor>(request, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
         return request.fail(ErrorCode::consumed_capsule,
-                           concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
+                            concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
     return request.fail(ErrorCode::bad_capsule,
-                       concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
+                        concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
 }
 
 inline bool import_capsule(ImportRequest& request) { return consume_any_capsule(request, request.object); }

@@ -123,8 +123,8 @@ inline bool import_dlpack_method(ImportRequest& request) {
         Ref first(exception);
         if (asked == Asked::keyword_refused && (device || copy))
             return request.fail(ErrorCode::needs_copy,
-                               concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
-                                       exception_text(first.get()), ")"}));
+                                concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
+                                        exception_text(first.get()), ")"}));
         if (device || copy) return fail_producer(request, first.release(), what);
         PyObject* second = nullptr;
         if (ask_dlpack(object, nullptr, stream.get(), nullptr, nullptr, capsule, second) != Asked::ok) {
@@ -137,7 +137,7 @@ inline bool import_dlpack_method(ImportRequest& request) {
     Ref held(capsule);
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule)))
         return request.fail(ErrorCode::producer_failed,
-                           concat({type_name(object), ".__dlpack__() returned a ", type_name(capsule), "; wanted a capsule"}));
+                            concat({type_name(object), ".__dlpack__() returned a ", type_name(capsule), "; wanted a capsule"}));
     return consume_any_capsule(request, capsule);
 }
 
