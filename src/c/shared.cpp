@@ -37,6 +37,7 @@ isthmus_status isthmus_shared_pool_create(uint64_t limit, isthmus_pool** out) no
         isthmus_c::require(out, "out");
         isthmus::shared::PoolOptions options;
         if (limit != 0) options.limit = options.idle_limit = static_cast<std::size_t>(limit);
+        // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): guarded() makes a status of it
         *out = reinterpret_cast<isthmus_pool*>(new Pool(options));
     });
 }

@@ -82,7 +82,7 @@ inline Result<void> check_message(const Message& m, std::size_t page) {
         return bad_message(concat({"the message says bytes ", static_cast<unsigned long long>(h.slot_offset), " + ",
                                    static_cast<unsigned long long>(h.slot_size), " of a segment of ",
                                    static_cast<unsigned long long>(h.segment_size), "; wanted whole pages within it"}));
-    DLTensor t{};
+    DLTensor t{nullptr, {kDLCPU, 0}, 0, h.dtype, nullptr, nullptr, 0};
     t.dtype = h.dtype;
     t.ndim = h.ndim;
     t.shape = const_cast<std::int64_t*>(m.shape());
