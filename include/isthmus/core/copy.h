@@ -10,6 +10,11 @@ ISTHMUS_BEGIN
 /// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3).
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
 
+namespace detail {
+/// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
+ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept;
+}  // namespace detail
+
 #if ISTHMUS_DEFINE
 namespace detail {
 
@@ -24,8 +29,7 @@ inline void gather(const char* from, std::int64_t step, std::int64_t count, std:
                     itemsize);
 }
 
-/// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
-inline void copy_elements(const DLTensor& t, char* to) noexcept {
+ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept {
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] == 0) return;
     const char* from = static_cast<const char*>(t.data) + t.byte_offset;
