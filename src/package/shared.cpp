@@ -145,8 +145,7 @@ PyObject* share(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     if (!given) return isthmus::set_python_error(given.error()), nullptr;
     return guarded([&] {
         Unlocked unlocked;
-        const isthmus::Result<Tensor> tensor =
-            shared::is_shared(*given) ? *given : pool->share(*given, access, unlocked.wait(seconds));
+        const isthmus::Result<Tensor> tensor = shared::share(*given, access, *pool, unlocked.wait(seconds));
         unlocked.lock();
         return finish(tensor, unlocked.raised, seconds);
     });
