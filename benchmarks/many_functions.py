@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,18 +104,19 @@ static const void* volatile used;
 """
 
 
-class Dialect:
+class Dialect(ABC):
     """How one library writes the module: its headers, its types, and how it makes a result."""
 
     head = ""
     entry = ""
 
+    @abstractmethod
     def array(self, a: Array) -> str:
-        raise NotImplementedError
+        """The type of that argument."""
 
+    @abstractmethod
     def result(self, rank: int) -> tuple[str, str]:
         """The type of a new float32 array of that rank, and the expression that makes one of `n` elements a side."""
-        raise NotImplementedError
 
     def argument(self, a: Array | Scalar) -> str:
         if isinstance(a, Scalar):

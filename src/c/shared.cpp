@@ -37,6 +37,7 @@ isthmus_status isthmus_shared_pool_create(uint64_t limit, isthmus_pool** out) no
         isthmus_c::require(out, "out");
         isthmus::shared::PoolOptions options;
         if (limit != 0) options.limit = options.idle_limit = static_cast<std::size_t>(limit);
+        // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): guarded() makes a status of it
         *out = reinterpret_cast<isthmus_pool*>(new Pool(options));
     });
 }
@@ -62,10 +63,9 @@ isthmus_status isthmus_shared_share(isthmus_pool* pool, isthmus_tensor* tensor, 
                                     isthmus_tensor** out) noexcept {
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
-        Tensor given = isthmus_c::share(tensor);
-        const Access most = access_of(access);
-        if (!isthmus::shared::is_shared(given)) given = pool_of(pool).share(given, most, wait_of(timeout_ms)).value();
-        *out = isthmus_c::hand_out(std::move(given));
+        const Tensor given = isthmus_c::share(tensor);
+        *out =
+            isthmus_c::hand_out(isthmus::shared::share(given, access_of(access), pool_of(pool), wait_of(timeout_ms)).value());
     });
 }
 

@@ -26,7 +26,8 @@ PyObject* protocol_names(PyObject*, PyObject*) {
 PyObject* framework_names(PyObject*, PyObject*) {
     Ref names(PyTuple_New(detail::framework_count));
     for (int i = 0; names && i < detail::framework_count; ++i) {
-        PyObject* name = PyUnicode_FromString(detail::framework_facts[i].name.data());
+        const std::string_view said = detail::framework_facts[i].name;
+        PyObject* name = PyUnicode_FromStringAndSize(said.data(), static_cast<Py_ssize_t>(said.size()));
         if (name == nullptr) return nullptr;
         PyTuple_SET_ITEM(names.get(), i, name);
     }

@@ -20,18 +20,28 @@ PyObject* error_class(const char* name, const char* doc, PyObject* builtin) {
     return bases ? PyErr_NewExceptionWithDoc(name, doc, bases.get(), nullptr) : nullptr;
 }
 
+/// In one life of the interpreter: NULL until the first need.
+struct ErrorClasses {
+    PyObject *memory = nullptr, *system = nullptr, *pipe = nullptr;
+};
+isthmus::detail::PerLife<ErrorClasses> error_classes;
+
 PyObject* class_of(ErrorCode code) {
-    static PyObject *memory = nullptr, *system = nullptr, *pipe = nullptr;
-    if (memory == nullptr)
-        memory = error_class("isthmus.shared.OutOfMemory", "No memory, or no more than the limit.", PyExc_MemoryError);
-    if (system == nullptr)
-        system = error_class("isthmus.shared.SystemFailed", "The operating system refused a call.", PyExc_OSError);
-    if (pipe == nullptr)
-        pipe = error_class("isthmus.shared.PeerClosed", "Nobody is left to take what is sent.", PyExc_BrokenPipeError);
-    return code == ErrorCode::out_of_memory   ? memory
-           : code == ErrorCode::system_failed ? system
-           : code == ErrorCode::peer_closed   ? pipe
-                                              : nullptr;
+    ErrorClasses& known = error_classes.begin();
+    const auto once = [](PyObject*& type, const char* name, const char* doc, PyObject* builtin) {
+        if (type == nullptr) type = error_class(name, doc, builtin);
+        return type;
+    };
+    switch (code) {
+        case ErrorCode::out_of_memory:
+            return once(known.memory, "isthmus.shared.OutOfMemory", "No memory, or no more than the limit.", PyExc_MemoryError);
+        case ErrorCode::system_failed:
+            return once(known.system, "isthmus.shared.SystemFailed", "The operating system refused a call.", PyExc_OSError);
+        case ErrorCode::peer_closed:
+            return once(known.pipe, "isthmus.shared.PeerClosed", "Nobody is left to take what is sent.", PyExc_BrokenPipeError);
+        default:
+            return nullptr;
+    }
 }
 
 void raise_shared(const Error& error) {
@@ -99,19 +109,18 @@ bool read_pool(PyObject* object, shared::Pool*& pool) {
     return pool != nullptr;
 }
 
-/// What a timeout raises is what sockets raise.
-PyObject* raise_late(const Error& error, double seconds) {
-    PyErr_SetString(seconds == 0 ? PyExc_BlockingIOError : PyExc_TimeoutError, error.what());
+/// What sockets raise at the end of a timeout, and what a signal handler has raised already stays.
+PyObject* fail(const Error& error, bool raised, double seconds) {
+    if (raised) return nullptr;
+    if (error.code() == ErrorCode::timed_out)
+        PyErr_SetString(seconds == 0 ? PyExc_BlockingIOError : PyExc_TimeoutError, error.what());
+    else
+        raise_shared(error);
     return nullptr;
 }
 
-/// The tensor, or the exception of what failed; `raised` when a signal handler has raised already.
 PyObject* finish(const isthmus::Result<Tensor>& tensor, bool raised, double seconds) {
-    if (tensor) return to_object(*tensor);
-    if (raised) return nullptr;
-    if (tensor.error().code() == ErrorCode::timed_out) return raise_late(tensor.error(), seconds);
-    raise_shared(tensor.error());
-    return nullptr;
+    return tensor ? to_object(*tensor) : fail(tensor.error(), raised, seconds);
 }
 
 /// _shared_empty(shape, dtype, access, pool, timeout)
@@ -145,8 +154,7 @@ PyObject* share(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     if (!given) return isthmus::set_python_error(given.error()), nullptr;
     return guarded([&] {
         Unlocked unlocked;
-        const isthmus::Result<Tensor> tensor =
-            shared::is_shared(*given) ? *given : pool->share(*given, access, unlocked.wait(seconds));
+        const isthmus::Result<Tensor> tensor = shared::share(*given, access, *pool, unlocked.wait(seconds));
         unlocked.lock();
         return finish(tensor, unlocked.raised, seconds);
     });
@@ -173,10 +181,7 @@ PyObject* send(PyObject*, PyObject* const* arguments, Py_ssize_t) {
         const isthmus::Result<void> sent = shared::send(socket, *tensor, access, unlocked.wait(seconds));
         unlocked.lock();
         if (sent) Py_RETURN_NONE;
-        if (unlocked.raised) return nullptr;
-        if (sent.error().code() == ErrorCode::timed_out) return raise_late(sent.error(), seconds);
-        raise_shared(sent.error());
-        return nullptr;
+        return fail(sent.error(), unlocked.raised, seconds);
     });
 }
 

@@ -3,6 +3,7 @@
 // dtypes and devices. What is understood must be a dtype of the width that was said.
 #include <isthmus/python/runtime/ref.h>
 
+#include <isthmus/core/device.h>
 #include <isthmus/python/protocol/array_interface/typestr.h>
 #include <isthmus/python/protocol/buffer/format.h>
 

@@ -139,6 +139,6 @@ def test_an_extension_that_only_imports_leaves_the_object_out(tmp_path: Path, or
     extension(tmp_path, "importer", include, *flags, "-Wl,--gc-sections", str(compiled))
     symbols = run("nm", "-C", tmp_path / "importer.so")
     assert "borrow_py" in symbols or "from_py" in symbols
-    for left_out in ("tensor_dlpack", "make_types", "block_to_framework", "to_py("):
+    for left_out in ("tensor_dlpack", "make_types", "export_block", "export_by_consumer", "to_py("):
         assert left_out not in symbols
     run(sys.executable, "-c", USE_IMPORTER.format(first=order[0], second=order[1]), cwd=tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,25 @@ def test_python(number: int, output: str, tmp_path: Path) -> None:
     program.write_text(blocks("python")[number])
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, output), done.stderr
+
+
+def test_what_is_compiled_once_holds_all_that_shared_memory_calls(tmp_path: Path) -> None:
+    """Where the project defines ISTHMUS_COMPILED, the headers leave their functions to isthmus_python.cpp."""
+    uses = "#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n"
+    (tmp_path / "shared.cpp").write_text(uses)
+    once = Path(isthmus.get_include(), "isthmus", "python", "isthmus_python.cpp")
+    includes = [f"-I{folder}" for folder in [*isthmus.get_includes(), sysconfig.get_path("include")]]
+    for source in ("shared.cpp", once):
+        command = ["c++", "-std=c++20", "-O1", "-fPIC", "-DISTHMUS_COMPILED", *includes, "-c", source]
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    wanted = symbols(tmp_path / "shared.o", "--undefined-only")
+    assert any("copy_elements" in name for name in wanted)
+    assert wanted <= symbols(tmp_path / "isthmus_python.o", "--defined-only")
+
+
+def symbols(file: Path, which: str) -> set[str]:
+    listed = subprocess.run(["nm", which, "--format=just-symbols", file], capture_output=True, text=True, check=True)
+    return {name for name in listed.stdout.split() if "isthmus" in name}
 
 
 def test_cpp(tmp_path: Path) -> None:

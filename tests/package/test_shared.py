@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+import sysconfig
 import time
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -290,3 +294,50 @@ def test_a_channel_waits_for_a_slow_reader():
         left.send(np.zeros(1))
         with pytest.raises(ValueError, match="access"):
             right.receive("no")
+
+
+LIVES = r"""
+#include <Python.h>
+
+int main(int, char** arguments) {
+    for (int life = 0; life < 3; ++life) {
+        Py_Initialize();
+        if (PyRun_SimpleString(arguments[1]) != 0) return 1;
+        if (Py_FinalizeEx() != 0) return 2;
+    }
+}
+"""
+REFUSED_IN_EACH_LIFE = """
+import socket
+import isthmus
+from isthmus import shared
+
+def refused(kind, function, *arguments):
+    try:
+        function(*arguments)
+    except isthmus.Error as error:
+        assert isinstance(error, kind) and type(error).__module__ == "isthmus.shared", type(error).__mro__
+    else:
+        raise AssertionError
+
+refused(MemoryError, shared.empty, (2**46,), "uint8")
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+theirs.close()
+refused(BrokenPipeError, shared.send, ours, shared.empty((1,)))
+"""
+
+
+def test_what_is_raised_is_of_the_running_life_of_the_interpreter(tmp_path: Path):
+    library = Path(sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("LDLIBRARY"))
+    if library.suffix == ".a" or not library.exists():
+        pytest.skip("this Python has no library to embed")
+    (tmp_path / "lives.cpp").write_text(LIVES)
+    include = sysconfig.get_path("include")
+    command = ["c++", f"-I{include}", "lives.cpp", library, f"-Wl,-rpath,{library.parent}", "-o", "lives"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [tmp_path / "lives", REFUSED_IN_EACH_LIFE], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -11,6 +11,11 @@ ISTHMUS_BEGIN
 /// row-major; the elements may lie at any address, aligned or not. An Error where the descriptor is unsound or not of the host.
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
 
+namespace detail {
+/// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
+ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept;
+}  // namespace detail
+
 #if ISTHMUS_DEFINE
 namespace detail {
 
@@ -25,8 +30,7 @@ inline void gather(const char* from, std::int64_t step, std::int64_t count, std:
                     itemsize);
 }
 
-/// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
-inline void copy_elements(const DLTensor& t, char* to) noexcept {
+ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept {
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] == 0) return;
     const char* from = static_cast<const char*>(t.data) + t.byte_offset;

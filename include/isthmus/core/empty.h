@@ -4,8 +4,35 @@
 
 #include <isthmus/core/tensor.h>
 
-#if ISTHMUS_DEFINE
 ISTHMUS_BEGIN
+
+namespace detail {
+/// The bytes of a new row-major tensor, sub-byte elements packed. Throws Error, which names the argument, where it cannot be,
+/// or where fewer than `spare` bytes are left beside it.
+ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std::int64_t spare);
+}  // namespace detail
+
+#if ISTHMUS_DEFINE
+namespace detail {
+
+ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std::int64_t spare) {
+    if (!dtype.is_valid())
+        throw Error(ErrorCode::bad_dtype, ErrorKind::value,
+                    concat({"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"}));
+    for (int i = 0; i < ndim; ++i)
+        if (shape[i] < 0)
+            throw Error(
+                ErrorCode::bad_layout, ErrorKind::value,
+                concat({"argument 'shape': ", sizes_text(shape, ndim), " has a negative size; wanted sizes of 0 or more"}));
+    std::int64_t numel = 0, nbytes = 0;
+    if (!layout::numel(shape, ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) || nbytes > INT64_MAX - spare)
+        throw Error(
+            ErrorCode::overflow, ErrorKind::value,
+            concat({"argument 'shape': ", sizes_text(shape, ndim), " of ", dtype, " has more bytes than the address space"}));
+    return nbytes;
+}
+
+}  // namespace detail
 
 // Block and elements share one allocation: the block in front, the elements at the next aligned address.
 ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
@@ -14,20 +41,8 @@ ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t al
     if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
         throw Error(ErrorCode::bad_argument,
                     detail::concat({"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most}));
-    if (!dtype.is_valid())
-        throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    detail::concat({"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"}));
-    std::int64_t numel = 0, nbytes = 0;
-    for (int i = 0; i < spec.ndim; ++i)
-        if (spec.shape[i] < 0)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        detail::concat({"argument 'shape': ", detail::sizes_text(spec.shape, spec.ndim),
-                                        " has a negative size; wanted sizes of 0 or more"}));
-    if (!layout::numel(spec.shape, spec.ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) ||
-        nbytes > INT64_MAX - 4096 - static_cast<std::int64_t>(2 * alignment))
-        throw Error(ErrorCode::overflow, ErrorKind::value,
-                    detail::concat({"argument 'shape': ", detail::sizes_text(spec.shape, spec.ndim), " of ", dtype,
-                                    " has more bytes than the address space"}));
+    const std::int64_t nbytes =
+        detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(2 * alignment));
     const std::size_t header = sizeof(detail::Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
     const std::size_t front = (header + alignment - 1) & ~(alignment - 1);
     const std::size_t total = (front + static_cast<std::size_t>(nbytes) + alignment - 1) & ~(alignment - 1);
@@ -41,6 +56,6 @@ ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t al
     detail::describe(block, t, 0);
     return steal(detail::announce(block));
 }
+#endif
 
 ISTHMUS_END
-#endif

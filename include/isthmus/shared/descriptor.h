@@ -82,11 +82,8 @@ inline Result<void> check_message(const Message& m, std::size_t page) {
         return bad_message(concat({"the message says bytes ", static_cast<unsigned long long>(h.slot_offset), " + ",
                                    static_cast<unsigned long long>(h.slot_size), " of a segment of ",
                                    static_cast<unsigned long long>(h.segment_size), "; wanted whole pages within it"}));
-    DLTensor t{};
-    t.dtype = h.dtype;
-    t.ndim = h.ndim;
-    t.shape = const_cast<std::int64_t*>(m.shape());
-    t.strides = const_cast<std::int64_t*>(m.strides());
+    const DLTensor t{
+        nullptr, {kDLCPU, 0}, h.ndim, h.dtype, const_cast<std::int64_t*>(m.shape()), const_cast<std::int64_t*>(m.strides()), 0};
     std::int64_t first = 0, last = 0;
     if (!reach(t, m.padded(), first, last))
         return bad_message("the message says a shape or strides that leave the address space");

@@ -24,6 +24,7 @@ bool read_numbers(const char* path, Use&& use) {
     char line[256], key[128];
     std::uint64_t value = 0;
     while (std::fgets(line, sizeof line, file) != nullptr)
+        // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): a number of the kernel's own
         if (std::sscanf(line, "%127s %" SCNu64, key, &value) == 2) use(static_cast<const char*>(key), value);
     std::fclose(file);
     return true;
@@ -34,6 +35,7 @@ inline std::uint64_t read_number(const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "re");
     if (file == nullptr) return no_limit;
     std::uint64_t value = 0;
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): a number of the kernel's own
     const bool is_number = std::fscanf(file, "%" SCNu64, &value) == 1;
     std::fclose(file);
     return is_number ? value : no_limit;

@@ -68,9 +68,9 @@ inline Hold start_slot(Region& region, std::size_t offset, std::size_t size) {
 
 /// A slot of `bytes` in a region of the kind that is asked for.
 inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Deadline& deadline) {
-    std::size_t size = 0;
-    if (!whole_pages(bytes, size))
-        return Error(ErrorCode::overflow, concat({"a segment of ", bytes, " bytes is larger than the address space"}));
+    const Result<std::size_t> pages = whole_pages(bytes);
+    if (!pages) return pages.error();
+    const std::size_t size = *pages;
     Registry& r = registry();
     int waits = 0;
     for (std::size_t look = looked_at_once;; look = SIZE_MAX) {
@@ -83,7 +83,7 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, c
             if (find_slot(pool, size, writers, look, region, offset)) return start_slot(*region, offset, size);
             if (may_grow(r, pool, size, dead)) wanted = next_segment(pool.reserved(), size, pool.limit);
         }
-        delete_regions(dead);
+        dead.clear();  // before memory is asked for
         if (wanted == 0) {
             if (look != SIZE_MAX) continue;  // all that is lent is looked at before anybody waits
             if (size > pool.limit)
@@ -142,16 +142,13 @@ public:
     ~Pool() {
         if (state_ == nullptr) return;
         impl::Dead dead;
-        {
-            impl::Registry& r = impl::registry();
-            impl::Guard guard(r.mutex);
-            r.pools.erase(state_.get());
-            for (impl::Region* region : state_->regions) {
-                region->pool = nullptr;
-                if (impl::Region* gone = impl::drop_region(r, region)) dead.push_back(gone);
-            }
+        impl::Registry& r = impl::registry();
+        impl::Guard guard(r.mutex);
+        r.pools.erase(state_.get());
+        for (impl::Region* region : state_->regions) {
+            region->pool = nullptr;
+            impl::drop_region(r, region, dead);
         }
-        impl::delete_regions(dead);
     }
 
     /// A new, row-major, writable tensor at the beginning of a page; what it holds is not defined. `most` is the access that it
@@ -209,13 +206,10 @@ public:
     /// Takes back all that is no longer lent, and gives unused segments back to the system.
     void trim() {
         impl::Dead dead;
-        {
-            impl::Registry& r = impl::registry();
-            impl::Guard guard(r.mutex);
-            (void)impl::take_back(*state_, SIZE_MAX);
-            impl::trim_pool(r, *state_, 0, dead);
-        }
-        impl::delete_regions(dead);
+        impl::Registry& r = impl::registry();
+        impl::Guard guard(r.mutex);
+        (void)impl::take_back(*state_, SIZE_MAX);
+        impl::trim_pool(r, *state_, 0, dead);
     }
 
     /// The one of this process, without a limit; never destroyed.
@@ -247,11 +241,12 @@ inline bool is_shared(const Tensor& tensor) {
     return impl::find_place(r, data + static_cast<std::uintptr_t>(first), data + static_cast<std::uintptr_t>(last), place);
 }
 
-/// The tensor in memory that can be sent: as it is where it is there already, else a copy in the process's own pool, as
-/// Pool::share() makes it.
-inline Result<Tensor> share(const Tensor& tensor, Access most = Access::read_only) {
+/// The tensor in memory that can be sent: as it is where it is there already, else a copy in the pool, as Pool::share() makes
+/// it.
+inline Result<Tensor> share(const Tensor& tensor, Access most = Access::read_only, Pool& pool = Pool::process(),
+                            const Wait& wait = {.timeout_ms = 0}) {
     if (is_shared(tensor)) return tensor;
-    return Pool::process().share(tensor, most);
+    return pool.share(tensor, most, wait);
 }
 
 }  // namespace shared

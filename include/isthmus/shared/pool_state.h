@@ -26,7 +26,7 @@ inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead
         idle -= region->size;
         pool.regions.erase(pool.regions.begin() + static_cast<std::ptrdiff_t>(i));
         region->pool = nullptr;
-        if (Region* gone = drop_region(r, region)) dead.push_back(gone);
+        drop_region(r, region, dead);
     }
 }
 
@@ -76,7 +76,7 @@ inline void drop_slot(Registry& r, Region& region, std::size_t offset, Dead& dea
                 // The pages that belong at this address come back before the range can be used again.
                 const bool restored = move_pages(std::move(slot.aside), region.map.data() + offset);
                 drop_slot(r, *slot.home, slot.home_offset, dead);
-                if (Region* gone = drop_region(r, slot.home)) dead.push_back(gone);
+                drop_region(r, slot.home, dead);
                 if (!restored) break;
             }
             retire_slot(r, region, offset, slot, dead);
@@ -98,13 +98,10 @@ public:
         if (region_ == nullptr) return;
         view_ = Mapping();  // before the lease ends
         Dead dead;
-        {
-            Registry& r = registry();
-            Guard guard(r.mutex);
-            drop_slot(r, *region_, offset_, dead);
-            if (Region* gone = drop_region(r, region_)) dead.push_back(gone);
-        }
-        delete_regions(dead);
+        Registry& r = registry();
+        Guard guard(r.mutex);
+        drop_slot(r, *region_, offset_, dead);
+        drop_region(r, region_, dead);
     }
     Region& region() const noexcept { return *region_; }
     std::size_t offset() const noexcept { return offset_; }

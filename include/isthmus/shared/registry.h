@@ -7,6 +7,7 @@
 #endif
 
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -38,21 +39,17 @@ inline void add_region(Registry& r, Region* region) {
     if (region->map) r.by_address.emplace(region->address(), region);
 }
 
-/// One user less. Call with the lock; the region that is returned is nobody's any more, and to be deleted without the lock.
-[[nodiscard]] inline Region* drop_region(Registry& r, Region* region) {
-    if (--region->users != 0) return nullptr;
+/// Regions that nobody uses any more: deleted with it, which is to be after the lock is gone.
+using Dead = std::vector<std::unique_ptr<Region>>;
+
+/// One user less. Call with the lock.
+inline void drop_region(Registry& r, Region* region, Dead& dead) {
+    if (--region->users != 0) return;
     r.regions.erase(region);
     if (region->map) r.by_address.erase(region->address());
     if (auto found = r.joinable.find({region->identity, region->access}); found != r.joinable.end() && found->second == region)
         r.joinable.erase(found);
-    return region;
-}
-
-using Dead = std::vector<Region*>;  ///< regions to delete once the lock is gone
-
-inline void delete_regions(Dead& dead) noexcept {
-    for (Region* region : dead) delete region;
-    dead.clear();
+    dead.emplace_back(region);
 }
 
 /// Where memory is: the region that holds its pages, the slot there, and the offset of `first`.
@@ -116,12 +113,11 @@ inline void after_fork_in_child() noexcept {
         pool->lent.clear();
         for (Region* region : pool->regions) {
             region->pool = nullptr;
-            if (Region* gone = drop_region(r, region)) dead.push_back(gone);
+            drop_region(r, region, dead);
         }
         pool->regions.clear();
     }
     r.mutex.unlock();
-    delete_regions(dead);
 }
 
 /// One per process where the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped

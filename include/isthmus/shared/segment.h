@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include <isthmus/core/tensor.h>
+#include <isthmus/core/empty.h>
 #include <isthmus/shared/pool_state.h>
 
 ISTHMUS_BEGIN
@@ -13,19 +13,19 @@ namespace shared {
 
 namespace impl {
 
-/// `bytes` in whole pages, one at least; false when they do not fit the address space.
-inline bool whole_pages(std::size_t bytes, std::size_t& out) noexcept {
+/// `bytes` in whole pages, one at least.
+inline Result<std::size_t> whole_pages(std::size_t bytes) {
     const std::size_t page = page_size();
-    if (bytes > static_cast<std::size_t>(INT64_MAX) - page) return false;
-    out = bytes == 0 ? page : (bytes + page - 1) / page * page;
-    return true;
+    if (bytes > static_cast<std::size_t>(INT64_MAX) - page)
+        return Error(ErrorCode::overflow, concat({"a segment of ", bytes, " bytes is larger than the address space"}));
+    return bytes == 0 ? page : (bytes + page - 1) / page * page;
 }
 
 /// A new region: reserved, mapped and sealed, in this order. It has no user yet and nobody knows it.
 inline Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers) {
-    std::size_t size = 0;
-    if (!whole_pages(bytes, size))
-        return Error(ErrorCode::overflow, concat({"a segment of ", bytes, " bytes is larger than the address space"}));
+    const Result<std::size_t> pages = whole_pages(bytes);
+    if (!pages) return pages.error();
+    const std::size_t size = *pages;
     Result<File> file = create_memory(size);
     if (!file) return std::move(file).error();
     Result<Mapping> map = map_file(*file, 0, size, Access::shared);
@@ -44,25 +44,14 @@ inline Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t 
 
 /// Bytes of a row-major tensor; an Error that names the argument when they cannot be counted.
 inline Result<std::size_t> bytes_of(const Shape& shape, DType dtype) {
-    using isthmus::detail::sizes_text;
-    const int ndim = static_cast<int>(shape.size());
     if (shape.size() > static_cast<std::size_t>(max_ndim))
         return Error(ErrorCode::bad_layout, ErrorKind::value,
                      concat({"argument 'shape': ", shape.size(), " dimensions; wanted at most ", max_ndim}));
-    if (!dtype.is_valid())
-        return Error(ErrorCode::bad_dtype, ErrorKind::value,
-                     concat({"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"}));
-    std::int64_t numel = 0, nbytes = 0;
-    for (const std::int64_t size : shape)
-        if (size < 0)
-            return Error(ErrorCode::bad_layout, ErrorKind::value,
-                         concat({"argument 'shape': ", sizes_text(shape.data(), ndim),
-                                 " has a negative size; wanted sizes of 0 or more"}));
-    if (!layout::numel(shape.data(), ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes))
-        return Error(ErrorCode::overflow, ErrorKind::value,
-                     concat({"argument 'shape': ", sizes_text(shape.data(), ndim), " of ", dtype,
-                             " has more bytes than the address space"}));
-    return static_cast<std::size_t>(nbytes);
+    try {
+        return static_cast<std::size_t>(isthmus::detail::bytes_of_new(shape.data(), static_cast<int>(shape.size()), dtype, 0));
+    } catch (Error& error) {
+        return std::move(error);
+    }
 }
 
 /// What wrap_spec() throws, as a Result.

@@ -29,6 +29,7 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     Hold hold = std::move(*made);
     char* shown = from.map.data() + slot_offset;
     std::memcpy(hold.data(), shown, size);
+    Dead dead;
     Guard guard(r.mutex);
     Slot& slot = from.slots[slot_offset];
     if (!slot.aside) {
@@ -43,10 +44,8 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     Region* before = std::exchange(slot.home, &hold.region());
     const std::size_t before_offset = std::exchange(slot.home_offset, hold.offset());
     if (before != nullptr) {
-        Dead dead;
         drop_slot(r, *before, before_offset, dead);
-        if (Region* gone = drop_region(r, before)) dead.push_back(gone);
-        delete_regions(dead);
+        drop_region(r, before, dead);
     }
     return {};
 }

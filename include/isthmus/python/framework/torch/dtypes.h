@@ -45,7 +45,7 @@ inline constexpr TorchDType torch_dtypes[] = {
 struct TorchDTypes {
     static constexpr unsigned slots = 64;
     DLDataType by_number[slots]{};  ///< bits 0 where DLPack has no counterpart
-    std::int8_t numbers[256]{};     ///< -1 where torch has none
+    std::int16_t numbers[256]{};    ///< -1 where torch has none
 
     static constexpr unsigned slot(DType dtype) noexcept {
         return (dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x80u))) % 256u;
@@ -54,7 +54,7 @@ struct TorchDTypes {
         for (auto& number : numbers) number = -1;
         for (const TorchDType& row : torch_dtypes) {
             by_number[row.number] = row.dtype;
-            numbers[slot(row.dtype)] = static_cast<std::int8_t>(row.number);
+            numbers[slot(row.dtype)] = static_cast<std::int16_t>(row.number);
         }
     }
     /// bits() is 0 where DLPack has no counterpart.

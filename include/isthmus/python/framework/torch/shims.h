@@ -194,11 +194,9 @@ inline bool torch_has_shims() noexcept {
 /// after an interpreter's life libtorch does not touch Python.
 template <class F>
 void drop_torch(F&& give_up) {
-    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) {
-        give_up();
-    } else if (InterpreterGuard guard; guard) {
-        give_up();
-    }
+    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) return give_up();
+    const InterpreterGuard guard;
+    if (guard) give_up();
 }
 
 }  // namespace detail

@@ -60,7 +60,7 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
         if ((width != row.bytes && width != row.standard_bytes) || (complex && row.complex == nullptr) || 8 * itemsize > 255)
             return false;
         foreign_order = foreign && width > 1;
-        out = DType(complex ? kDLComplex : row.code, static_cast<int>(8 * itemsize));
+        if (!foreign_order) out = DType(complex ? kDLComplex : row.code, static_cast<int>(8 * itemsize));
         return !foreign_order;
     }
     return false;
