@@ -6,6 +6,9 @@
 #include <concepts>
 #include <type_traits>
 
+#include <isthmus/core/concat.h>
+#include <isthmus/core/device.h>
+#include <isthmus/core/dtype.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/shape.h>
 
