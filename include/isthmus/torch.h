@@ -7,6 +7,7 @@
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/framework/torch/dtypes.h>
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/rules.h>
 #include <isthmus/python/framework/torch/shims.h>
 #include <isthmus/python/framework/torch/streams.h>
@@ -64,7 +65,7 @@ ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, cons
 /// libtorch promises no layout across versions, so another one than that of the headers must not be touched.
 inline Result<void> check_linked_version() {
     const std::string wanted = concat({TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR});
-    Ref torch(PyImport_ImportModule("torch"));
+    Ref torch(import_torch("torch"));
     Ref version(torch ? PyObject_GetAttrString(torch.get(), "__version__") : nullptr);
     Ref text(version ? PyObject_Str(version.get()) : nullptr);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;

@@ -29,8 +29,11 @@ PyObject* rebuild(PyObject*, PyObject* arguments) {
                         "argument 'buffer': " + std::to_string(bytes->nbytes()) + " bytes do not hold " + dtype.name() +
                             isthmus::layout::to_string(sizes, ndim));
         std::int64_t first = 0, last = 0;
-        if (step_count >= 0 && (step_count != ndim || numel == 0 || !isthmus::layout::is_dense(sizes, steps, ndim) ||
-                                !isthmus::layout::extent(sizes, steps, ndim, dtype.itemsize(), first, last)))
+        const auto fill = [&] {
+            return isthmus::layout::is_dense(sizes, steps, ndim) &&
+                   isthmus::layout::extent(sizes, steps, ndim, dtype.itemsize(), first, last);
+        };
+        if (step_count >= 0 && (step_count != ndim || (numel > 0 && !fill())))
             throw Error(ErrorCode::bad_layout, ErrorKind::value,
                         "argument 'strides': " + isthmus::layout::to_string(steps, step_count) +
                             " do not fill the bytes of shape " + isthmus::layout::to_string(sizes, ndim));

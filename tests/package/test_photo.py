@@ -112,5 +112,5 @@ def test_bad_images(photo, image, text):
 
 def test_immutable_arrays_are_refused(photo, image):
     jax_numpy = pytest.importorskip("jax.numpy")
-    with pytest.raises(isthmus.TensorBufferError, match=r"argument 'image': .*read-only; wanted writable"):
+    with pytest.raises(isthmus.TensorValueError, match=r"argument 'image': .*read-only; wanted writable"):
         photo.sepia(jax_numpy.asarray(image))

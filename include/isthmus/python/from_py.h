@@ -30,9 +30,12 @@ ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
     for (int i = static_cast<int>(Protocol::dlpack_method) + 1; i < protocol_count; ++i) {
         const ProtocolFacts& row = protocols[i];
         const bool offered = row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
-        if (!offered && PyErr_Occurred() == nullptr) continue;
+        if (!offered && (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_Exception))) {
+            PyErr_Clear();
+            continue;
+        }
         Error told = request.outcome.error.take();
-        if (!offered)
+        if (!offered)  // an interrupt
             return request.fail_with_exception(ErrorCode::producer_failed,
                                                concat({"looking at this ", type_name(request.object)}));
         request.out.reset();
@@ -199,15 +202,20 @@ ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& op
 
 ISTHMUS_API void give_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
+    if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
+    detail::Block* alias = held.held_block();
     const bool given =
-        held.owner() != nullptr && PyCapsule_CheckExact(object) && detail::give_back_capsule(object, held.owner());
-    given ? held.forget() : held.reset();
+        alias != nullptr ? detail::give_back_alias(object, alias) : detail::give_back_capsule(object, held.owner());
+    given&& alias == nullptr ? held.forget() : held.reset();
 }
 ISTHMUS_API void give_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
-    if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) && block->refs.load_acquire() == 1 &&
-        detail::give_back_capsule(object, block->owner))
-        block->ops = &detail::no_owner_ops;
+    if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) && block->refs.load_acquire() == 1) {
+        if (block->flags & detail::alias_flag)
+            (void)detail::give_back_alias(object, block);
+        else if (detail::give_back_capsule(object, block->owner))
+            block->ops = &detail::no_owner_ops;
+    }
     tensor = Tensor();
 }
 

@@ -128,7 +128,8 @@ def a_tensor_that_requires_grad_is_on_torchs_stream(d: Driver) -> None:
     with current(d, mine), d.busy(mine):
         t = ext.tensor_of(x)
         assert ext.borrow(t)["stream"] == mine
-        t.__dlpack__(stream=theirs, **V1)
+    with current(d, theirs), d.busy(mine):
+        assert t.to("torch") is x
         assert d.waits(theirs), d.log()
 
 

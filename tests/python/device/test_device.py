@@ -105,7 +105,7 @@ d = Driver("cuda", {library!r})
 x = Method(d, d.stream())
 with d.capture(x.stream):
     assert ext.borrow(x)["device"] == "cuda:0"
-assert x.asked == [{{"max_version": (1, 3), "stream": -1}}], x.asked
+assert x.asked == [{{"max_version": (1, 3), "stream": -1, "copy": False}}], x.asked
 d.check()
 """
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)

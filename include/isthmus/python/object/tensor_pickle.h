@@ -57,7 +57,10 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Ref module(bytes ? PyImport_ImportModule("isthmus") : nullptr);
     Ref rebuild(module ? PyObject_GetAttrString(module.get(), "_rebuild") : nullptr);
     Ref shape(rebuild ? tuple_of(t.shape, t.ndim) : nullptr);
-    const bool plain = !dense || layout::is_contiguous(t.shape, t.strides, t.ndim);
+    // The strides of sizes 1 and 0 come back too, though no element is reached by them.
+    std::int64_t row_major[max_ndim];
+    const bool plain =
+        !dense || (layout::row_major(t.shape, t.ndim, row_major) && std::equal(row_major, row_major + t.ndim, t.strides));
     Ref strides(!shape ? nullptr : plain ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim));
     if (!strides) return nullptr;
     return Py_BuildValue("O(OsOOOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),

@@ -46,6 +46,8 @@ struct BorrowedBuilder {
     }
     /// What is held; NULL where that is nothing, or a buffer.
     const void* owner() const noexcept { return b.ops_ != nullptr ? b.owner_ : nullptr; }
+    /// The block that hold_block() was given; NULL where something else is held.
+    Block* held_block() const noexcept { return b.ops_ == &shared_block_ops ? static_cast<Block*>(b.owner_) : nullptr; }
     /// Copies sizes and strides that lie in memory of the producer to where they stay.
     ISTHMUS_ALWAYS_INLINE void keep_dims() const noexcept {
         DLTensor& t = b.dl_;
@@ -64,12 +66,12 @@ struct BorrowedBuilder {
     /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not
     /// what is held. False (and nothing moved) when memory is out.
     ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
-        const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
-        if (ops == &shared_block_ops) {
-            out = static_cast<Block*>(b.owner_);
+        if (Block* held = held_block()) {
+            out = held;
             b.ops_ = nullptr;
             return true;
         }
+        const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
         const bool has_buffer = ops == &buffer_ops;
         // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one
         // asked.

@@ -17,7 +17,6 @@ ISTHMUS_NOINLINE inline bool share_on_stream(ImportRequest& request, Block* bloc
     if (!accept_stream(request, block->dl.device)) return false;
     if (!order_on_device(block, consumer))
         return request.fail_with_exception(ErrorCode::producer_failed, "ordering the streams");
-    request.out.dl() = block->dl;
     request.out.share_flags(block);
     if (request.owning) {
         Block* alias = alias_shown_block(block, block->dl, block->flags & flag::dlpack_known);
@@ -36,10 +35,10 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only))) return request.fail_read_only();
     if (ISTHMUS_UNLIKELY(block->flags & watched_flag) && request.options.refuse_grad)
         return request.fail(ErrorCode::requires_grad, watched_memory);
+    request.out.dl() = block->dl;
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl)) return request.fail_overlap();
     if (ISTHMUS_UNLIKELY(request.options.has_stream()) && has_streams(block->dl.device.device_type))
         return share_on_stream(request, block);
-    request.out.dl() = block->dl;
     request.out.share_flags(block);
     if (request.owning) {
         retain(block);

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include <isthmus/core/result.h>
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/refusals.h>
 #include <isthmus/python/framework/torch/shims.h>
 #include <isthmus/python/framework/torch/streams.h>
@@ -26,7 +27,7 @@ ISTHMUS_STATE PerLife<TorchConsumer> torch_consumer;
 
 /// Imports torch. False with a Python exception set.
 ISTHMUS_NOINLINE inline bool load_torch_consumer() {
-    Ref torch(PyImport_ImportModule("torch"));
+    Ref torch(import_torch("torch"));
     Ref tensor(torch ? PyObject_GetAttrString(torch.get(), "Tensor") : nullptr);
     if (!tensor || !make_interned()) return false;
     const bool is_type = PyType_Check(tensor.get());
@@ -113,7 +114,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_to_torch_older(Block* block) {
     const DLPackExchangeAPI* api = torch_consumer->api;
     if (api != nullptr && api->managed_tensor_to_py_object_no_sync != nullptr) return export_to_torch_by_exchange(block, what);
     Ref capsule(legacy_capsule(block));
-    Ref module(capsule ? PyImport_ImportModule("torch.utils.dlpack") : nullptr);
+    Ref module(capsule ? import_torch("torch.utils.dlpack") : nullptr);
     PyObject* object = module ? PyObject_CallMethod(module.get(), "from_dlpack", "O", capsule.get()) : nullptr;
     if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
     return object;

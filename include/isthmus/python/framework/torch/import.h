@@ -5,6 +5,7 @@
 #include <isthmus/python/protocol/import_request.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/framework/torch/import_by_python.h>
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/questions.h>
 #include <isthmus/python/framework/torch/rules.h>
 #include <isthmus/python/framework/torch/shims.h>
@@ -143,7 +144,7 @@ ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
 /// storage_of() looks. (Functions of torch._C run no code of a subclass.)
 ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
     TorchShims& torch = torch_shims;
-    Ref core(PyImport_ImportModule("torch._C"));
+    Ref core(import_torch("torch._C"));
     Ref answer(core ? PyObject_CallMethod(core.get(), "_is_cow_tensor", "O", request.object) : nullptr);
     Ref number(answer ? PyObject_CallMethod(core.get(), "_storage_address", "O", request.object) : nullptr);
     const char* storage = number ? static_cast<const char*>(PyLong_AsVoidPtr(number.get())) : nullptr;

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/protocol/dlpack_method/import.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/questions.h>
 #include <isthmus/python/framework/torch/rules.h>
 #include <isthmus/python/framework/torch/storage.h>
@@ -34,7 +35,7 @@ struct AskPython {
 
 /// Tells autograd of a write to come. Before PyTorch 2.4 nobody outside libtorch can.
 ISTHMUS_NOINLINE inline bool announce_torch_write_by_python(ImportRequest& request) {
-    Ref graph(PyImport_ImportModule("torch.autograd.graph"));
+    Ref graph(import_torch("torch.autograd.graph"));
     Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
     if (!function) PyErr_Clear();
     Ref done(function ? PyObject_CallFunctionObjArgs(function.get(), request.object, nullptr) : nullptr);

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/protocol/import_request.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/refusals.h>
 
 ISTHMUS_BEGIN
@@ -20,14 +21,14 @@ ISTHMUS_NOINLINE inline bool ask_python(PyObject* object, const char* name, bool
 
 /// A function of the module torch without arguments, as a bool; false when it raises.
 ISTHMUS_NOINLINE inline bool ask_torch(const char* name, bool& failed) {
-    Ref torch(PyImport_ImportModule("torch"));
+    Ref torch(import_torch("torch"));
     failed = failed || !torch;
     return !failed && ask_python(torch.get(), name, true, failed);
 }
 
 /// Whether the tensor has a tangent of forward-mode automatic differentiation at the level that is open now.
 ISTHMUS_NOINLINE inline bool is_torch_dual(PyObject* object, bool& failed) {
-    Ref module(failed ? nullptr : PyImport_ImportModule("torch.autograd.forward_ad"));
+    Ref module(failed ? nullptr : import_torch("torch.autograd.forward_ad"));
     Ref level(module ? PyObject_GetAttrString(module.get(), "_current_level") : nullptr);
     const long number = level ? PyLong_AsLong(level.get()) : -1;
     if (number < 0) {
@@ -42,7 +43,7 @@ ISTHMUS_NOINLINE inline bool is_torch_dual(PyObject* object, bool& failed) {
 
 /// Whether it is the stand-in for a tensor inside a transform of torch.func. An older torch has neither.
 ISTHMUS_COLD inline bool is_torch_transformed(PyObject* object) {
-    Ref module(PyImport_ImportModule("torch._C._functorch"));
+    Ref module(import_torch("torch._C._functorch"));
     Ref answer(module ? PyObject_CallMethod(module.get(), "is_functorch_wrapped_tensor", "O", object) : nullptr);
     if (!answer) PyErr_Clear();
     return answer.get() == Py_True;
@@ -50,7 +51,7 @@ ISTHMUS_COLD inline bool is_torch_transformed(PyObject* object) {
 
 /// Whether autograd can follow a write through this view. An older torch does not tell, and says yes.
 ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
-    Ref module(PyImport_ImportModule("torch._C._autograd"));
+    Ref module(import_torch("torch._C._autograd"));
     Ref made(module ? PyObject_CallMethod(module.get(), "_get_creation_meta", "O", view) : nullptr);
     Ref kinds(made ? PyObject_GetAttrString(module.get(), "CreationMeta") : nullptr);
     Ref plain(kinds ? PyObject_GetAttrString(kinds.get(), "DEFAULT") : nullptr);

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/protocol/import_request.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/shims.h>
 
 ISTHMUS_BEGIN
@@ -93,7 +94,7 @@ ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
 
 /// Whether the mark against resizing lies where we look: a storage made for this tells what it makes of it.
 ISTHMUS_COLD inline bool can_mark_torch_storage() {
-    Ref torch(PyImport_ImportModule("torch"));
+    Ref torch(import_torch("torch"));
     Ref storage(torch ? PyObject_CallMethod(torch.get(), "UntypedStorage", "i", 8) : nullptr);
     Ref address(storage ? PyObject_GetAttrString(storage.get(), "_cdata") : nullptr);
     auto* own = address ? static_cast<TorchStorage*>(PyLong_AsVoidPtr(address.get())) : nullptr;
@@ -137,7 +138,7 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     const auto data = reinterpret_cast<std::uintptr_t>(t.data);
     if (PyErr_Occurred() == nullptr && data - first < bytes) {  // else it is a copy, which what is held keeps
         if (t.device.device_type == kDLCPU) {
-            Ref torch(PyImport_ImportModule("torch"));
+            Ref torch(import_torch("torch"));
             Ref bytes_of_none(torch ? PyObject_CallMethod(torch.get(), "ByteTensor", nullptr) : nullptr);
             Ref all(bytes_of_none ? PyObject_CallMethod(bytes_of_none.get(), "set_", "O", storage.get()) : nullptr);
             Ref marked(all ? PyObject_CallMethod(all.get(), "numpy", nullptr) : nullptr);

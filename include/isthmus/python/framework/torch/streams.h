@@ -4,6 +4,7 @@
 
 #include <isthmus/python/protocol/exchange_api/export.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/shims.h>
 
 ISTHMUS_BEGIN
@@ -19,7 +20,7 @@ ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_shim(Device device) noexcep
 
 /// By torch.cuda.current_stream(), which every version has. no_stream where it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
-    Ref module(PyImport_ImportModule("torch.cuda"));
+    Ref module(import_torch("torch.cuda"));
     Ref stream(module ? PyObject_CallMethod(module.get(), "current_stream", "i", static_cast<int>(device.id)) : nullptr);
     Ref number(stream ? PyObject_GetAttrString(stream.get(), "cuda_stream") : nullptr);
     void* handle = number ? PyLong_AsVoidPtr(number.get()) : nullptr;

@@ -30,25 +30,24 @@ void end_managed_in_python(void* managed) {
     release_in_python([managed] { end_managed(static_cast<Managed*>(managed)); });
 }
 
-/// In place of a managed tensor that this shared object exported, an alias of the block behind it.
-ISTHMUS_NOINLINE inline bool share_exported(ImportRequest& request, Block* exported) {
-    Block* alias = alias_block(exported, request.out.dl(), request.out.flags());
-    if (alias == nullptr) return request.fail_out_of_memory();
-    request.out.reset();
-    request.out.hold_block(alias);
-    return true;
-}
-
 /// Borrows what an owner already made sound: the descriptor is the managed tensor's own.
 template <class Managed>
 bool import_managed(ImportRequest& request, Managed* managed) {
     request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
     request.out.dl() = managed->dl_tensor;
-    if (!request.accept_sound(managed_flags(managed))) return false;
-    // A bare capsule of our own hides no object: shared, the garbage collector sees whose memory it is, and no chain is made.
-    Block* exported = Export<Managed>::block_of(managed);
-    return ISTHMUS_LIKELY(exported == nullptr) || !request.owning || !PyCapsule_CheckExact(request.object) ||
-           share_exported(request, exported);
+    return request.accept_sound(managed_flags(managed));
+}
+
+/// In place of a managed tensor that this shared object exported, an alias of the block behind it: the garbage collector sees
+/// whose memory it is, and what goes there and back makes no chain. The capsule points to the root from then on.
+template <class Managed>
+bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
+    Block* alias = alias_shown_block(exported, managed->dl_tensor, request.out.flags());
+    if (alias == nullptr) return request.fail_out_of_memory();
+    (void)PyCapsule_SetPointer(request.object, root_of(alias));
+    end_managed_in_python<Managed>(managed);
+    request.out.hold_block(alias);
+    return true;
 }
 
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }
@@ -70,20 +69,36 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
     if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
     if (PyCapsule_SetName(capsule, used) != 0)
         return request.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
+    // What a producer's method returned goes with its object, which is the source already.
+    if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
+        return share_exported(request, managed, exported) || (PyCapsule_SetName(capsule, name), false);
     request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
     return true;
+}
+
+/// Whether the capsule is taken and points to `owner`; `versioned` says of which kind it is.
+inline bool was_taken(PyObject* capsule, const void* owner, bool& versioned) noexcept {
+    versioned = PyCapsule_IsValid(capsule, capsule_name_versioned_used) != 0;
+    if (!versioned && !PyCapsule_IsValid(capsule, capsule_name_used)) return false;
+    return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) == owner;
+}
+inline bool make_whole(PyObject* capsule, bool versioned) noexcept {
+    return PyCapsule_SetName(capsule, versioned ? capsule_name_versioned : capsule_name) == 0;
 }
 
 /// Undoes an import of this capsule where `owner` is what it held: whole again, it is its producer's, or another consumer's.
 /// False where it stays taken.
 inline bool give_back_capsule(PyObject* capsule, const void* owner) noexcept {
-    const bool versioned = PyCapsule_IsValid(capsule, capsule_name_versioned_used) != 0;
-    const bool taken = versioned || PyCapsule_IsValid(capsule, capsule_name_used) != 0;
-    if (taken && PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) == owner &&
-        PyCapsule_SetName(capsule, versioned ? capsule_name_versioned : capsule_name) == 0)
-        return true;
-    PyErr_Clear();
-    return false;
+    bool versioned = false;
+    return was_taken(capsule, owner, versioned) && make_whole(capsule, versioned);
+}
+/// The same for what share_exported() made: the capsule holds the alias.
+inline bool give_back_alias(PyObject* capsule, Block* alias) noexcept {
+    bool versioned = false;
+    if (!was_taken(capsule, root_of(alias), versioned)) return false;
+    void* managed = versioned ? static_cast<void*>(Export<DLManagedTensorVersioned>::make(alias, alias->flags))
+                              : static_cast<void*>(Export<DLManagedTensor>::make(alias, 0));
+    return managed != nullptr && PyCapsule_SetPointer(capsule, managed) == 0 && make_whole(capsule, versioned);
 }
 
 /// A DLPack capsule of either kind; taken once, and renamed as the specification says (dlpack, "Python specification").
