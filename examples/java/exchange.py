@@ -10,6 +10,7 @@ import gc
 import itertools
 import sys
 import threading
+import time
 import weakref
 from ctypes import c_void_p
 from typing import Any
@@ -81,6 +82,14 @@ class Foreign:
         weakref.finalize(self, RELEASE(int(blob["release"])), int(blob["owner"]))
 
 
+def wait_for_release(java: Java, owner: int) -> None:
+    """Java's buffers keep the memory until its garbage collector has found them."""
+    end = time.monotonic() + 60
+    while owner not in released and time.monotonic() < end:
+        java.call("collect")
+        time.sleep(0.01)
+
+
 def python_to_java(java: Java) -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     message, owner = blob_message(array)
@@ -88,6 +97,7 @@ def python_to_java(java: Java) -> None:
     assert int(answer["address"]) == array.ctypes.data, answer
     assert float(answer["sum"]) == 30.0
     assert array.tolist() == [[0, 2, 4], [6, 8, 10]]
+    wait_for_release(java, owner)
     assert released.count(owner) == 1
     print("python -> java: same memory, written in place, array released once")
 
@@ -102,6 +112,7 @@ def java_keeps_python_alive(java: Java) -> None:
     assert gone() is not None
     assert owner not in released
     java.call("drop")
+    wait_for_release(java, owner)
     assert released.count(owner) == 1
     assert gone() is None
     print("python -> java: the array lived as long as Java held it")
@@ -132,6 +143,7 @@ def refused(java: Java) -> None:
     message, owner = blob_message(array)
     assert java.call("double", message) == {"error": "ReadOnlyBufferException"}
     assert array.tolist() == [1, 1]
+    wait_for_release(java, owner)
     assert released.count(owner) == 1
 
     for spoil, wanted in [

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("nm"), reason="nm is not instal
 #: What may be seen: isthmus::Error, its members and its run-time type information.
 ALLOWED = re.compile(r"^(?:(?:typeinfo|typeinfo name|vtable) for )?isthmus::(?:\w+::)?Error(?:$|::)")
 #: Members of templates that libstdc++ declares visible whatever they are made for: code alone, which exists without optimisation.
-OF_STD = re.compile(r"^(?:[\w*& ]+ )?std::")
+OF_STD = re.compile(r"^(?:[\w:*& ]+ )?std::")
 #: The registry of shared memory is one per process on purpose (isthmus/shared/registry.h).
 SHARED = re.compile(r"isthmus::(?:\w+::)?shared::(?:impl::registry\(\)|Pool::process\(\))(?:$|::\w+$)")
 

@@ -185,14 +185,6 @@ PRODUCERS = {
                 dawdle()
                 return memoryview(b"bytes")
     """,
-    "__getattr__ of the metaclass": """
-        class Meta(type):
-            def __getattr__(self, name):
-                dawdle()
-                raise AttributeError
-        class Producer(metaclass=Meta):
-            pass
-    """,
     "__release_buffer__": """
         class Producer:
             def __buffer__(self, flags):

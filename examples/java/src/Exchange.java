@@ -20,6 +20,7 @@ public final class Exchange {
                 case "keep" -> keep(message);
                 case "drop" -> drop();
                 case "make" -> make(message);
+                case "collect" -> collect();
                 case "released" -> "count=" + RELEASED.get();
                 default -> "error=no such verb: " + verb;
             };
@@ -65,6 +66,12 @@ public final class Exchange {
         thread.join();
         kept = null;
         return "dropped=1";
+    }
+
+    /** Buffers give their references back once the garbage collector has found them, on a thread of its own. */
+    private static String collect() {
+        System.gc();
+        return "collected=1";
     }
 
     /** 0, 1, 2, … in a direct buffer of Java, in the wanted shape. */
