@@ -215,7 +215,8 @@ PyObject* pool(PyObject*, PyObject* arguments) {
         PyObject* capsule = PyCapsule_New(made.get(), pool_name, [](PyObject* self) {
             delete static_cast<shared::Pool*>(PyCapsule_GetPointer(self, pool_name));
         });
-        if (capsule != nullptr) (void)made.release();
+        shared::Pool* held = made.release();  // the capsule's, where there is one
+        if (capsule == nullptr) delete held;
         return capsule;
     });
 }

@@ -83,9 +83,16 @@ TEST(Segment, TooLargeIsAnError) {
     EXPECT_TRUE(Segment::create(0));
 }
 
+/// UndefinedBehaviorSanitizer looks at the first object of a class by way of a pipe, which needs descriptors.
+bool errors_are_known_to_sanitizers() {
+    const auto made = Segment::create(~std::size_t{0});
+    return !made && isthmus::Error(made.error()).code() == made.error().code();
+}
+
 TEST(Segment, LimitsOfTheProcessAreErrors) {
     const auto limited = [](int what, rlim_t most, ErrorCode wanted) {
         test::Child child([=] {
+            if (!errors_are_known_to_sanitizers()) return 4;
             const struct rlimit limit{most, most};
             if (::setrlimit(static_cast<decltype(RLIMIT_AS)>(what), &limit) != 0) return 1;
             auto made = Segment::create(std::size_t{8} << 20);
@@ -107,6 +114,7 @@ TEST(Segment, AFullDescriptorTableIsAnErrorOfEachCall) {
     test::Child child([&] {
         const Tensor t = isthmus::shared::empty({8}, isthmus::float32).value();
         if (!isthmus::shared::send(sockets[0], t, Access::read_only)) return 1;
+        if (!errors_are_known_to_sanitizers()) return 7;
         const int spare = ::dup(0), next = ::dup(0);
         const struct rlimit limit{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
         ::close(next);

@@ -9,6 +9,7 @@
 #include <isthmus/core/dlpack.h>
 #include <isthmus/python/protocol/capsule/names.h>
 #include <isthmus/python/protocol/import_stream.h>
+#include <isthmus/python/runtime/tensor_object.h>
 
 ISTHMUS_BEGIN
 
