@@ -69,7 +69,7 @@ NAMESPACE_BEGIN(detail)
 
 /// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was read.
 template <class X, class Text>
-struct isthmus_borrowing_caster {
+struct isthmus_argument_caster {
     using Value = X;
     static constexpr auto Name = Text::text();
     template <class T>
@@ -83,12 +83,6 @@ struct isthmus_borrowing_caster {
     explicit operator X&&() { return static_cast<X&&>(announced()); }
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
-    template <class V>
-    static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
-        static_assert(sizeof(V) == 0,
-                      "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
-        return {};
-    }
 
 private:
     X& announced() {
@@ -98,6 +92,15 @@ private:
 
     X value;
     isthmus::detail::NanobindArgument<X> argument;
+};
+template <class X, class Text>
+struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text> {
+    template <class V>
+    static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
+        static_assert(sizeof(V) == 0,
+                      "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
+        return {};
+    }
 };
 template <class V>
 struct isthmus_view_name {
@@ -130,21 +133,23 @@ struct type_caster<isthmus::detail::Unannounced<X>>
 template <class V>
 struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
     : isthmus_borrowing_caster<std::optional<isthmus::detail::Unannounced<V>>, isthmus_optional_name<V>> {};
+/// None is welcome, as <nanobind/stl/optional.h> has it for its own.
+template <class T, int N, class... C>
+struct has_arg_defaults<std::optional<isthmus::View<T, N, C...>>> : std::true_type {};
+template <class V>
+struct has_arg_defaults<std::optional<isthmus::detail::Unannounced<V>>> : std::true_type {};
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 
+struct isthmus_tensor_name {
+    static constexpr auto text() { return io_name("typing.Any", "isthmus.Tensor"); }
+};
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
-struct type_caster<isthmus::Tensor> {
-    NB_TYPE_CASTER(isthmus::Tensor, io_name("typing.Any", "isthmus.Tensor"))
-
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
+struct type_caster<isthmus::Tensor> : isthmus_argument_caster<isthmus::Tensor, isthmus_tensor_name> {
     static handle from_cpp(const isthmus::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
         return isthmus::detail::to_result(tensor);
     }
-
-private:
-    isthmus::detail::NanobindArgument<isthmus::Tensor> argument;
 };
 
 template <isthmus::Framework framework>

@@ -269,3 +269,68 @@ def test_the_modules_share_one_tensor_type():
     if len(found) < 2:
         pytest.skip("one caster's library alone is installed")
     assert len({type(module.counting(2)) for module in found}) == 1
+
+
+def capsule(array=None, **how):
+    return (matrix() if array is None else array).__dlpack__(**how)
+
+
+def is_whole(capsule):
+    return "used" not in repr(capsule)
+
+
+@pytest.mark.parametrize("how", [{"max_version": (1, 0)}, {}], ids=["versioned", "legacy"])
+def test_a_capsule_is_whole_when_another_argument_misfits(ext, how):
+    """A capsule is taken once: a call that does not take place must leave it to the next overload, or to another function."""
+    taken = {
+        "fill": lambda x: ext.fill(x, "no number"),
+        "keep_if": lambda x: ext.keep_if(x, matrix()),
+        "describe_with": lambda x: ext.describe_with(x, 3.5),
+        "distance_checked": lambda x: ext.distance_checked(x, np.zeros((2, 9), np.float32)),
+        "mixed": lambda x: ext.mixed(x, "no number", None, matrix(), matrix()),
+        "mixed, sizes": lambda x: ext.mixed(matrix(), 1.0, None, np.zeros((2, 9), np.float32), x),
+    }
+    for name, call in taken.items():
+        x = capsule(np.zeros(4, np.float32) if name == "fill" else None, **how)
+        with pytest.raises((TypeError, ValueError)):
+            call(x)
+        assert is_whole(x), name
+        np.testing.assert_array_equal(
+            np.asarray(importlib.import_module("isthmus").from_dlpack(x)).shape, (4,) if name == "fill" else (2, 3)
+        )
+
+
+def test_a_capsule_of_ours_is_whole_too(ext):
+    isthmus = importlib.import_module("isthmus")
+    t = isthmus.from_dlpack(matrix())
+    x = t.__dlpack__(max_version=(1, 0))
+    for _ in range(3):
+        with pytest.raises((TypeError, ValueError)):
+            ext.keep_if(x, matrix())
+        assert is_whole(x)
+    ext.keep_if(x, True)
+    assert not is_whole(x)
+    kept = ext.give_back()
+    assert kept.data_ptr == t.data_ptr
+
+
+def test_a_capsule_is_taken_by_the_call(ext):
+    calls = [
+        lambda x: ext.sum(x),
+        lambda x: ext.keep_if(x, True),
+        lambda x: ext.describe_with(x, "a "),
+        lambda x: ext.distance_checked(x, matrix()),
+        lambda x: ext.count(x),
+    ]
+    for call in calls:
+        x = capsule()
+        call(x)
+        assert not is_whole(x)
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            call(x)
+    ext.give_back()
+
+
+def test_none_needs_no_header(ext):
+    """nanobind takes None for an optional where <nanobind/stl/optional.h> is included; for a View wherever it is optional."""
+    assert ext.count(None) == -1

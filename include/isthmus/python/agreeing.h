@@ -27,27 +27,25 @@ void agree(Match& match, const char* name, const Argument<V, own...>& argument) 
 template <class X>
 void agree(Match&, const char*, const X&) noexcept {}
 
-/// A write is announced once the sizes were found to agree.
+/// Writes are announced, and capsules taken, once the sizes were found to agree.
 template <class X>
-inline constexpr bool is_written = false;
-template <class T, int N, class... C>
-inline constexpr bool is_written<View<T, N, C...>> = View<T, N, C...>::requirement.writable;
+inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || std::is_same_v<X, Borrowed>;
 template <class V>
-inline constexpr bool is_written<std::optional<V>> = is_written<V>;
+inline constexpr bool is_deferred<std::optional<V>> = is_view<V>;
 template <class V, Literal... own>
-inline constexpr bool is_written<Argument<V, own...>> = is_written<V>;
+inline constexpr bool is_deferred<Argument<V, own...>> = true;
 
 template <class X>
 struct DeferredOf {
-    using type = Unannounced<X>;
+    using type = Unannounced<X>&;  // the binder's own, which a refused call must find as it was
 };
 template <class V>
 struct DeferredOf<std::optional<V>> {
-    using type = std::optional<Unannounced<V>>;
+    using type = std::optional<Unannounced<V>>&;
 };
 /// What the binder is asked for in the place of A.
 template <class A, class X = std::remove_cvref_t<A>>
-using Deferred = typename std::conditional_t<is_written<X>, DeferredOf<X>, std::type_identity<A>>::type;
+using Deferred = typename std::conditional_t<is_deferred<X>, DeferredOf<X>, std::type_identity<A>>::type;
 
 template <class X>
 X& value_of(X& argument) noexcept {

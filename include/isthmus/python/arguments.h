@@ -38,12 +38,10 @@ struct Parameter {
     void give_back(PyObject* object) noexcept { slot.borrowed.give_back(object); }
     /// Called when every argument was found to fit. False with a Python exception set, as load().
     bool announce(const char* function, const char* argument) noexcept {
-        if constexpr (T::requirement.writable)
-            if (auto announced = slot.announce(function, argument); ISTHMUS_UNLIKELY(!announced)) {
-                set_python_error(announced.error());
-                return false;
-            }
-        return true;
+        auto announced = slot.announce(function, argument);
+        if (ISTHMUS_LIKELY(announced.has_value())) return true;
+        set_python_error(announced.error());
+        return false;
     }
 };
 

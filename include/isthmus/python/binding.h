@@ -83,14 +83,13 @@ public:
     Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                       Match* match) noexcept;
     /// After one of them has said yes, where the call is refused for another reason: a capsule is whole again.
-    void give_back(PyObject* object) noexcept {
-        if (made_ && result_.has_value()) isthmus::give_back(object, *result_);
-    }
+    void give_back(PyObject* object) noexcept;
     /// After one of them has said yes.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
-    /// Announces the write, once: to be called when every argument of the call has been found to fit.
+    /// To be called when every argument of the call has been found to fit: a write is announced, once, and a capsule is taken.
+    /// Until then the call may be refused for another reason, and the capsule is whole again when the slot ends.
     Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
-        if (ISTHMUS_LIKELY(unannounced_ == nullptr)) return {};
+        if (ISTHMUS_LIKELY(pending_ == nullptr)) return {};
         return announce_now(function, argument);
     }
 
@@ -98,6 +97,7 @@ private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
     Result<void> announce_now(const char* function, const char* argument) noexcept;
     void clear() noexcept {
+        if (ISTHMUS_UNLIKELY(pending_ != nullptr)) give_back(pending_);
         if (made_) result_.~Result();
         made_ = false;
     }
@@ -106,7 +106,7 @@ private:
         Result<Borrowed> result_;
     };
     bool made_ = false;
-    PyObject* unannounced_ = nullptr;  // borrowed from the caller
+    PyObject* pending_ = nullptr;  // the object, where announce() has anything to do; borrowed from the caller
 };
 
 /// What a failed import means while overloads are tried.
@@ -136,8 +136,12 @@ ISTHMUS_API bool BorrowSlot::borrow(PyObject* object, const Requirement& r, cons
     ::new (&result_) Result<Borrowed>(borrow_py(object, options));
     made_ = true;
     const bool ok = result_.has_value();
-    unannounced_ = ok && ISTHMUS_UNLIKELY(result_->flags() & unannounced_flag) ? object : nullptr;
+    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object))) pending_ = object;
     return ok;
+}
+ISTHMUS_API void BorrowSlot::give_back(PyObject* object) noexcept {
+    pending_ = nullptr;
+    if (made_ && result_.has_value()) isthmus::give_back(object, *result_);
 }
 ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
     if (is_no_tensor(object)) return Loaded::no;
@@ -150,7 +154,9 @@ ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, 
     return Loaded::no;
 }
 ISTHMUS_API Result<void> BorrowSlot::announce_now(const char* function, const char* argument) noexcept {
-    auto announced = announce_write(std::exchange(unannounced_, nullptr), argument);
+    PyObject* object = std::exchange(pending_, nullptr);
+    if (!(result_->flags() & unannounced_flag)) return {};
+    auto announced = announce_write(object, argument);
     if (announced) return {};
     return announced.error().prefixed(call_prefix(function, nullptr));
 }
@@ -181,8 +187,7 @@ struct ViewSlot {
         return loaded;
     }
     Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
-        if constexpr (V::requirement.writable) return borrowed.announce(function, argument);
-        return {};
+        return borrowed.announce(function, argument);
     }
 };
 
@@ -242,8 +247,8 @@ struct Incoming<View<T, N, C...>> {
     Result<void> announce() noexcept { return slot.announce(); }
 };
 
-/// An argument whose write is announced by the function that takes it: what agreeing() asks the binders for, since it has yet
-/// to compare the arguments. Made of a value by hand, there is nothing to announce.
+/// An argument that is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
+/// compare the arguments. Made of a value by hand, there is nothing to announce.
 template <class X>
 struct Unannounced {
     X value{};
@@ -307,14 +312,35 @@ struct Incoming<Argument<V, names...>> {
 template <class X, Result<X> (*import)(PyObject*, const ImportOptions&) noexcept>
 struct IncomingHandle {
     using Value = X;
+    IncomingHandle() noexcept = default;
+    ~IncomingHandle() { clear(); }
+    IncomingHandle(const IncomingHandle&) = delete;
+    IncomingHandle& operator=(const IncomingHandle&) = delete;
+
     Loaded load(PyObject* object, Value& value, bool last) noexcept {
         if (is_no_tensor(object)) return Loaded::no;
+        clear();
         Result<X> result = import(object, default_import);
         if (!result) return pass_on(result.error(), last);
         value = std::move(*result);
+        if (PyCapsule_CheckExact(object)) {
+            capsule = object;
+            taken = &value;
+        }
         return Loaded::yes;
     }
-    Result<void> announce() noexcept { return {}; }
+    Result<void> announce() noexcept {
+        capsule = nullptr;
+        return {};
+    }
+
+private:
+    void clear() noexcept {
+        if (capsule != nullptr) give_back(std::exchange(capsule, nullptr), *taken);
+    }
+
+    PyObject* capsule = nullptr;  // to be whole again unless announce() comes; borrowed from the caller
+    Value* taken = nullptr;       // in the binder's caster, which ends after this
 };
 template <>
 struct Incoming<Borrowed> : IncomingHandle<Borrowed, borrow_py> {};

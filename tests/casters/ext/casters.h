@@ -52,6 +52,8 @@ inline Tensor nothing() { return {}; }
 
 inline Tensor kept;
 inline void keep(Tensor x) { kept = std::move(x); }
+inline void keep_if(Tensor x, bool wanted) { kept = wanted ? std::move(x) : Tensor(); }
+inline std::string describe_with(const Borrowed& x, const std::string& text) { return text + x.dtype().name(); }
 inline Tensor give_back() { return std::move(kept); }
 
 inline std::string describe(const Borrowed& x) { return x.dtype().name() + layout::to_string(x.shape()); }
@@ -106,6 +108,8 @@ void bind(Def def) {
     def("counting_torch", counting_torch);
     def("nothing", nothing);
     def("keep", keep);
+    def("keep_if", keep_if);
+    def("describe_with", describe_with);
     def("give_back", give_back);
     def("describe", describe);
     def("any_float", any_float);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/nanobind.h>
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "casters.h"
