@@ -133,6 +133,16 @@ inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, con
     return array.release();
 }
 
+/// A legacy capsule cannot say that the elements have bytes of their own.
+inline Result<void> check_legacy_padding(const Block* block, const FrameworkFacts& facts) {
+    if (ISTHMUS_LIKELY(!legacy_loses_padding(block))) return {};
+    return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(block->dl.dtype), " has no counterpart in ", facts.name,
+                                               "; nearest is uint8, the bytes"}));
+}
+inline Error consumer_is_missing(const FrameworkFacts& facts) {
+    return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
+}
+
 /// The way out to every framework without one of its own.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const FrameworkFacts& facts,
                                                              const ExportOptions& options) {
@@ -143,11 +153,10 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
         return moved ? export_by_consumer(moved->block(), facts, options) : std::move(moved).error();
     }
     const Consumer* consumer = find_consumer(facts);
-    if (consumer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
+    if (consumer == nullptr) return consumer_is_missing(facts);
     if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
-    if (facts.form == ExportForm::legacy_capsule && legacy_loses_padding(block))
-        return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name,
-                                                   "; nearest is uint8, the bytes"}));
+    if (facts.form == ExportForm::legacy_capsule)
+        if (auto said = check_legacy_padding(block, facts); !said) return std::move(said).error();
     // An isthmus.Tensor is asked for the consumer's stream; a capsule tells nobody of one.
     if (facts.form != ExportForm::object && !order_export(block)) return fail_to_order();
     const Ref given = consumable(block, facts);

@@ -13,10 +13,8 @@ inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFact
     const DLTensor& t = block->dl;
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
     const Consumer* consumer = find_consumer(facts);
-    if (consumer == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
-    if (legacy_loses_padding(block))
-        return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(t.dtype), " has no counterpart in ", facts.name,
-                                                   "; nearest is uint8, the bytes"}));
+    if (consumer == nullptr) return consumer_is_missing(facts);
+    if (auto said = check_legacy_padding(block, facts); !said) return std::move(said).error();
     if (!order_export(block)) return fail_to_order();
     const bool is_bool = DType(t.dtype) == boolean;
     DLTensor bytes = t;
