@@ -34,6 +34,9 @@ struct OwnerOps {
     const void* (*native)(void* owner) noexcept = nullptr;
     /// Whose memory it is, where no source tells: "torch.Tensor"; NULL for C++.
     const char* producer = nullptr;
+    /// Gives the owner back where that comes to a count that others share, so that no code of anybody runs. False, and nothing
+    /// given back, where this may be the last reference; NULL where that cannot be told.
+    bool (*release_shared)(void* owner) noexcept = nullptr;
 };
 inline constexpr OwnerOps no_owner_ops{};
 /// The operations of an owner that has nothing to do with the layer above.
@@ -85,9 +88,8 @@ inline void release_owner(Block* block) noexcept {
 }
 
 /// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released without a
-/// recursion of its length.
-ISTHMUS_NOINLINE inline void end_block(Block* block) noexcept {
-    Releases& here = releases;
+/// recursion of its length. `here` is this thread's `releases`, which are looked up once.
+ISTHMUS_NOINLINE inline void end_block(Block* block, Releases& here) noexcept {
     if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
         block->shown_by.store_relaxed(here.waiting);
         here.waiting = block;
@@ -103,13 +105,19 @@ ISTHMUS_NOINLINE inline void end_block(Block* block) noexcept {
     --here.depth;
 }
 
+/// Most owners have other references left: nothing ends with them that a chain could grow from.
+ISTHMUS_ALWAYS_INLINE bool release_shared(const Block* block) noexcept {
+    const OwnerOps& ops = *block->ops;
+    return ops.size > offsetof(OwnerOps, release_shared) && ops.release_shared != nullptr && ops.release_shared(block->owner);
+}
+
 inline void destroy_block(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
         if (const Observer* o = last_observer.load_acquire()) o->destroyed(block);  // also when it listens no more
-    if (block->ops->release != nullptr)
-        end_block(block);
-    else
+    if (block->ops->release == nullptr || release_shared(block))
         std::free(block);
+    else
+        end_block(block, releases);
 }
 
 inline void retain(Block* block) noexcept { block->refs.retain(); }

@@ -41,7 +41,9 @@ struct Device {
     /// The device called `name` (as name() writes it; a missing index is 0); false when there is none.
     static bool parse(std::string_view name, Device& out) noexcept;
 
-    friend constexpr bool operator==(Device, Device) noexcept = default;
+    friend constexpr bool operator==(Device a, Device b) noexcept {
+        return __builtin_bit_cast(std::uint64_t, a) == __builtin_bit_cast(std::uint64_t, b);
+    }
 };
 
 /// No stream is known, or none is named.

@@ -8,10 +8,14 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+template <class Managed>
+struct Export;
+
 /// Calls the deleter of a managed tensor, of either layout, as the specification asks: once, and only when there is one.
 template <class Managed>
 void end_managed(Managed* managed) noexcept {
     if (managed->deleter == nullptr) return;
+    if (managed->deleter == Export<Managed>::end) return Export<Managed>::end(managed);  // which guards what it calls itself
     run_deleter([managed] { managed->deleter(managed); });
 }
 

@@ -51,7 +51,9 @@ struct DType {
     /// The dtype called `name` (as name() writes it); false when there is none.
     static bool parse(std::string_view name, DType& out) noexcept;
 
-    friend constexpr bool operator==(DType, DType) noexcept = default;
+    friend constexpr bool operator==(DType a, DType b) noexcept {
+        return __builtin_bit_cast(std::uint32_t, a) == __builtin_bit_cast(std::uint32_t, b);
+    }
 };
 
 static_assert(sizeof(DType) == sizeof(DLDataType) && alignof(DType) <= alignof(DLDataType));

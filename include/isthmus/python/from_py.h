@@ -166,14 +166,21 @@ ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, Produ
     return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
 
-/// The way that every tensor takes: type → protocol → validation → `out`; where it fails, the error is left in `outcome`.
-ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
-                                      ImportOutcome& outcome) {
-    const ProducerType* type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object)) : nullptr;
-    const bool copying = options.copy == Copy::always || options.device.type != 0;
-    if (ISTHMUS_LIKELY(type != nullptr && type->protocol == Protocol::numpy && !copying) &&
-        import_plain_numpy(object, options.require_writable, {out}, owning))
-        return true;
+/// The tensors that are met most, of a type that is known, by the struct of their framework alone: no code of anybody runs, so
+/// that an exception that is set stays as it is and the entry in the cache stays where it is. False, and nothing held, for all
+/// others. `type` is what is known of the type, or NULL.
+ISTHMUS_ALWAYS_INLINE bool import_plainly(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
+                                          const ProducerType*& type) noexcept {
+    type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object)) : nullptr;
+    if (ISTHMUS_UNLIKELY(type == nullptr || options.copy == Copy::always || options.device.type != 0)) return false;
+    if (type->protocol == Protocol::numpy) return import_plain_numpy(object, options.require_writable, {out}, owning);
+    return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, owning);
+}
+
+/// The way that every other tensor takes: type → protocol → validation → `out`; where it fails, the error is left in `outcome`.
+/// `type` is what is known of the type, or NULL.
+ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, const ProducerType* type, Borrowed& out,
+                                      bool owning, ImportOutcome& outcome) {
     const PendingException pending(type != nullptr || have_gil());
     ProducerType known;
     if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
@@ -183,10 +190,39 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     }
     known = *type;  // code of the producer may import others, and one of them take this one's place in the cache
     ImportRequest request{object, options, {out}, owning, known, outcome};
+    const bool copying = options.copy == Copy::always || options.device.type != 0;
     if (ISTHMUS_UNLIKELY(copying)) return import_copying(request);
-    // In place, unlike the other ways in: at this speed a call shows.
-    if (ISTHMUS_LIKELY(known.protocol == Protocol::torch_stable)) return import_torch_by_shims(request);
+    // In place, unlike the other ways in: a parameter of a model, or what is to be written, comes by here.
+    if (known.protocol == Protocol::torch_stable) return import_torch_by_shims(request);
     return import_by_protocol(request);
+}
+
+ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
+                                              Result<Borrowed>& result) {
+    ImportOutcome outcome;
+    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome))) result.fail(outcome.error.take());
+}
+
+/// The block of what an owning import left in `borrowed`; `source` is for the way back.
+ISTHMUS_ALWAYS_INLINE bool keep_borrowed(PyObject* source, Borrowed& borrowed, Result<Tensor>& result) noexcept {
+    Block* block = nullptr;
+    if (ISTHMUS_UNLIKELY(!BorrowedBuilder{borrowed}.into_block(block, source))) return false;
+    *result = Tensor::steal(block);
+    return true;
+}
+ISTHMUS_COLD inline void fail_to_keep(PyObject* object, Borrowed& borrowed, Result<Tensor>& result) {
+    give_back(object, borrowed);
+    result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
+}
+
+ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
+                                           Result<Tensor>& result) {
+    Borrowed borrowed;
+    ImportOutcome outcome;
+    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, borrowed, true, outcome)))
+        result.fail(outcome.error.take());
+    else if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
+        fail_to_keep(object, borrowed, result);
 }
 
 }  // namespace detail
@@ -194,8 +230,9 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
 ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Borrowed> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-        detail::ImportOutcome outcome;
-        if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, *result, false, outcome))) result.fail(outcome.error.take());
+        const detail::ProducerType* type = nullptr;
+        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, *result, false, type)))
+            detail::borrow_otherwise(object, options, type, result);
     });
     return result;
 }
@@ -239,16 +276,11 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
     Result<Tensor> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         Borrowed borrowed;
-        detail::ImportOutcome outcome;
-        detail::Block* block = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::import_any(object, options, borrowed, true, outcome)))
-            result.fail(outcome.error.take());
-        else if (ISTHMUS_UNLIKELY(
-                     !detail::BorrowedBuilder{borrowed}.into_block(block, PyCapsule_CheckExact(object) ? nullptr : object))) {
-            give_back(object, borrowed);
-            result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
-        } else
-            *result = Tensor::steal(block);
+        const detail::ProducerType* type = nullptr;
+        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, borrowed, true, type)))
+            detail::own_otherwise(object, options, type, result);
+        else if (ISTHMUS_UNLIKELY(!detail::keep_borrowed(object, borrowed, result)))
+            detail::fail_to_keep(object, borrowed, result);
     });
     return result;
 }

@@ -10,22 +10,34 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
-inline Result<PyObject*> export_anew(Block* block, Framework framework, const ExportOptions& options) {
-    const PendingException pending;
-    const FrameworkFacts* facts = find_framework(framework);
-    if (facts == nullptr)
-        return Error(ErrorCode::bad_argument,
-                     concat({"argument 'framework': no framework has the number ", static_cast<int>(framework)}));
-    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost &&
-        !options.allow_read_only_loss) {
-        if (block->flags & watched_flag) return Error(ErrorCode::requires_grad, watched_memory);
-        return Error(ErrorCode::read_only, concat({"the memory is read-only, and ", facts->name,
-                                                   " would let it be written; copy it first, or say allow_read_only_loss"}));
-    }
-    Result<PyObject*> exported = export_by_row(block, *facts, options);
-    if (exported) note_consumer(block, framework == Framework::tensor ? "isthmus.Tensor" : facts->name.data());
+ISTHMUS_COLD inline Error explain_framework(Framework framework) {
+    return Error(ErrorCode::bad_argument,
+                 concat({"argument 'framework': no framework has the number ", static_cast<int>(framework)}));
+}
+ISTHMUS_COLD inline Error explain_read_only_loss(const Block* block, const FrameworkFacts& facts) {
+    if (block->flags & watched_flag) return Error(ErrorCode::requires_grad, watched_memory);
+    return Error(ErrorCode::read_only, concat({"the memory is read-only, and ", facts.name,
+                                               " would let it be written; copy it first, or say allow_read_only_loss"}));
+}
+
+/// By the row of the framework; tells the listener, if there is one. (One object is returned, which so is never moved.)
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                     const ExportOptions& options) {
+    Result<PyObject*> exported = export_by_row(block, framework, facts, options);
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr) && exported)
+        note_consumer(block, framework == Framework::tensor ? "isthmus.Tensor" : facts.name.data());
     return exported;
+}
+
+/// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
+    const PendingException pending;
+    const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
+    const FrameworkFacts* facts = find_framework(framework);
+    if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
+    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
+        return explain_read_only_loss(block, *facts);
+    return export_noted(block, framework, *facts, options);
 }
 
 /// The object goes back to where its framework works on it, which may be another stream than the one that the tensor is on by
@@ -36,21 +48,33 @@ ISTHMUS_NOINLINE inline bool order_same_object(const Block* block, PyObject* obj
                                          : order_export(block, api);
 }
 
-/// A new reference to the tensor as an array of `framework`; `none` stands for isthmus.Tensor.
-inline Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
-    if (PyObject* same = same_object(block, framework)) {
-        if (ISTHMUS_LIKELY(!(block->flags & stream_flag)) || order_same_object(block, same, framework)) return same;
-        Py_DECREF(same);
-        return fail_to_order();
-    }
-    return export_anew(block, framework == Framework::none ? Framework::tensor : framework, options);
+/// The object that the tensor was made from where that may go back, else another.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_same(Block* block, Framework framework, const ExportOptions& options) {
+    PyObject* same = same_object(block, framework);
+    if (ISTHMUS_UNLIKELY(same == nullptr)) return export_anew(block, framework, options);
+    if (ISTHMUS_LIKELY(!(block->flags & stream_flag)) || order_same_object(block, same, framework)) return same;
+    Py_DECREF(same);
+    return fail_to_order();
 }
 
-/// The framework whose array `example` is; isthmus.Tensor where it is of none.
-inline Framework framework_of_example(PyObject* example) {
+/// A new reference to the tensor as an array of `framework`; `none` stands for isthmus.Tensor.
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
+    return may_be_same_object(block, framework) ? export_same(block, framework, options)
+                                                : export_anew(block, framework, options);
+}
+
+/// The framework that an example belongs to; isthmus.Tensor where it is of none.
+inline Framework framework_of_type(const ProducerType& type) noexcept {
+    return type.framework != Framework::none ? type.framework : Framework::tensor;
+}
+ISTHMUS_NOINLINE inline Framework framework_of_new_example(PyObject* example) {
     ProducerType scratch;
     const ProducerType* type = example != nullptr ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
-    return type != nullptr && type->framework != Framework::none ? type->framework : Framework::tensor;
+    return type != nullptr ? framework_of_type(*type) : Framework::tensor;
+}
+inline Framework framework_of_example(PyObject* example) {
+    const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example)) : nullptr;
+    return ISTHMUS_LIKELY(type != nullptr) ? framework_of_type(*type) : framework_of_new_example(example);
 }
 
 }  // namespace detail

@@ -73,11 +73,12 @@ inline constexpr ExportRow exports[] = {
 
 /// Goes down the rows at compile time, so that each way out is a direct call.
 template <int row = 0>
-ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_row(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_row(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                      const ExportOptions& options) {
     if constexpr (row < static_cast<int>(sizeof(exports) / sizeof(exports[0]))) {
         constexpr ExportRow way = exports[row];
-        return facts.framework == way.framework ? way.function(block, facts, options)
-                                                : export_by_row<row + 1>(block, facts, options);
+        return framework == way.framework ? way.function(block, facts, options)
+                                          : export_by_row<row + 1>(block, framework, facts, options);
     } else {
         return export_by_consumer(block, facts, options);
     }

@@ -11,17 +11,20 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// Strides of dimensions that are never stepped along may be anything.
-inline bool same_layout(const DLTensor& t, const DLTensor& now) noexcept {
-    if (t.data != now.data || t.ndim != now.ndim || DType(t.dtype) != DType(now.dtype) ||
-        Device(t.device) != Device(now.device))
-        return false;
+ISTHMUS_ALWAYS_INLINE bool same_dims(const DLTensor& t, const std::int64_t* shape, const std::int64_t* strides,
+                                     std::int64_t step = 1) noexcept {
     bool same = true, empty = false;
     for (int i = 0; i < t.ndim; ++i) {
-        if (t.shape[i] != now.shape[i]) return false;
-        same = same && (t.shape[i] <= 1 || t.strides[i] == now.strides[i]);
+        if (t.shape[i] != shape[i]) return false;
+        const std::uint64_t stride = static_cast<std::uint64_t>(t.strides[i]) * static_cast<std::uint64_t>(step);
+        if (ISTHMUS_UNLIKELY(stride != static_cast<std::uint64_t>(strides[i]))) same = same && t.shape[i] <= 1;
         empty = empty || t.shape[i] == 0;
     }
     return same || empty;
+}
+inline bool same_layout(const DLTensor& t, const DLTensor& now) noexcept {
+    return t.data == now.data && t.ndim == now.ndim && DType(t.dtype) == DType(now.dtype) &&
+           Device(t.device) == Device(now.device) && same_dims(t, now.shape, now.strides);
 }
 
 /// What a numpy.ndarray shows now, by its struct.
@@ -29,50 +32,47 @@ ISTHMUS_ALWAYS_INLINE bool numpy_still_shows(PyObject* object, const DLTensor& t
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     const auto number = static_cast<unsigned>(array->descr->type_num);
     if (array->data != t.data || array->nd != t.ndim || !has_native_order(array->descr)) return false;
-    DLDataType dtype{};
+    DLDataType unusual{};
     Flags flags = 0;
+    const DLDataType* dtype = &unusual;
     if (ISTHMUS_LIKELY(numpy_shifts.has(number)))
-        dtype = numpy_dtypes[number];
-    else if (!unusual_numpy_dtype(array->descr, dtype, flags))
+        dtype = &numpy_dtypes[number];
+    else if (!unusual_numpy_dtype(array->descr, unusual, flags))
         return false;
-    if (ISTHMUS_UNLIKELY(DType(dtype) != DType(t.dtype))) return false;
-    const std::int64_t itemsize = DType(dtype).itemsize();
-    bool same = true, empty = false;
-    for (int i = 0; i < t.ndim; ++i) {
-        if (array->dimensions[i] != t.shape[i]) return false;
-        same = same && (t.shape[i] <= 1 || array->strides[i] == t.strides[i] * itemsize);
-        empty = empty || t.shape[i] == 0;
-    }
-    return same || empty;
+    if (ISTHMUS_UNLIKELY(DType(*dtype) != DType(t.dtype))) return false;
+    return same_dims(t, reinterpret_cast<const std::int64_t*>(array->dimensions),
+                     reinterpret_cast<const std::int64_t*>(array->strides), DType(t.dtype).itemsize());
 }
 
-/// What a torch.Tensor shows now, by libtorch's shims.
+/// What a torch tensor shows now, by libtorch's shims.
+ISTHMUS_ALWAYS_INLINE bool torch_handle_still_shows(PyObject* object, void* handle, const DLTensor& t) {
+    const TorchShims& torch = torch_shims;
+    std::int64_t ndim = 0, *shape = nullptr, *strides = nullptr;
+    std::int32_t number = 0, device = 0;
+    const void* data = nullptr;
+    if (torch.get_dim(handle, &ndim) != 0 || ndim != t.ndim || torch.get_const_data_ptr(handle, &data) != 0 || data != t.data ||
+        torch.get_dtype(handle, &number) != 0 || torch_dtype_table.dtype_of(number) != DType(t.dtype) ||
+        torch.get_device_type(handle, &device) != 0)
+        return false;
+    DLDevice now{kDLCPU, 0};
+    if (ISTHMUS_UNLIKELY(device != torch.device_cpu)) {
+        now.device_type = torch_gpu_type();
+        torch.get_device_index(handle, &now.device_id);
+    }
+    if (Device(now) != Device(t.device) || torch.get_sizes(handle, &shape) != 0 || torch.get_strides(handle, &strides) != 0 ||
+        !same_dims(t, shape, strides))
+        return false;
+    AskShims ask{object, handle, t.dtype.code};
+    return ask.lazy_bit() == LazyBit::none && !ask.failed;
+}
 ISTHMUS_NOINLINE inline bool torch_still_shows(PyObject* object, bool known_torch, const DLTensor& t) {
     const TorchShims& torch = torch_shims;
+    if (ISTHMUS_LIKELY(known_torch && torch.inside > 0))
+        return torch_handle_still_shows(object, reinterpret_cast<char*>(object) + torch.inside, t);
     void* handle = nullptr;
-    const bool inside = known_torch && torch.inside > 0;
-    if (inside)
-        handle = reinterpret_cast<char*>(object) + torch.inside;
-    else if (torch.from_pyobject(object, &handle) != 0)
-        return false;
-    DLTensor now = t;
-    std::int64_t ndim = 0;
-    std::int32_t number = 0, device = 0, index = 0;
-    const void* data = nullptr;
-    bool same = torch.get_dim(handle, &ndim) == 0 && torch.get_sizes(handle, &now.shape) == 0 &&
-                torch.get_strides(handle, &now.strides) == 0 && torch.get_const_data_ptr(handle, &data) == 0 &&
-                torch.get_dtype(handle, &number) == 0 && torch.get_device_type(handle, &device) == 0;
-    if (same) {
-        now.data = const_cast<void*>(data);
-        now.ndim = static_cast<std::int32_t>(ndim);
-        now.dtype = torch_dtype_table.dtype_of(number);
-        const bool host = device == torch.device_cpu;
-        if (!host) torch.get_device_index(handle, &index);
-        now.device = host ? DLDevice{kDLCPU, 0} : DLDevice{torch_gpu_type(), index};
-        AskShims ask{object, handle, DType(now.dtype).code};
-        same = same_layout(t, now) && ask.lazy_bit() == LazyBit::none && !ask.failed;
-    }
-    if (!inside) torch.delete_handle(handle);
+    if (torch.from_pyobject(object, &handle) != 0) return false;
+    const bool same = torch_handle_still_shows(object, handle, t);
+    torch.delete_handle(handle);
     return same;
 }
 
@@ -82,11 +82,16 @@ ISTHMUS_NOINLINE inline bool import_still_shows(PyObject* object, const DLTensor
     return now.has_value() && same_layout(t, now->descriptor());
 }
 
-/// The very object this block was imported from, when it is an array of the wanted framework and unchanged: a new reference, or
-/// NULL. No Python exception stays set that was not set before.
-inline PyObject* same_object(const Block* block, Framework framework) {
-    if (block->ops->array == nullptr || framework == Framework::none) return nullptr;
-    if (block->ops->framework != 0 && block->ops->framework != static_cast<std::uint32_t>(framework)) return nullptr;
+/// Whether there is an object of the wanted framework that the block may have been imported from.
+ISTHMUS_ALWAYS_INLINE bool may_be_same_object(const Block* block, Framework framework) noexcept {
+    const OwnerOps& ops = *block->ops;
+    return ops.array != nullptr && framework != Framework::none &&
+           (ops.framework == 0 || ops.framework == static_cast<std::uint32_t>(framework));
+}
+
+/// Of a block with may_be_same_object(): the very object it was imported from, when it is an array of the wanted framework and
+/// unchanged: a new reference, or NULL. No Python exception stays set that was not set before.
+ISTHMUS_ALWAYS_INLINE PyObject* same_object(const Block* block, Framework framework) {
     Ref object(array_of(block));
     if (ISTHMUS_UNLIKELY(!object)) return nullptr;
     ProducerType scratch;

@@ -23,14 +23,17 @@ inline unsigned int version_of(PyTypeObject* type) noexcept {
 
 struct TypeCache {
     static constexpr std::size_t slots = 64;
-    ProducerType entries[slots];
+    struct Slot {
+        alignas(64) ProducerType entry;  // one cache line each, and quick to find
+    };
+    Slot entries[slots];
 #if PY_VERSION_HEX < 0x030B0000
     PyTypeObject* witness = nullptr;  ///< see tags_are_the_same()
     unsigned int witness_version = 0;
 #endif
     ProducerType& entry(PyTypeObject* type) noexcept {
         const auto bits = reinterpret_cast<std::uintptr_t>(type);
-        return entries[(bits >> 4 ^ bits >> 10) % slots];
+        return entries[(bits >> 4 ^ bits >> 10) % slots].entry;
     }
 };
 ISTHMUS_STATE PerLife<TypeCache> type_cache;

@@ -91,7 +91,7 @@ struct BorrowedBuilder {
         }
         if (has_source) {
             Py_INCREF(source);
-            block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) Sourced{block->owner, ops->release, source};
+            block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) Sourced{block->owner, ops, source};
             block->ops = &sourced_ops;
         }
         b.ops_ = nullptr;

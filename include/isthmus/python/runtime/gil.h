@@ -48,11 +48,7 @@ inline WayToInterpreter way_to_interpreter() noexcept {
 
 /// The same question where the answer is nearly always yes: whether the thread holds the GIL of our interpreter.
 inline bool runs_our_interpreter() noexcept {
-#if PY_VERSION_HEX >= 0x030C0000
-    const PyThreadState* running = running_thread_state();
-#else
-    const PyThreadState* running = have_gil() ? _PyThreadState_UncheckedGet() : nullptr;
-#endif
+    const PyThreadState* running = holding_thread_state();
     return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
 }
 
@@ -101,12 +97,16 @@ ISTHMUS_NOINLINE inline void give_back_with_gil(void (*give_back)(void*), void* 
     });
 }
 
+/// Gives back a reference that is not the last. False, and nothing given back, where it may be, or without the GIL.
+inline bool drop_shared_object(PyObject* object) noexcept {
+    if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || Py_REFCNT(object) <= 1)) return false;
+    Py_DECREF(object);
+    return true;
+}
+
 /// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
 inline void drop_object(PyObject* object) noexcept {
-    if (ISTHMUS_LIKELY(runs_our_interpreter() && Py_REFCNT(object) > 1)) {
-        Py_DECREF(object);
-        return;
-    }
+    if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
     give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
 }
 

@@ -15,17 +15,19 @@
 
 ISTHMUS_BEGIN
 
-/// Whether this thread may touch Python objects now.
-inline bool have_gil() noexcept {
+/// The state of this thread, where it holds the GIL; else NULL.
+inline PyThreadState* holding_thread_state() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked() != nullptr;
+    return PyThreadState_GetUnchecked();
 #elif PY_VERSION_HEX >= 0x030C0000
-    return _PyThreadState_UncheckedGet() != nullptr;
+    return _PyThreadState_UncheckedGet();
 #else
     PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the GIL
-    return running != nullptr && running == PyGILState_GetThisThreadState();
+    return running == PyGILState_GetThisThreadState() ? running : nullptr;
 #endif
 }
+/// Whether this thread may touch Python objects now.
+inline bool have_gil() noexcept { return holding_thread_state() != nullptr; }
 
 /// One strong reference, given back with the GIL held: for use inside a call from Python.
 class Ref {

@@ -81,20 +81,20 @@ ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dt
     const Py_ssize_t* bytes = array->strides;
     std::int64_t* shape = out.shape();
     std::int64_t* strides = out.strides();
+    DLTensor& t = out.dl();
+    t.dtype = dtype;
+    t.data = array->data;
+    t.device = DLDevice{kDLCPU, 0};
+    t.ndim = ndim;
+    t.shape = owning ? reinterpret_cast<std::int64_t*>(array->dimensions) : shape;
+    t.strides = strides;
+    t.byte_offset = 0;
     Py_ssize_t rest = 0;
     for (int i = 0; i < ndim; ++i) {
         rest |= bytes[i];
         if (!owning) shape[i] = array->dimensions[i];  // a block copies them at once
         strides[i] = bytes[i] >> shift;
     }
-    DLTensor& t = out.dl();
-    t.data = array->data;
-    t.device = DLDevice{kDLCPU, 0};
-    t.ndim = ndim;
-    t.dtype = dtype;
-    t.shape = owning ? reinterpret_cast<std::int64_t*>(array->dimensions) : shape;
-    t.strides = strides;
-    t.byte_offset = 0;
     return (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
 }
 

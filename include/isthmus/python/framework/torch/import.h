@@ -158,6 +158,7 @@ ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* ha
     const char* data = static_cast<char*>(t.data) - offset * DType(t.dtype).itemsize();
     if (TorchShims::storage_of(handle) == storage && std::memcmp(storage + TorchShims::behind_counts, &data, sizeof data) == 0)
         torch.deleter_at = TorchShims::behind_counts + deleter;
+    torch.find_plain();
     return answer.get() == Py_True;
 }
 
@@ -165,6 +166,50 @@ ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* ha
 ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle) {
     if (ISTHMUS_UNLIKELY(torch_shims.deleter_at == 0)) return find_copy_on_write(request, handle);
     return torch_shims.is_shared_until_written(TorchShims::storage_of(handle));
+}
+
+/// Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an aligned
+/// address, or any.
+ISTHMUS_ALWAYS_INLINE bool has_plain_torch_address(const DLTensor& t) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(t.data);
+    return address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0;
+}
+
+/// Most tensors: on the CPU, only read, and watched by nobody. Neither Python nor any other code is asked. False, and nothing
+/// held, for those that import_torch_by_shims() must look at.
+ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options, const ProducerType& producer,
+                                              BorrowedBuilder out, bool owning) noexcept {
+    const TorchShims& torch = torch_shims;
+    if (options.require_writable || !producer.known_torch || producer.immutable || ISTHMUS_UNLIKELY(!torch.plain)) return false;
+    void* handle = reinterpret_cast<char*>(object) + torch.inside;
+    if (!options.allow_grad && torch.autograd_meta(*static_cast<void**>(handle)) != nullptr) return false;
+    std::int32_t layout = 0, number = 0, device_type = 0;
+    std::int64_t ndim = 0;
+    DLTensor& t = out.dl();
+    if (ISTHMUS_UNLIKELY(torch.get_layout(handle, &layout) != 0 || torch.get_device_type(handle, &device_type) != 0 ||
+                         layout != torch.layout_strided || device_type != torch.device_cpu))
+        return false;
+    torch.get_dtype(handle, &number);
+    const DType dtype = torch_dtype_table.dtype_of(number);
+    t.dtype = dtype;
+    if (ISTHMUS_UNLIKELY(dtype.bits() == 0 || (dtype.code == kDLComplex && torch.is_conj(handle)) || torch.is_neg(handle) ||
+                         torch.get_dim(handle, &ndim) != 0 || torch.get_sizes(handle, &t.shape) != 0 ||
+                         torch.get_strides(handle, &t.strides) != 0 || ndim > max_ndim ||
+                         torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data)) != 0 ||
+                         !has_plain_torch_address(t)))
+        return false;
+    t.device = DLDevice{kDLCPU, 0};
+    t.ndim = static_cast<std::int32_t>(ndim);
+    t.byte_offset = 0;
+    if (!owning) {
+        out.keep_dims();  // a block copies them at once; what is borrowed must not follow an x.t_() of its tensor
+    } else {
+        TorchStorage* storage = torch_storage_of(handle);
+        if (ISTHMUS_UNLIKELY(torch_storages.state != TorchStorages::State::as_above || storage == nullptr)) return false;
+        hold_known_torch_storage(out, storage);
+    }
+    out.flags() = ISTHMUS_UNLIKELY(torch.is_shared_until_written(TorchShims::storage_of(handle))) ? flag::read_only : 0;
+    return true;
 }
 
 /// A torch.Tensor on the CPU or a GPU by its handle. What is kept is its storage, and the object for the way back.
@@ -215,10 +260,7 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     if (!writes && ISTHMUS_LIKELY(t.data != nullptr) && ISTHMUS_UNLIKELY(is_copy_on_write(request, handle)))
         flags |= flag::read_only;
     t.byte_offset = 0;
-    // Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an
-    // aligned address, or any.
-    const auto address = reinterpret_cast<std::uintptr_t>(t.data);
-    const bool plain = address != 0 && (address & static_cast<std::uintptr_t>(dtype.itemsize() - 1)) == 0 && t.ndim <= max_ndim;
+    const bool plain = has_plain_torch_address(t) && t.ndim <= max_ndim;
     if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known))
         return explain_torch_unsound(request, flags & flag::dlpack_known);
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;

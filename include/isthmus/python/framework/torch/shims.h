@@ -66,6 +66,7 @@ struct TorchShims {
         std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
         inside = found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1;
         delete_handle(handle);
+        find_plain();
         return true;
     }
 
@@ -81,6 +82,12 @@ struct TorchShims {
     /// Whether a storage is shared until somebody writes: the deleter of its memory tells. Only once `deleter_at` is known.
     bool is_shared_until_written(const char* storage) const noexcept {
         return std::memcmp(storage + deleter_at, &cow_deleter, sizeof cow_deleter) == 0;
+    }
+
+    /// Whether libtorch alone answers all that is asked of a tensor that is only read.
+    bool plain;
+    void find_plain() noexcept {
+        plain = inside > 0 && deleter_at != 0 && is_neg != nullptr && is_conj != nullptr && autograd_meta != nullptr;
     }
 
     std::int32_t layout_strided;

@@ -34,6 +34,12 @@ struct TorchStorage {
     void call(int place) noexcept { functions[place](this); }
     /// The owner of a tensor holds one reference already, so that this is never the first beside Python's.
     void retain() noexcept { __atomic_fetch_add(&counts, one, __ATOMIC_RELAXED); }
+    /// One reference less where it is neither the last nor the last beside Python's; false, and nothing done, where it may be.
+    bool drop_shared() noexcept {
+        std::uint64_t now = __atomic_load_n(&counts, __ATOMIC_RELAXED);
+        if (ISTHMUS_UNLIKELY(static_cast<std::uint32_t>(now) <= ((now & shown_to_python) != 0 ? 2U : 1U))) return false;
+        return __atomic_compare_exchange_n(&counts, &now, now - one, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    }
     void drop() noexcept {
         const std::uint64_t left = __atomic_sub_fetch(&counts, one, __ATOMIC_ACQ_REL);
         const auto strong = static_cast<std::uint32_t>(left);
@@ -123,7 +129,8 @@ ISTHMUS_NOINLINE inline bool find_torch_storages() {
 inline void release_torch_storage(void* storage) {
     drop_torch([storage] { static_cast<TorchStorage*>(storage)->drop(); });
 }
-inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage};
+inline bool release_shared_torch_storage(void* storage) noexcept { return static_cast<TorchStorage*>(storage)->drop_shared(); }
+inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage, .release_shared = release_shared_torch_storage};
 
 /// The same by Python, where storages are not as above: their object is held, and NumPy marks those on the CPU. False with an
 /// error when an exception came that must not be swallowed; where Python cannot tell, what is held stays as it is.
@@ -156,6 +163,13 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     return true;
 }
 
+/// Holds a storage that is as above, and marks it.
+ISTHMUS_ALWAYS_INLINE void hold_known_torch_storage(const BorrowedBuilder& out, TorchStorage* storage) noexcept {
+    storage->retain();
+    if (storage->resizable && torch_storages.markable) storage->resizable = false;
+    out.hold(storage, torch_storage_ops);
+}
+
 /// Holds the storage, which a tensor may exchange (`x.data = y`, `x.set_(y)`), and has torch refuse to resize it in place, as
 /// x.numpy() does. The block holds the object beside it, for the way back.
 ISTHMUS_ALWAYS_INLINE bool hold_torch_storage(ImportRequest& request, void* handle) {
@@ -163,10 +177,8 @@ ISTHMUS_ALWAYS_INLINE bool hold_torch_storage(ImportRequest& request, void* hand
                        (torch_storages.state == TorchStorages::State::unknown && find_torch_storages());
     TorchStorage* storage = ISTHMUS_LIKELY(known) ? torch_storage_of(handle) : nullptr;
     if (ISTHMUS_UNLIKELY(storage == nullptr)) return hold_torch_storage_by_python(request);
-    storage->retain();
-    if (storage->resizable && torch_storages.markable) storage->resizable = false;
     request.out.reset();
-    request.out.hold(storage, torch_storage_ops);
+    hold_known_torch_storage(request.out, storage);
     return true;
 }
 
