@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
+import hashlib
 import os
 import shutil
 import signal
@@ -20,50 +23,65 @@ isthmus = pytest.importorskip("isthmus")
 
 EXT = Path(__file__).resolve().parent / "ext"
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+BUILT = Path(__file__).resolve().parents[2] / "build" / "life"
 #: A copy of include/ to test in place of the installed one.
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
 
+@functools.cache
 def includes() -> list[str]:
     # Behind the copy comes the installed one, for dlpack.h.
     python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
     return [f"-I{INCLUDE}", *python.stdout.split()]
 
 
+def compiled(name: str, command: list[str]) -> Path:
+    """The folder with the file `name` that the command makes there: made once for the same compiler, command and sources, by
+    whichever process of the test run asks first, and found again by the next run."""
+    digest = hashlib.sha256(subprocess.run([CXX, "--version"], capture_output=True, check=True).stdout)
+    digest.update(sys.version.encode())
+    for part in [EXT, *map(str, command)]:
+        folder = Path(str(part).removeprefix("-I"))
+        headers = folder if folder == EXT else folder / "isthmus"  # by what is in it: a copy of include/ may be anywhere
+        if headers.is_dir():
+            for file in sorted(headers.rglob("*.[ch]*")):
+                digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
+        else:
+            digest.update(f"{part}\0".encode())
+    folder = BUILT / digest.hexdigest()[:24]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / name).exists():
+            done = subprocess.run([*map(str, command), "-o", folder / f"part-{name}"], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            (folder / f"part-{name}").rename(folder / name)
+    return folder
+
+
 @pytest.fixture(scope="session")
-def compile_extension(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """compile_extension(source, *flags, name="life", include=…): an extension as the README builds one, its folder; once for
-    the same arguments."""
-    made: dict[tuple[str, ...], Path] = {}
+def compile_extension() -> Callable[..., Path]:
+    """compile_extension(source, *flags, name="life", include=…): an extension as the README builds one, its folder."""
 
     def build(source: str, *flags: str, name: str = "life", include: Path | None = None) -> Path:
-        key = (source, name, str(include), *flags)
-        if key not in made:
-            folder = tmp_path_factory.mktemp(name)
-            first = [f"-I{include}"] if include else []
-            command = [CXX, "-std=c++20", "-O2", "-shared", "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
-            done = subprocess.run([*command, EXT / source, "-o", folder / f"{name}.so"], capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
-            made[key] = folder
-        return made[key]
+        first = [f"-I{include}"] if include else []
+        command = [CXX, "-std=c++20", "-O2", "-shared", "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
+        return compiled(f"{name}.so", [*command, EXT / source])
 
     return build
 
 
 @pytest.fixture(scope="session")
-def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def compile_program() -> Callable[..., Path]:
     """compile_program(source, *flags): a program that embeds this Python."""
 
     def build(source: str, *flags: str) -> Path:
         library = Path(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "no")
         if not library.exists() or ".so" not in library.name:
             pytest.skip("this Python has no shared library to embed")
-        out = tmp_path_factory.mktemp(Path(source).stem) / Path(source).stem
-        command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags, EXT / source, "-o", out]
-        command += [library, f"-Wl,-rpath,{library.parent}", "-pthread"]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return out
+        command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags, EXT / source]
+        program = Path(source).stem
+        return compiled(program, [*command, library, f"-Wl,-rpath,{library.parent}", "-pthread"]) / program
 
     return build
 

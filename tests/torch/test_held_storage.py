@@ -3,8 +3,8 @@
 Promised (law 2): the owner of the memory lives as long as the last handle. A torch tensor's memory belongs to its
 *storage*, which the tensor can exchange (`x.data = y`, `x.set_`, `module.half()`) or resize in place. An owned handle
 therefore keeps the storage it saw, and marks it as not resizable, as `x.numpy()` does: torch then refuses `resize_` with
-its own error. What no owner can prevent, as `x.numpy()` cannot: `share_memory_()` moves the elements out of the storage. Each story is told in a process of its own, on memory large enough to be given back to the system when it is
-freed.
+its own error. What no owner can prevent, as `x.numpy()` cannot: `share_memory_()` moves the elements out of the storage. Each
+story is told in a process of its own, on memory large enough to be given back to the system when it is freed.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def test_the_storage_ends_with_its_last_owner() -> None:
         def __del__(self) -> None:
             ended.append(True)
 
+    gc.collect()
+    gc.freeze()  # what torch and others have made takes a collection a second
     owners = ["tensor", "storage", "handle", "exchanged tensor"]
     for order in (order for n in (1, 2, 3) for order in itertools.permutations(owners, n)):
         tensor = torch.as_tensor(np.asarray(Memory()))
@@ -129,6 +131,7 @@ def test_the_storage_ends_with_its_last_owner() -> None:
         gc.collect()
         assert ended.pop(), order
         assert not ended
+    gc.unfreeze()
 
 
 def test_the_tensor_is_not_kept_longer_than_the_handle() -> None:

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <isthmus/python/framework/numpy/dtypes.h>
+#include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/shims.h>
 #include <isthmus/python/protocol/exchange_api/import.h>
 #include <isthmus/python/protocol/protocol.h>
@@ -28,10 +29,8 @@ inline bool is_numpy_array_type(ProducerType& type) {
 /// while a test has taken the module out of sys.modules.
 inline PyTypeObject* loaded_torch_base() {
     if (PyTypeObject* base = loaded_class("torch._C.TensorBase")) return base;
-    void* python = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
-    PyTypeObject** tensor = nullptr;
-    const bool known = python != nullptr && find_symbol(python, "THPVariableClass", tensor) && *tensor != nullptr;
-    return known ? (*tensor)->tp_base : nullptr;
+    const PyTypeObject* tensor = torch_class_of_library();
+    return tensor != nullptr ? tensor->tp_base : nullptr;
 }
 inline bool is_torch(ProducerType& type) {
     if (!has_base_of_package(type.type, "torch")) return false;

@@ -10,19 +10,26 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether libtorch's Python half is in this process while nobody finds its module, as where a test isolates sys.modules.
+/// torch.Tensor as libtorch keeps it, once torch was imported in this process; borrowed, NULL before.
+inline PyTypeObject* torch_class_of_library() noexcept {
+    void* library = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
+    if (library == nullptr) return nullptr;
+    auto** kept = static_cast<PyTypeObject**>(dlsym(library, "THPVariableClass"));
+    PyTypeObject* type = kept != nullptr ? *kept : nullptr;
+    dlclose(library);
+    return type;
+}
+
+/// Whether torch was imported while nobody finds its module, as where a test isolates sys.modules.
 ISTHMUS_NOINLINE inline bool is_torch_hidden() {
-    if (PyDict_GetItemString(PyImport_GetModuleDict(), "torch._C") != nullptr) return false;
-    void* loaded = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
-    if (loaded != nullptr) dlclose(loaded);
-    return loaded != nullptr;
+    return PyDict_GetItemString(PyImport_GetModuleDict(), "torch._C") == nullptr && torch_class_of_library() != nullptr;
 }
 
 /// import `module`, which is torch or below it: a new reference, or NULL with a Python exception set. While torch is hidden
 /// nothing is imported: initialised once more, its C module overwrites the tables that its own methods live in.
 inline PyObject* import_torch(const char* module) {
     if (ISTHMUS_LIKELY(!is_torch_hidden())) return PyImport_ImportModule(module);
-    PyErr_SetString(PyExc_ImportError, "torch._C is loaded, but was taken out of sys.modules; put it back");
+    PyErr_SetString(PyExc_ImportError, "torch was imported, but torch._C was taken out of sys.modules since; put it back");
     return nullptr;
 }
 
