@@ -28,6 +28,7 @@ inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework
     const SharedRuntime* shared = *shared_state;
     if (ISTHMUS_UNLIKELY(shared == nullptr || shared->tensor == nullptr))
         return export_first(tensor.block(), framework, options);
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses it
     return export_block(tensor.block(), framework, options);
 }
 

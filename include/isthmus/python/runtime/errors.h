@@ -83,7 +83,7 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
 /// not asked, only the class itself.
 ISTHMUS_COLD inline std::string type_name(PyTypeObject* type) {
     const PendingException pending;
-    const std::string name = type->tp_name;
+    std::string name = type->tp_name;
     if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
     PyObject* module = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
     const char* utf8 = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
