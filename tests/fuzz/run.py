@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzz the checks of what comes from outside: descriptors, Arrow's structs, and the texts that name a dtype.
+"""Fuzz the checks of what comes from outside: descriptors, Arrow's structs, the texts that name a dtype; and moves of borrows.
 
 Usage:
     tests/fuzz/run.py [--seconds N] [--build DIR] [--include DIR ...] [TARGET ...]
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -22,7 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24}  # and the longest input that makes sense
+TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24, "moves": 300}  # and the longest input that makes sense
 MINUS_ONE = 2**64 - 1
 
 
@@ -111,6 +112,7 @@ SEEDS: dict[str, list[bytes]] = {
             (0, "opencl:2147483647"), (0, "float8_e4m3fn"), (0, "bfloat16x4"), (0, "complex64"), (0, "uint1x65535"),
         ]
     ],
+    "moves": [random.Random(number).randbytes(3 * number) for number in range(1, 100)],
 }  # fmt: skip
 
 
@@ -123,6 +125,20 @@ def include_flags(extra: list[Path]) -> list[str]:
     except ImportError:
         pass
     return [flag for folder in folders for flag in ("-I", str(folder))]
+
+
+def link_flags(target: str) -> list[str] | None:
+    """What a target is linked with; None where it cannot be."""
+    if target != "moves":
+        return []
+    library = Path(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "no")
+    return [str(library), f"-Wl,-rpath,{library.parent}"] if library.exists() and ".so" in library.name else None
+
+
+def environment(target: str) -> dict[str, str]:
+    """The interpreter's pools would hide what is used after its end, and it leaves memory to the system at its own."""
+    python = {"PYTHONMALLOC": "malloc", "ASAN_OPTIONS": "detect_leaks=0"} if target == "moves" else {}
+    return {**os.environ, **python}
 
 
 def find_clang() -> str | None:
@@ -142,7 +158,7 @@ def find_clang() -> str | None:
 def compile_target(compiler: str, target: str, program: Path, flags: list[str], sources: tuple[str, ...] = ()) -> None:
     files = [HERE / f"fuzz_{target}.cpp", *(HERE / source for source in sources)]
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-std=c++20", "-g", "-O1", *flags, *files, "-o", program]
+    command = [compiler, "-std=c++20", "-g", "-O1", *flags, *files, *(link_flags(target) or []), "-o", program]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
@@ -171,6 +187,9 @@ def main() -> int:
         return 0
     failed = []
     for target in options.targets:
+        if link_flags(target) is None:
+            print(f"{target}: skipped: this Python has no shared library to embed")
+            continue
         program = options.build / f"fuzz_{target}"
         flags = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined", *include_flags(options.include)]
         compile_target(clang, target, program, flags)
@@ -179,7 +198,7 @@ def main() -> int:
         folders = [folder for folder in (corpus, HERE / "cases" / target) if folder.is_dir()]
         command = [program, f"-max_total_time={options.seconds}", f"-max_len={TARGETS[target]}", "-print_final_stats=1",
                    f"-artifact_prefix={options.build}/{target}-", *folders]  # fmt: skip
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment(target))
         telling = ("Done", "stat::number_of", "SUMMARY")
         tail = [line for line in done.stderr.splitlines() if line.startswith(telling) or "not true" in line]
         print(f"{target}: {'failed' if done.returncode else 'good'}: " + "; ".join(tail), flush=True)
