@@ -88,6 +88,16 @@ def total(table: Table, names: list[str], word: str) -> str:
     return f"| **{word}, all together** | {' | '.join(map(str, counts))} |"
 
 
+VERSIONED = " (versioned)"
+
+
+def named(cases: list[str]) -> str:
+    """The cases' names, once where both kinds of capsule are among them."""
+    return ", ".join(
+        f"`{case}`" for case in cases if case.removesuffix(VERSIONED) == case or case[: -len(VERSIONED)] not in cases
+    )
+
+
 def details(table: Table, names: list[str]) -> list[str]:
     """Every story that did not go right, by library, so that each count can be looked up."""
     lines = []
@@ -97,10 +107,9 @@ def details(table: Table, names: list[str]) -> list[str]:
             for case, verdict in verdicts.get(name, {}).items():
                 if verdict.word not in ("right", NOT_COUNTED):
                     what = verdict.word + (f" ({verdict.note})" if verdict.note else "")
-                    found.setdefault(what, []).append("" if case == row else f"`{case}`")
+                    found.setdefault(what, []).append(case)
             for what, cases in found.items():
-                which = ", ".join(filter(None, cases))
-                lines.append(f"- {name}, {row}: {what}{': ' + which if which else ''}")
+                lines.append(f"- {name}, {row}: {what}{'' if cases == [row] else ': ' + named(cases)}")
     return lines
 
 
@@ -111,7 +120,12 @@ def markdown(table: Table, versions: dict[str, str]) -> str:
     lines += ["|---" * (len(names) + 1) + "|"]
     lines += [row_of(row, table, names) for row in table]
     lines += [total(table, names, word) for word in WORDS]
-    lines += ["", "What did not go right:", "", *details(table, names)]
+    lines += [
+        "",
+        "What did not go right (a descriptor without a remark: in both kinds of capsule that the library asks for):",
+        "",
+        *details(table, names),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -47,6 +48,7 @@ def tell_hostile(library: Library) -> None:
 
 
 if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected, their dumps are not wanted
     told = load(sys.argv[1])
     if sys.argv[2] == "--hostile":
         tell_hostile(told)

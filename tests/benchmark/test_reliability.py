@@ -17,6 +17,7 @@ np = pytest.importorskip("numpy")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import reliability  # noqa: E402
 from stories import hostile, libraries, life, tell  # noqa: E402
 from stories.verdict import NOT_COUNTED, WORDS, BrokenStory, Verdict, cell, of_import, of_process, report  # noqa: E402
 
@@ -171,3 +172,36 @@ def test_a_story_told_of_a_library_that_never_lets_go(monkeypatch: pytest.Monkey
 def test_every_verdict_survives_its_line() -> None:
     for word in WORDS:
         assert of_process(0, report(Verdict(word, "a\nnote\twith tabs")), False) == Verdict(word, "a\nnote\twith tabs")
+
+
+def test_every_count_can_be_looked_up() -> None:
+    wrong, crash = Verdict("wrong", "taken"), Verdict("crash", "SIGSEGV")
+    table = {
+        "DLPack, wrong": {"peer": {"a": wrong, "a (versioned)": wrong, "b (versioned)": wrong, "c": Verdict("right")}},
+        "a story": {"peer": {"a story": crash}, "isthmus": {"a story": Verdict("right")}},
+    }
+    text = reliability.markdown(table, {"isthmus": "1", "peer": "2"})
+    assert "| DLPack, wrong | – | 1 right, 3 wrong |" in text  # noqa: RUF001
+    assert "| a story | right | crash |" in text
+    assert "| **crash, all together** | 0 | 1 |" in text
+    assert "- peer, DLPack, wrong: wrong (taken): `a`, `b (versioned)`\n" in text
+    assert "- peer, a story: crash (SIGSEGV)\n" in text
+    assert "- isthmus" not in text
+
+
+def test_the_page_is_changed_between_its_markers_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{reliability.BEGIN}\nold\n{reliability.END}\nafter\n")
+    for text in ("first\n", "second\n"):
+        reliability.write(text, page)
+    assert page.read_text() == f"before\n{reliability.BEGIN}\n\nsecond\n\n{reliability.END}\nafter\n"
+    page.write_text("no markers")
+    with pytest.raises(SystemExit):
+        reliability.write("text", page)
+
+
+def test_the_page_shows_what_the_script_counts() -> None:
+    """A story that is added or renamed is told anew."""
+    shown = reliability.PAGE.read_text().partition(reliability.BEGIN)[2].partition(reliability.END)[0]
+    for row in (*hostile.PROTOCOLS, *life.STORIES):
+        assert f"\n| {row} | " in shown, row
