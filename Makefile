@@ -17,7 +17,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize soak mutate lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize soak mutate reliability lint format bench wheel clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -84,9 +84,13 @@ soak: ## Minutes of exchanges on many threads in builds of every kind, and the s
 	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
 	@$(with_path) $(py) tests/soak/run.py --pythonpath $(BUILD)/ext $(SOAK_ARGS)
 
-mutate: ## Guards removed one at a time, each of which a test must see; hours (MUTATE_ARGS="--sample 20")
+mutate: ## Guards removed one at a time, each of which a test must see; hours (MUTATE_ARGS="--together --only core": minutes)
 	@$(BOOTSTRAP) build test --package
 	@$(with_path) $(py) tools/mutate.py --python $(py) $(MUTATE_ARGS)
+
+reliability: ## What the peers do with hostile objects and at the edges of life, into docs/reliability.md (RELIABILITY_ARGS="--no-docs")
+	@$(BOOTSTRAP) build test
+	@$(with_path) $(py) benchmarks/reliability.py $(RELIABILITY_ARGS)
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -86,6 +87,28 @@ TEST(Copy, OfWhatIsNotSoundIsRefused) {
     t = source.descriptor(false);
     t.dtype = {99, 32, 1};
     EXPECT_FALSE(copy_of(t).has_value());
+}
+
+TEST(Copy, OfMemoryThatTheHostMustNotTouchIsRefused) {
+    Source source({3, 4}, {});
+    DLTensor t = source.descriptor(false);
+    t.device = {kDLCUDA, 1};
+    const auto copy = copy_of(t);
+    ASSERT_FALSE(copy.has_value());
+    EXPECT_EQ(copy.error().code(), isthmus::ErrorCode::bad_device);
+    EXPECT_NE(copy.error().what(), std::string()) << "it says where the tensor is";
+}
+
+TEST(Copy, OfNoElementsWritesNothing) {
+    for (const Dims& shape : {Dims{0, 2}, Dims{2, 0}, Dims{3, 0, 2}}) {
+        Source source(shape, {});
+        const Dims strides(shape.size(), 1);
+        DLTensor t = source.descriptor(false);
+        t.strides = const_cast<std::int64_t*>(strides.data());
+        char out = 'x';
+        isthmus::detail::copy_elements(t, &out);
+        EXPECT_EQ(out, 'x');
+    }
 }
 
 }  // namespace

@@ -129,10 +129,15 @@ TEST(DType, ParseRefusesEverythingElseAndLeavesTheOutputAlone) {
                              "float0",
                              "float032",
                              "float999999999999",
+                             "float288",         // 32 in eight bits
+                             "float4294967328",  // 32 in 32 bits
+                             "int264",
                              "floatx4",
                              "float32x",
                              "float32x0",
                              "float32x65536",
+                             "float32x65540",  // 4 in sixteen bits
+                             "float32y4",
                              "float32x04",
                              "float32x4x4",
                              "float32x-1",

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include <isthmus/core/live.h>
 #include <isthmus/isthmus.h>
+
+#include "support/allocations.h"
 
 namespace {
 
@@ -18,6 +21,49 @@ protected:
 
 TEST_F(Live, OffItIsEmpty) {
     const Tensor t = Tensor::empty({2}, isthmus::float32);
+    EXPECT_TRUE(isthmus::live().empty());
+}
+
+/// Lets the allocation fail that follows its `at`th move; after the last one that is the list's entry.
+struct FailsAfterMove {
+    int at;
+
+    explicit FailsAfterMove(int at) : at(at) {}
+    FailsAfterMove(FailsAfterMove&& other) noexcept : at(other.at - 1) {
+        if (at == 0) isthmus_test::fail_next_allocation();
+    }
+    void operator()() const {}
+};
+
+TEST_F(Live, WithoutMemoryForItsEntryATensorIsMadeAllTheSame) {
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    EXPECT_EQ(std::malloc(1), nullptr);
+    static float memory[4];
+    isthmus::live_tracking(true);
+    int unlisted = 0;
+    for (int at = 1; at <= 4; ++at) {
+        try {
+            const Tensor t = Tensor::wrap(memory, {4}, {}, isthmus::float32, isthmus::Device::cpu(), FailsAfterMove(at));
+            EXPECT_EQ(t.data(), memory);
+            unlisted += isthmus::live().empty();
+        } catch (const isthmus::Error& e) {
+            EXPECT_EQ(e.code(), isthmus::ErrorCode::out_of_memory);
+        }
+        EXPECT_TRUE(isthmus::live().empty());
+    }
+    EXPECT_EQ(unlisted, 1);
+}
+
+TEST_F(Live, ATensorThatIsMadeWhileItIsSwitchedOffIsNotListed) {
+    isthmus::live_tracking(true);
+    // Called between the entry's making and its insertion, where another thread may switch off just as well.
+    isthmus::detail::words_of_block.store([](const isthmus::detail::Block*, bool) noexcept {
+        isthmus::live_tracking(false);
+        return isthmus::detail::BlockWords{};
+    });
+    const Tensor t = Tensor::empty({2}, isthmus::float32);
+    isthmus::detail::words_of_block.store(nullptr);
+    isthmus::live_tracking(true);
     EXPECT_TRUE(isthmus::live().empty());
 }
 

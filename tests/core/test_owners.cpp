@@ -2,10 +2,12 @@
 #include <isthmus/core/tensor.h>
 
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -304,6 +306,39 @@ TEST(Owners, WithoutMemoryTheOwnerIsReleasedOnce) {
     }
     EXPECT_EQ(counts.called, 1);
     EXPECT_EQ(counts.destroyed, 1);
+}
+
+/// Lets the allocation fail that follows its `at`th move: wherever its last place is made and described.
+struct FailsAfterMove {
+    Counts* counts;
+    int at;
+
+    FailsAfterMove(Counts& counts, int at) : counts(&counts), at(at) {}
+    FailsAfterMove(FailsAfterMove&& other) noexcept : counts(std::exchange(other.counts, nullptr)), at(other.at - 1) {
+        if (at == 0) isthmus_test::fail_next_allocation();
+    }
+    ~FailsAfterMove() {
+        if (counts != nullptr) counts->destroyed += 1;
+    }
+    void operator()() const { counts->called += 1; }
+};
+
+TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    EXPECT_EQ(std::malloc(1), nullptr);
+    int failures = 0;
+    for (int at = 1; at <= 4; ++at) {
+        Counts counts;
+        try {
+            (void)Tensor::wrap(memory, Dims(20, 1), {}, isthmus::float32, Device::cpu(), FailsAfterMove(counts, at));
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
+            failures += 1;
+        }
+        EXPECT_EQ(counts.called, 1) << at;
+        EXPECT_EQ(counts.destroyed, 1) << at;
+    }
+    EXPECT_GE(failures, 2) << "the block, and the dimensions that do not fit into it";
 }
 
 TEST(Owners, ATensorOwnsATensor) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/shape.h>
+#include <isthmus/core/sizes_list.h>
 
 #include <array>
 #include <vector>
@@ -33,6 +34,17 @@ TEST(Shape, TooManyAreCountedAndNotCopied) {
     const std::vector<int> many(1000, 1);
     const Shape shape(many);
     EXPECT_EQ(shape.size(), 1000u) << "whoever takes it sees that it is too long";
+}
+
+TEST(SizesList, EqualsWhatHasTheSameNumbers) {
+    const isthmus::SizesList list{2, 3};
+    EXPECT_TRUE(list == (Dims{2, 3}));
+    EXPECT_TRUE(list == (std::array<int, 2>{2, 3}));
+    EXPECT_FALSE(list == (Dims{2, 4}));
+    EXPECT_FALSE(list == (Dims{4, 3}));
+    EXPECT_FALSE(list == (Dims{2, 3, 4})) << "more than it has";
+    EXPECT_FALSE(list == Dims{2});
+    EXPECT_FALSE(isthmus::SizesList{} == Dims{2});
 }
 
 }  // namespace

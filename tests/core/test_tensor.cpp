@@ -188,6 +188,14 @@ TEST(Tensor, EmptyThatDoesNotFitIsOutOfMemory) {
     EXPECT_EQ(code_of([] { return Tensor::empty({4}, isthmus::int8); }), ErrorCode::out_of_memory);
 }
 
+TEST(Tensor, AViewWithoutMemoryLeavesTheTensorAsItWas) {
+    const Tensor t = Tensor::empty({2, 3}, isthmus::float32);
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    EXPECT_EQ(code_of([&] { return t.as_read_only(); }), ErrorCode::out_of_memory);
+    EXPECT_EQ(t.use_count(), 1U);
+    EXPECT_FALSE(t.read_only());
+}
+
 TEST(Tensor, AsReadOnlySharesTheMemory) {
     Tensor t = Tensor::empty({2, 3}, isthmus::float32);
     const void* data = t.data();

@@ -37,6 +37,17 @@ TEST(Constraints, TheWordsOfATypeAreAConstant) {
                   "bool[:] with contiguous rows aligned to 64 bytes on cpu");
 }
 
+TEST(Constraints, WhatIsAWordForSizes) {
+    using namespace isthmus::detail;
+    static_assert(are_size_words("h w 3") && are_size_words(": n_2 :"));
+    static_assert(is_size_word("123456789012345678") && !is_size_word("1234567890123456789"), "it would overflow");
+    static_assert(!is_size_word("3d") && !is_size_word("a-b") && !is_size_word("?"));
+    static_assert(!are_size_words("h a-b 3") && !are_size_words("h w 3d"));
+    static_assert(read_size(":").size == dyn && read_size(":").name.empty(), "any size, and no name");
+    static_assert(read_size("h").size == dyn && read_size("h").name == "h");
+    static_assert(read_size("480").size == 480 && read_size("480").name.empty());
+}
+
 TEST(Constraints, AnUnconstrainedViewIsAsBefore) {
     static_assert(std::is_same_v<View<float, 2>, View<float, 2>>);
     static_assert(sizeof(View<float, 2, c_contiguous, sizes<"n d">>) == sizeof(View<float, 2>));
@@ -107,6 +118,8 @@ TEST(Constraints, SetsOfDtypes) {
     EXPECT_EQ(v->dtype(), float32);
     EXPECT_EQ(v->visit([](auto typed) { return static_cast<double>(typed(1, 2)); }), 5.0);
     EXPECT_EQ((v->as<float>().value()(1, 1)), 4);
+    const auto first = f.view<View<const one_of<float, double>, 2>>().value();
+    EXPECT_EQ(first.visit([](auto typed) { return static_cast<double>(typed(1, 2)); }), 5.0) << "as the first of the set";
     EXPECT_STREQ(v->as<double>().error().what(), "expected float64, got float32: dtype differs");
     EXPECT_TRUE((f.view<floating, 2>()));
     EXPECT_TRUE((i.view<integral, 1>()));
@@ -212,6 +225,28 @@ TEST(Match, ViewsMadeOneByOneCanBeComparedLater) {
     ASSERT_FALSE(result);
     EXPECT_STREQ(Result<void>(result).error().what(),
                  "distances(): argument 'b': expected float32[m, d] on cpu: d is 4 here and 3 in argument 'a'");
+}
+
+TEST(Match, ASizeWithoutANameNeedNotAgree) {
+    using Rows = View<const float, 2, isthmus::sizes<": d">>;
+    const Tensor a = counting({5, 3}, 15), b = counting({7, 3}, 21);
+    Match match("distances");
+    EXPECT_TRUE(match.agree("a", a.view<Rows>().value()));
+    EXPECT_TRUE(match.agree("b", b.view<Rows>().value()));
+}
+
+TEST(Match, OneNameTooManyIsSaid) {
+    isthmus::detail::SizeNames names;
+    std::vector<std::string> words;
+    for (int i = 0; i <= names.most; ++i) words.push_back("n" + std::to_string(i));
+    for (int i = 0; i < names.most; ++i) EXPECT_EQ(names.contradiction(words[i], i, "x", 0), nullptr);
+    EXPECT_NE(names.contradiction(words[names.most], 1, "x", 0), nullptr) << "there is no room for it";
+    EXPECT_EQ(names.count, names.most);
+
+    const Tensor t = counting({5, 3}, 15);
+    const std::string text = isthmus::detail::explain_sizes(
+        t.block()->dl, View<const float, 2, isthmus::sizes<"rows columns">>::requirement, names, "x");
+    EXPECT_EQ(text, "this call names more than " + std::to_string(names.most) + " sizes");
 }
 
 }  // namespace
