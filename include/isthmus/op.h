@@ -65,10 +65,15 @@ template <Literal name, auto... f>
 struct OperatorOf {
     static inline OperatorDefinition* definition = nullptr;
 
+    template <bool batched>
+    static void torch(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
+        run_in_torch(*definition, stack, batched);
+    }
     /// Made anew where a module is imported again: frameworks that know the old one go by the new one.
     static OperatorDefinition& make() {
         auto* made = new OperatorDefinition;
         lay_out_operator(*made, name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count);
+        made->entries = {torch<false>, torch<true>};
         return *(definition = made);
     }
 };

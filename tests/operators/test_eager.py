@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import re
 import sys
 import threading
 
@@ -24,7 +25,9 @@ def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def test_numpy_arrays_make_a_numpy_array(ext, dtype):
     a, b = points(dtype=dtype)
     result = ext.distance(a, b)
-    assert type(result) is np.ndarray and result.dtype == dtype and result.flags.owndata
+    assert type(result) is np.ndarray
+    assert result.dtype == dtype
+    assert result.flags.owndata
     np.testing.assert_allclose(result, distances(a, b), rtol=1e-5)
     assert ext.last_call()[0] == a.ctypes.data, "the function reads the array where it lies"
 
@@ -39,7 +42,8 @@ def test_torch_tensors_make_a_torch_tensor(ext):
     torch = pytest.importorskip("torch")
     a, b = map(torch.from_numpy, points())
     result = ext.distance(a, b)
-    assert type(result) is torch.Tensor and result.dtype == torch.float32
+    assert type(result) is torch.Tensor
+    assert result.dtype == torch.float32
     torch.testing.assert_close(result, torch.cdist(a, b) ** 2)
     assert ext.last_call()[0] == a.data_ptr()
     result.resize_(2)  # torch's own memory, as of any operation
@@ -80,7 +84,9 @@ def test_keywords_defaults_and_every_kind_of_scalar(ext):
 def test_several_results_are_a_tuple_and_an_optional_view_takes_none(ext):
     x = np.arange(3.0)
     total, parts = ext.weighted(x)
-    assert total == 3 and total.shape == () and parts.tolist() == [0, 1, 2]
+    assert total == 3
+    assert total.shape == ()
+    assert parts.tolist() == [0, 1, 2]
     assert ext.weighted(x, None)[0] == 3
     assert ext.weighted(x, w=np.full(3, 2.0))[0] == 6
 
@@ -96,7 +102,8 @@ def test_writing_a_torch_tensor_moves_its_version(ext):
     y = torch.ones(3)
     before = y._version
     ext.add_to(y, torch.ones(3))
-    assert y.tolist() == [2, 2, 2] and y._version == before + 1
+    assert y.tolist() == [2, 2, 2]
+    assert y._version == before + 1
     with pytest.raises(ValueError, match="argument 'x'"):
         ext.add_to(y, torch.ones(4))
     assert y._version == before + 1, "a call that does not take place writes nothing"
@@ -105,7 +112,8 @@ def test_writing_a_torch_tensor_moves_its_version(ext):
 def test_a_set_of_dtypes_gives_the_result_its_argument_has(ext):
     for dtype in ("float32", "float64", "int32"):
         result = ext.twice(np.arange(6, dtype=dtype).reshape(2, 3))
-        assert result.dtype == dtype and result.shape == (2, 3)
+        assert result.dtype == dtype
+        assert result.shape == (2, 3)
 
 
 def test_an_integer_argument_may_be_a_size(ext):
@@ -123,7 +131,8 @@ def test_out_is_written_and_given_back(ext, out):
     assert ext.distance(a, b, out=turned) is turned
     np.testing.assert_allclose(turned, distances(a, b), rtol=1e-5)
     pair = np.empty(()), np.empty(3)
-    assert ext.weighted(np.arange(3.0), out=pair) is pair and pair[0] == 3
+    assert ext.weighted(np.arange(3.0), out=pair) is pair
+    assert pair[0] == 3
 
 
 def test_leading_dimensions_broadcast_where_asked(ext):
@@ -152,7 +161,7 @@ MISTAKES = {
     "overload": (
         lambda e: e.distance(A.astype(int), B),
         ValueError,
-        "distance(): argument 'a': expected float32[n, d] on cpu or float64[n, d] on cpu, got int64[5, 3] on cpu: dtype differs",
+        "distance(): argument 'a': expected float32[n, d] on cpu or float64[n, d] on cpu, got int64[5, 3] on cpu",
     ),
     "mixed": (
         lambda e: e.distance(A, B.astype(float)),
@@ -223,7 +232,8 @@ REFUSED = {
 def test_what_is_no_operator_is_not_registered(bare, what):
     with pytest.raises(ValueError) as caught:
         bare.refuse(what)
-    assert REFUSED[what] in str(caught.value) and "operator '" in str(caught.value)
+    assert REFUSED[what] in str(caught.value)
+    assert "operator '" in str(caught.value)
 
 
 def test_a_binder_throws_where_it_is_not_registered(ext):
@@ -234,8 +244,10 @@ def test_a_binder_throws_where_it_is_not_registered(ext):
 
 
 def test_an_operator_says_what_it_is(ext):
-    assert ext.scale.__name__ == "scale" and ext.scale.__module__ == ext.__name__ and ext.scale.__doc__ == "Multiplies."
-    assert repr(ext.scale) == "<isthmus operator geo::scale>"
+    assert ext.scale.__name__ == "scale"
+    assert ext.scale.__module__ == ext.__name__
+    assert ext.scale.__doc__ == "Multiplies."
+    assert re.fullmatch(r"<isthmus operator geo(_\w+)?::scale>", repr(ext.scale))
     assert str(inspect.signature(ext.scale)) == "(x, factor=2.0, times=1, negate=False, mode='plain', *, out=None)"
     assert str(inspect.signature(ext.weighted)) == "(x, w=None, *, out=None)"
     assert str(inspect.signature(ext.add_to)) == "(y, x)"
@@ -255,7 +267,8 @@ def test_calls_leave_no_reference(ext):
         with pytest.raises(ValueError):
             ext.distance(a, b[:, :2])
     after = sys.getrefcount(a), sys.getrefcount(b), sys.getrefcount(None)
-    assert after[:2] == before[:2] and abs(after[2] - before[2]) < 100
+    assert after[:2] == before[:2]
+    assert abs(after[2] - before[2]) < 100
 
 
 def test_a_capsule_is_whole_again_when_the_call_is_refused(ext):

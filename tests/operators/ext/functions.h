@@ -9,6 +9,11 @@
 #include <stdexcept>
 #include <string_view>
 
+// Each module has its own namespace of operators, so that torch knows all of them in one process.
+#if !defined(ISTHMUS_TEST_SPACE)
+#define ISTHMUS_TEST_SPACE "geo"
+#endif
+
 namespace functions {
 
 using isthmus::arg;
@@ -142,15 +147,18 @@ inline PyObject* last_call() {
 
 template <class Module>
 bool bind(Module&& m) {
-    return isthmus::op<"geo::distance", distance<float>, distance<double>>(m, {"a", "b"})
+    return isthmus::op<ISTHMUS_TEST_SPACE "::distance", distance<float>, distance<double>>(m, {"a", "b"})
                .template gradient<distance_gradient<float>, distance_gradient<double>>() &&
-           isthmus::op<"geo::scale", scale>(
+           isthmus::op<ISTHMUS_TEST_SPACE "::scale", scale>(
                m, {"x", arg("factor") = 2.0, arg("times") = 1, arg("negate") = false, arg("mode") = "plain"},
                {.doc = "Multiplies."})
                .template gradient<scale_gradient>() &&
-           isthmus::op<"geo::weighted", weighted>(m, {"x", "w"}) && isthmus::op<"geo::add_to", add_to>(m, {"y", "x"}) &&
-           isthmus::op<"geo::twice", twice>(m, {"x"}) && isthmus::op<"geo::first", first>(m, {"x", "k"}) &&
-           isthmus::op<"geo::dot", dot>(m, {"a", "b"}, {.batch = true}) && isthmus::op<"geo::fail", fail>(m, {"x", "how"});
+           isthmus::op<ISTHMUS_TEST_SPACE "::weighted", weighted>(m, {"x", "w"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::add_to", add_to>(m, {"y", "x"}) && isthmus::op<"both::twice", twice>(m, {"x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::twice", twice>(m, {"x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::first", first>(m, {"x", "k"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::dot", dot>(m, {"a", "b"}, {.batch = true}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::fail", fail>(m, {"x", "how"});
 }
 
 }  // namespace functions

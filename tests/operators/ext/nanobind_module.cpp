@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/nanobind.h>
 
+#define ISTHMUS_TEST_SPACE "geo_nanobind"
 #include "functions.h"
 
 NB_MODULE(isthmus_operators_nanobind_test_ext, m) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/pybind11.h>
 
+#define ISTHMUS_TEST_SPACE "geo_pybind11"
 #include "functions.h"
 
 PYBIND11_MODULE(isthmus_operators_pybind11_test_ext, m) {

@@ -30,6 +30,8 @@ public:
     /// none, or as many as there are, to be broadcast, where the operator was registered so.
     explicit OperatorCall(const OperatorDefinition& op, int batch_dims = -1) noexcept : op_(op), batch_dims_(batch_dims) {}
 
+    /// The tensors are said by their dtypes and sizes alone: the order of their elements is not asked.
+    void say_only() noexcept { said_only_ = true; }
     const OperatorDefinition& definition() const noexcept { return op_; }
     ParameterValue& value(int parameter) noexcept { return values_[parameter]; }
 
@@ -69,6 +71,10 @@ public:
     Thrown run();
 
 private:
+    static Requirement in_any_order(Requirement r) noexcept {
+        r.order = Order::any;
+        return r;
+    }
     DType like_dtype(int out) const noexcept { return values_[op_.like[out]].tensor->dtype; }
     ISTHMUS_ALWAYS_INLINE bool fits(const OverloadFacts& overload) noexcept {
         for (int i = 0; i < op_.input_count; ++i) {
@@ -76,7 +82,7 @@ private:
             const ParameterFacts& facts = overload.parameters[p];
             if (!facts.is_tensor() || values_[p].tensor == nullptr) continue;
             const Requirement& r = *facts.requirement;
-            if (!meets(inner_[p], flags_[p], r)) return false;
+            if (!meets(inner_[p], flags_[p], ISTHMUS_UNLIKELY(said_only_) ? in_any_order(r) : r)) return false;
             if (r.size_count >= 0 && !has_sizes(inner_[p], r.sizes, names_, op_.inputs[i].name.c_str())) return false;
         }
         return true;
@@ -91,6 +97,7 @@ private:
     const OverloadFacts* overload_ = nullptr;
     int batch_dims_;
     bool batched_ = false;
+    bool said_only_ = false;
     SizeNames names_;
     ParameterValue values_[max_parameters];
     DLTensor inner_[max_parameters];
@@ -183,7 +190,8 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
         if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
         // The first argument decides between the overloads; those after it have to go with it.
         if (i == reached && op_.overload_count > 1 && p == op_.first_tensor) return explain_dtype(p);
-        auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], *nearest->parameters[p].requirement);
+        const Requirement& r = *nearest->parameters[p].requirement;
+        auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
         if (!checked) return checked.error();
     }
     return Error(ErrorCode::bad_argument, concat({op_.function, "(): the arguments do not fit"}));

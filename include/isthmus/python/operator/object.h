@@ -8,6 +8,7 @@
 
 #include <isthmus/python/operator/eager.h>
 #include <isthmus/python/operator/table.h>
+#include <isthmus/python/operator/torch.h>
 
 ISTHMUS_BEGIN
 
@@ -39,11 +40,28 @@ inline PyObject* operator_infer(PyObject* self, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O|i", &arguments, &batch_dims)) return nullptr;
     return infer_operator(*as_operator(self)->op, arguments, batch_dims);
 }
+inline PyObject* operator_implement_torch(PyObject* self, PyObject* key) {
+    const char* text = PyUnicode_AsUTF8(key);
+    if (text == nullptr) return nullptr;
+    auto done = implement_in_torch(*as_operator(self)->op, text);
+    if (!done) return set_python_error(done.error()), nullptr;
+    return PyBool_FromLong(*done);
+}
 inline PyObject* operator_get_table(PyObject* self, void*) { return operator_table(*as_operator(self)->op); }
 inline PyObject* operator_get_gradient(PyObject* self, void*) {
     OperatorDefinition* gradient = as_operator(self)->op->gradient;
     if (gradient == nullptr) Py_RETURN_NONE;
     return make_operator_object(gradient);
+}
+
+/// The same for the registration that a module leaves when it is imported again: the functions that frameworks call.
+inline PyObject* operator_get_identity(PyObject* self, void*) {
+    return PyLong_FromVoidPtr(reinterpret_cast<void*>(as_operator(self)->op->entries.torch));
+}
+/// What torch.compile puts into its graph.
+inline PyObject* operator_get_traced(PyObject* self, void*) {
+    Ref module(PyImport_ImportModule("isthmus.operators"));
+    return module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
 }
 
 /// "a, b, k=2.0, *, out=None": made of a Python expression, since only the module inspect can make a Signature.
@@ -86,6 +104,20 @@ inline void operator_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
+/// torch.compile looks a class's `__call__` up in its dictionary and inlines it where it is a Python function; Python itself
+/// calls by the slot, which stays ours. So one object is called at C++'s speed and is traced as the operator that torch knows.
+inline bool let_compilers_inline(PyTypeObject* type) {
+    Ref names(PyDict_New());
+    static const char* const source = "def __call__(self, /, *args, **kwargs):\n    return self._traced(*args, **kwargs)\n";
+    if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return false;
+    if (!put(names.get(), "__name__", PyUnicode_FromString("isthmus.operators"))) return false;
+    Ref done(PyRun_String(source, Py_file_input, names.get(), names.get()));
+    PyObject* call = done ? PyDict_GetItemString(names.get(), "__call__") : nullptr;
+    if (call == nullptr || PyDict_SetItemString(type->tp_dict, "__call__", call) != 0) return false;
+    PyType_Modified(type);
+    return true;
+}
+
 /// Bound to a class or an instance it stays what it is, as a function of C does.
 inline PyTypeObject* make_operator_type() {
     static PyMemberDef members[] = {
@@ -96,11 +128,14 @@ inline PyTypeObject* make_operator_type() {
     static PyMethodDef methods[] = {{"eager", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(operator_eager)),
                                      METH_FASTCALL | METH_KEYWORDS, "The call itself, whatever compiler is at work."},
                                     {"_infer", operator_infer, METH_VARARGS, nullptr},
+                                    {"_implement_torch", operator_implement_torch, METH_O, nullptr},
                                     {}};
     static PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                                    {"__signature__", operator_get_signature, nullptr, nullptr, nullptr},
                                    {"_table", operator_get_table, nullptr, nullptr, nullptr},
                                    {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
+                                   {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
+                                   {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
                                    {}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
                                   {Py_tp_traverse, reinterpret_cast<void*>(operator_traverse)},
@@ -115,7 +150,9 @@ inline PyTypeObject* make_operator_type() {
     static PyType_Spec spec{
         "isthmus.Operator", sizeof(OperatorObject), 0,
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-    return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    if (type != nullptr && !let_compilers_inline(type)) Py_CLEAR(type);
+    return type;
 }
 ISTHMUS_STATE PerLife<PyTypeObject*> operator_type;
 

@@ -150,6 +150,7 @@ inline bool say_argument(OperatorCall& call, const OperatorInput& input, PyObjec
 
 ISTHMUS_API PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_dims) {
     OperatorCall call(op, batch_dims);
+    call.say_only();
     SaidTensor tensors[max_parameters];
     Ref sequence(PySequence_Fast(arguments, "expected a sequence"));
     if (!sequence) return nullptr;
