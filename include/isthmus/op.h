@@ -69,11 +69,12 @@ struct OperatorOf {
     static void torch(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
         run_in_torch(*definition, stack, batched);
     }
+    static void* xla(void* frame) { return run_for_xla(*definition, frame); }
     /// Made anew where a module is imported again: frameworks that know the old one go by the new one.
     static OperatorDefinition& make() {
         auto* made = new OperatorDefinition;
         lay_out_operator(*made, name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count);
-        made->entries = {torch<false>, torch<true>};
+        made->entries = {torch<false>, torch<true>, xla};
         return *(definition = made);
     }
 };

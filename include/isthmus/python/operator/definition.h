@@ -16,6 +16,7 @@ struct OperatorDefinition;
 struct OperatorEntries {
     void (*torch)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs) = nullptr;
     void (*torch_batched)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs) = nullptr;
+    void* (*xla)(void* frame) = nullptr;
 };
 
 /// An input by name, with its default.
@@ -76,6 +77,8 @@ struct OperatorDefinition {
 ISTHMUS_API void lay_out_operator(OperatorDefinition& op, const char* qualified, const OverloadFacts* overloads, int count);
 /// The kernel of an operator in torch's dispatcher (isthmus/python/operator/torch.h).
 ISTHMUS_API void run_in_torch(const OperatorDefinition& op, std::uint64_t* stack, bool batched);
+/// The same for a call frame of XLA; the result is NULL or XLA's error (isthmus/python/operator/jax.h).
+ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* frame) noexcept;
 /// Throws Error where the names or sizes do not make an operator. All inputs have their names.
 ISTHMUS_API void check_operator(OperatorDefinition& op);
 

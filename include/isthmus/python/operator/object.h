@@ -7,6 +7,7 @@
 #include <structmember.h>
 
 #include <isthmus/python/operator/eager.h>
+#include <isthmus/python/operator/jax.h>
 #include <isthmus/python/operator/table.h>
 #include <isthmus/python/operator/torch.h>
 
@@ -57,6 +58,10 @@ inline PyObject* operator_get_gradient(PyObject* self, void*) {
 /// The same for the registration that a module leaves when it is imported again: the functions that frameworks call.
 inline PyObject* operator_get_identity(PyObject* self, void*) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(as_operator(self)->op->entries.torch));
+}
+/// What jax.ffi.register_ffi_target takes.
+inline PyObject* operator_get_xla_target(PyObject* self, void*) {
+    return PyCapsule_New(reinterpret_cast<void*>(as_operator(self)->op->entries.xla), nullptr, nullptr);
 }
 /// What torch.compile puts into its graph.
 inline PyObject* operator_get_traced(PyObject* self, void*) {
@@ -135,6 +140,7 @@ inline PyTypeObject* make_operator_type() {
                                    {"_table", operator_get_table, nullptr, nullptr, nullptr},
                                    {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
                                    {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
+                                   {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
                                    {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
                                    {}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},

@@ -141,8 +141,8 @@ inline bool say_argument(OperatorCall& call, const OperatorInput& input, PyObjec
             return false;
         }
         call.set_tensor(input.parameter, tensor.t, 0);
-    } else if (facts.kind == ParameterKind::integer && PyLong_Check(said)) {
-        call.value(input.parameter).integer = PyLong_AsLongLong(said);
+    } else if (facts.kind == ParameterKind::integer) {
+        call.value(input.parameter).integer = PyLong_Check(said) ? PyLong_AsLongLong(said) : 0;
         return PyErr_Occurred() == nullptr;
     }
     return true;
