@@ -13,7 +13,9 @@ void no_tensor(double x, isthmus::Out<float, 1> y) { y(0) = static_cast<float>(x
 void gradient_of_less(isthmus::View<const float, 1> g, isthmus::Out<float, 1> dx) { dx(0) = g(0); }
 
 /// Registrations that must fail, by name.
-PyObject* refuse(PyObject* self, PyObject* which) {
+PyObject* refuse(PyObject*, PyObject* which) {
+    const isthmus::Ref scratch(PyModule_New("scratch"));
+    PyObject* self = scratch.get();
     const std::string_view name = PyUnicode_AsUTF8(which);
     using isthmus::op;
     if (name == "few names") return op<"bad::plain", plain>(self, {}), nullptr;

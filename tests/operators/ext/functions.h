@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <complex>
 #include <stdexcept>
 #include <string_view>
 
@@ -130,6 +131,25 @@ inline void dot(View<const double, 1, sizes<"n">> a, View<const double, 1, sizes
     c() = sum;
 }
 
+/// Scalars that a ufunc broadcasts too.
+inline void shift(View<const double, 1, sizes<"n">> x, double by, std::int64_t times, bool back, Out<double, 1, sizes<"n">> y) {
+    if (std::isnan(by)) throw std::invalid_argument("by is not a number");
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i) + (back ? -by : by) * static_cast<double>(times);
+}
+inline void conjugate(View<const std::complex<float>, 1> x, Out<std::complex<float>, 1> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = std::conj(x(i));
+}
+/// One function for several dtypes, of a fixed rank and with a size that is a number.
+inline void cross(View<const one_of<float, double>, 1, sizes<"3">> a, View<const one_of<float, double>, 1, sizes<"3">> b,
+                  Out<one_of<float, double>, 1, sizes<"3">> c) {
+    a.visit([&](auto left) {
+        using T = std::remove_const_t<typename decltype(left)::element_type>;
+        const auto right = b.as<T>().value();
+        const auto to = c.as<T>().value();
+        for (int i = 0; i < 3; ++i) to(i) = left((i + 1) % 3) * right((i + 2) % 3) - left((i + 2) % 3) * right((i + 1) % 3);
+    });
+}
+
 inline void fail(View<const float, 1> x, std::string_view how, Out<float, 1> y) {
     if (how == "value") throw std::invalid_argument("a bad value");
     if (how == "index") throw std::out_of_range("far out");
@@ -158,6 +178,9 @@ bool bind(Module&& m) {
            isthmus::op<ISTHMUS_TEST_SPACE "::twice", twice>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::first", first>(m, {"x", "k"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::dot", dot>(m, {"a", "b"}, {.batch = true}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::shift", shift>(m, {"x", "by", "times", "back"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::conjugate", conjugate>(m, {"x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::cross", cross>(m, {"a", "b"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::fail", fail>(m, {"x", "how"});
 }
 

@@ -27,7 +27,7 @@ struct Thrown {
 class OperatorCall {
 public:
     /// `batch_dims`: leading dimensions that every tensor has beyond what its type says, of one size or of size 1; by default
-    /// none, or as many as there are, to be broadcast, where the operator was registered so.
+    /// as many as there are, to be broadcast, where the operator was registered so, and none elsewhere.
     explicit OperatorCall(const OperatorDefinition& op, int batch_dims = -1) noexcept : op_(op), batch_dims_(batch_dims) {}
 
     /// The tensors are said by their dtypes and sizes alone: the order of their elements is not asked.
@@ -40,8 +40,10 @@ public:
         inner = t;
         flags_[parameter] = flags;
         values_[parameter].tensor = &inner;
-        if (ISTHMUS_UNLIKELY(op_.batch || batch_dims_ > 0)) split(parameter);
+        if (ISTHMUS_UNLIKELY(batch_dims_ != 0 && (op_.batch || batch_dims_ > 0))) split(parameter);
     }
+    /// The same tensor elsewhere. Where there are no leading dimensions.
+    void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
     void set_absent(int parameter) noexcept { values_[parameter].tensor = nullptr; }
 
     /// Chooses the overload by what the inputs hold, and gives their named sizes their values. Once all inputs are set.

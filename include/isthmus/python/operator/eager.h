@@ -8,6 +8,7 @@
 #include <isthmus/python/operator/call.h>
 #include <isthmus/python/operator/redirect.h>
 #include <isthmus/python/operator/results.h>
+#include <isthmus/python/operator/thrown.h>
 
 ISTHMUS_BEGIN
 
@@ -74,6 +75,7 @@ private:
     PyObject* reply();
     void give_all_back();
     PyObject* redirect();
+    Error explain_watched();
 
     OperatorDefinition& op_;
     PyObject* self_;
@@ -94,14 +96,6 @@ ISTHMUS_API PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyOb
                                     PyObject* kwnames);
 
 #if ISTHMUS_DEFINE
-
-/// What an operator's function threw, as a Python exception: isthmus::Error and the classes of <stdexcept> as those that fit.
-ISTHMUS_COLD inline void set_thrown(const OperatorDefinition& op, const Thrown& thrown) {
-    if (thrown.kind == Thrown::Kind::error) return set_python_error(*thrown.error);
-    PyObject* const classes[] = {
-        nullptr, nullptr, PyExc_MemoryError, PyExc_ValueError, PyExc_IndexError, PyExc_OverflowError, PyExc_RuntimeError};
-    PyErr_Format(classes[static_cast<int>(thrown.kind)], "%s(): %s", op.function.c_str(), thrown.text.c_str());
-}
 
 inline bool EagerCall::sort(PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
     const int inputs = op_.input_count;
@@ -261,15 +255,26 @@ ISTHMUS_COLD inline void EagerCall::give_all_back() {
         if (borrowed_[i].has_value()) give_back(lenders_[i], *borrowed_[i]);
 }
 
+/// Why a call that records a gradient cannot be made.
+ISTHMUS_COLD inline Error EagerCall::explain_watched() {
+    const char* name = "";
+    for (int i = 0; i < borrowed_.size() && *name == '\0'; ++i)
+        if (borrowed_[i].has_value() && (borrowed_[i]->flags() & watched_flag))
+            for (int input = 0; input < op_.input_count && *name == '\0'; ++input)
+                if (objects_[input] == lenders_[i]) name = op_.inputs[input].name.c_str();
+    return Error(ErrorCode::requires_grad,
+                 concat({function(), "(): argument '", name, "' requires grad, and ",
+                         op_.gradient == nullptr ? "this operator has no gradient; register it with .gradient<g>(), call it"
+                                                 : "recording it needs the package isthmus, which is not installed; call it",
+                         " under torch.no_grad(), or hand over x.detach()"}));
+}
+
 ISTHMUS_COLD inline PyObject* EagerCall::redirect() {
+    const Error no_way = explain_watched();
     give_all_back();
     PyObject* result = redirect_operator(op_, self_, objects_, out_);
-    if (result != nullptr || PyErr_Occurred() != nullptr) return result;
-    fail(Error(ErrorCode::requires_grad,
-               concat({function(),
-                       "(): an argument requires grad, and this operator has no gradient; call it under "
-                       "torch.no_grad(), hand over x.detach(), or register it with .gradient<g>()"})));
-    return nullptr;
+    if (result == nullptr && PyErr_Occurred() == nullptr) fail(no_way);
+    return result;
 }
 
 inline PyObject* EagerCall::run(PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {

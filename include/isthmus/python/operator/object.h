@@ -10,6 +10,7 @@
 #include <isthmus/python/operator/jax.h>
 #include <isthmus/python/operator/table.h>
 #include <isthmus/python/operator/torch.h>
+#include <isthmus/python/operator/ufunc.h>
 
 ISTHMUS_BEGIN
 
@@ -20,6 +21,7 @@ struct OperatorObject {
     OperatorDefinition* op;
     PyObject* dict;
     PyObject* weak_references;
+    PyObject* ufunc;  ///< NULL until somebody asks
 };
 
 /// A new reference to a Python object of the operator, or NULL with a Python exception set.
@@ -59,6 +61,12 @@ inline PyObject* operator_get_gradient(PyObject* self, void*) {
 inline PyObject* operator_get_identity(PyObject* self, void*) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(as_operator(self)->op->entries.torch));
 }
+/// Made at the first look, and kept.
+inline PyObject* operator_get_ufunc(PyObject* self, void*) {
+    OperatorObject* object = as_operator(self);
+    if (object->ufunc == nullptr) object->ufunc = make_ufunc(*object->op);
+    return Py_XNewRef(object->ufunc);
+}
 /// What jax.ffi.register_ffi_target takes.
 inline PyObject* operator_get_xla_target(PyObject* self, void*) {
     return PyCapsule_New(reinterpret_cast<void*>(as_operator(self)->op->entries.xla), nullptr, nullptr);
@@ -94,10 +102,12 @@ inline PyObject* operator_repr(PyObject* self) {
 inline int operator_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(as_operator(self)->dict);
+    Py_VISIT(as_operator(self)->ufunc);
     return 0;
 }
 inline int operator_clear(PyObject* self) {
     Py_CLEAR(as_operator(self)->dict);
+    Py_CLEAR(as_operator(self)->ufunc);
     return 0;
 }
 inline void operator_dealloc(PyObject* self) {
@@ -135,14 +145,18 @@ inline PyTypeObject* make_operator_type() {
                                     {"_infer", operator_infer, METH_VARARGS, nullptr},
                                     {"_implement_torch", operator_implement_torch, METH_O, nullptr},
                                     {}};
-    static PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-                                   {"__signature__", operator_get_signature, nullptr, nullptr, nullptr},
-                                   {"_table", operator_get_table, nullptr, nullptr, nullptr},
-                                   {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
-                                   {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
-                                   {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
-                                   {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
-                                   {}};
+    static PyGetSetDef getset[] = {
+        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+        {"__signature__", operator_get_signature, nullptr, nullptr, nullptr},
+        {"ufunc", operator_get_ufunc, nullptr,
+         "The operator as a numpy.ufunc, with the signature that its named sizes make. Raises where it cannot be one.",
+         nullptr},
+        {"_table", operator_get_table, nullptr, nullptr, nullptr},
+        {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
+        {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
+        {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
+        {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
+        {}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
                                   {Py_tp_traverse, reinterpret_cast<void*>(operator_traverse)},
                                   {Py_tp_clear, reinterpret_cast<void*>(operator_clear)},
@@ -173,6 +187,7 @@ ISTHMUS_API PyObject* make_operator_object(OperatorDefinition* op) {
     object->call = operator_vectorcall;
     object->op = op;
     object->weak_references = nullptr;
+    object->ufunc = nullptr;
     object->dict = PyDict_New();
     PyObject_GC_Track(object);
     Ref self(reinterpret_cast<PyObject*>(object));
