@@ -53,8 +53,9 @@ def test_errors_on_many_threads_are_each_its_own(bare):
 
 def test_a_forked_child_calls_on(run_script):
     pytest.importorskip("torch")
-    assert run_script(
-        """
+    assert (
+        run_script(
+            """
         import os, torch, numpy as np, isthmus_operators_test_ext as ext
         torch.set_num_threads(1)
         x = torch.ones(1, 2)
@@ -68,7 +69,9 @@ def test_a_forked_child_calls_on(run_script):
             os._exit(0 if good else 1)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
-    ) == "0\n"
+        )
+        == "0\n"
+    )
 
 
 def test_the_interpreter_ends_while_threads_call(run_script):
@@ -87,8 +90,9 @@ def test_the_interpreter_ends_while_threads_call(run_script):
 
 
 def test_an_operator_outlives_its_module(run_script):
-    assert run_script(
-        """
+    assert (
+        run_script(
+            """
         import gc, sys, weakref, numpy as np, isthmus_operators_test_ext as ext
         f = ext.distance
         module = weakref.ref(ext)
@@ -97,7 +101,9 @@ def test_an_operator_outlives_its_module(run_script):
         x = np.ones((1, 2), "f4")
         print(f(x, 2 * x).item(), module() is None)
         """
-    ) == "2.0 True\n"
+        )
+        == "2.0 True\n"
+    )
 
 
 def test_it_works_without_the_package(run_script):

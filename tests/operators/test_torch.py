@@ -98,9 +98,7 @@ def test_what_is_written_moves_its_version(ops):
 
 def test_a_mistake_is_our_sentence(ops):
     a, b = points()
-    with pytest.raises(
-        RuntimeError, match=r"distance\(\): argument 'b': expected float32\[m, d\].*d is 2 here and 3 in argument 'a'"
-    ):
+    with pytest.raises(RuntimeError, match=r"distance\(\): argument 'b': expected.*d is 2 here and 3 in argument 'a'"):
         ops.distance(a, b[:, :2])
     with pytest.raises(RuntimeError, match=r"distance\(\): argument 'b': expected float32\[m, d\].*got float64"):
         ops.distance(a, b.double())
@@ -174,9 +172,9 @@ def test_compiled_scalars_options_writes_and_tuples(ext):
 def test_a_mistake_is_our_sentence_in_a_compiled_function(ext):
     a, b = points()
     compiled = torch.compile(lambda x, y: ext.distance(x, y), fullgraph=True, backend="aot_eager")
-    with pytest.raises(Exception, match="argument 'b': expected float32.*d is 2 here and 3 in argument 'a'"):
+    with pytest.raises(Exception, match=r"argument 'b': expected float32.*d is 2 here and 3 in argument 'a'"):
         compiled(a, b[:, :2])
-    with pytest.raises(Exception, match="argument 'b': expected float32.*got float64"):
+    with pytest.raises(Exception, match=r"argument 'b': expected float32.*got float64"):
         compiled(a, b.double())
 
 
@@ -215,7 +213,7 @@ def test_fake_tensors_have_the_sizes(ext):
     with FakeTensorMode():
         result = ext.distance(torch.empty(5, 3), torch.empty(4, 3))
         assert result.shape == (5, 4)
-        with pytest.raises(ValueError, match="argument 'b': expected float32.*d is 2 here and 3 in argument 'a'"):
+        with pytest.raises(ValueError, match=r"argument 'b': expected float32.*d is 2 here and 3 in argument 'a'"):
             ext.distance(torch.empty(5, 3), torch.empty(4, 2))
 
 

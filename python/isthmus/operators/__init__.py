@@ -22,15 +22,15 @@ _FRAMEWORKS = ("torch", "jax")
 
 def list_operators() -> list[Any]:
     """The operators of all extensions imported so far, in the order of their registration."""
-    return _operators()
+    return list(_operators())
 
 
 def register(framework: str) -> None:
     """Make all operators known so far operators of a framework, which is imported; those of later modules follow by themselves.
 
     framework: "torch" or "jax". Twice is once.
-    Raises ValueError for another framework, ImportError where it is not installed, and isthmus.Error where two modules define an
-    operator of one name, once all others are registered.
+    Raises ValueError for another framework, ImportError where it is not installed, and isthmus.Error where two modules define
+    an operator of one name, once all others are registered.
     """
     backend = _backend(framework)
     clash = None
@@ -62,7 +62,8 @@ def _offer(op: Any, framework: str) -> None:
 
 def _traced(op: Any) -> Callable[..., Any]:
     """What torch.compile inlines in the place of a call of `op`."""
-    return _backend("torch").register(op).call
+    call: Callable[..., Any] = _backend("torch").register(op).call
+    return call
 
 
 def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:

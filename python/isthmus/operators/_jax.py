@@ -135,7 +135,7 @@ class JaxOperator:
         except TypeError:
             raise refuse("a number" if kind == "number" else "an integer") from None
 
-    def check(self, values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
+    def check(self, values: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
         """The results' dtypes and sizes. Raises what an eager call would raise."""
         said = []
         for row, value in zip(self.inputs, values, strict=True):
@@ -158,7 +158,8 @@ class JaxOperator:
         ranks = {i: self.inputs[i].get("rank", 0) for i in places}  # of a scalar 0
         lead = max((values[i].ndim - rank for i, rank in ranks.items() if rank >= 0), default=0) if self.table["batch"] else 0
         operands = [
-            values[i].reshape((1,) * (lead - values[i].ndim + ranks[i]) + values[i].shape) if lead else values[i] for i in places
+            values[i].reshape((1,) * (lead - values[i].ndim + ranks[i]) + values[i].shape) if lead else values[i]
+            for i in places
         ]
         attributes: dict[str, Any] = {"how": "".join(self.letter(i, places, v) for i, v in enumerate(values))}
         for i, (row, value) in enumerate(zip(self.inputs, values, strict=True)):

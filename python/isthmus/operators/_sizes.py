@@ -1,15 +1,13 @@
 """The rule of sizes with symbols for sizes: what a call's results look like, before there is anything to compute.
 
-The rule itself is the extension's (`op._infer`), the one that eager calls obey; it counts in integers. So each symbol goes there
-as an integer that no size has, and comes back as what it stands for.
+The rule itself is the extension's (`op._infer`), the one that eager calls obey; it counts in integers. So each symbol goes
+there as an integer that no size has, and comes back as what it stands for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
-Said = tuple[str, Sequence[Any]]  # dtype, sizes
 
 _FIRST_CODE = 1 << 40
 
@@ -28,7 +26,7 @@ class _Codes:
                 self.differ = self.differ or not isinstance(size, int)
                 return size if isinstance(size, int) else self.new(size)
             return name
-        if name is None:
+        if name is None or (isinstance(name, tuple) and isinstance(size, int) and size == 1):  # 1 broadcasts with any other
             return size if isinstance(size, int) else self.new(size)
         if name not in self.named:
             self.named[name] = size, size if isinstance(size, int) else self.new(size)
@@ -53,36 +51,29 @@ def _names(row: dict[str, Any], ndim: int, table: dict[str, Any], batch: int) ->
     return [("lead", lead - d) for d in range(lead)] + list(sizes)
 
 
+def _equal(a: Any, b: Any) -> bool:
+    return bool(a == b)
+
+
 def infer(
-    op: Any, arguments: Sequence[Any], batch: int = -1, same: Callable[[Any, Any], bool] = lambda a, b: a == b
-) -> list[Said]:
+    op: Any, arguments: Sequence[Any], batch: int = -1, same: Callable[[Any, Any], bool] = _equal
+) -> list[tuple[str, tuple[Any, ...]]]:
     """[(dtype, sizes), …] of the results.
 
     op: the operator. arguments: by input, (dtype, sizes) of a tensor, None, or a scalar. batch: leading dimensions of every
     tensor beyond its type. same(a, b): whether two sizes agree, one of which is no int.
     Raises what the call would raise.
     """
-    table, codes, said = op._table, _Codes(same), []
+    table, codes = op._table, _Codes(same)
+    said: list[Any] = []
     for row, value in zip(table["inputs"], arguments, strict=True):
         if not isinstance(value, tuple):
             said.append(value)
             continue
         dtype, sizes = value
         names = _names(row, len(sizes), table, batch)
-        said.append(
-            (
-                dtype,
-                tuple(
-                    _lead(codes, s, n) if isinstance(n, tuple) else codes.of(s, n) for s, n in zip(sizes, names, strict=True)
-                ),
-            )
-        )
+        said.append((dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))))
     if codes.differ:  # in the words of the extension, and with the sizes themselves
         op._infer([(v[0], tuple(map(int, v[1]))) if isinstance(v, tuple) else v for v in arguments], batch)
     results = op._infer(said, batch)
     return [(dtype, tuple(codes.symbols.get(size, size) for size in sizes)) for dtype, sizes in results]
-
-
-def _lead(codes: _Codes, size: Any, name: Any) -> int:
-    """A leading size: 1 goes with any other."""
-    return 1 if isinstance(size, int) and size == 1 else codes.of(size, name)

@@ -1,8 +1,8 @@
 """Operators of torch: schema, kernels, fake kernels with symbolic sizes, gradients and vmap, all made of an operator's facts.
 
 An operator `geo::distance` is defined together with `geo::distance_batched`, whose first argument says how many leading
-dimensions every tensor has beyond its type: what vmap calls. A gradient is a pair of such operators too, so that a backward pass
-is traced, compiled and mapped like any other.
+dimensions every tensor has beyond its type: what vmap calls. A gradient is a pair of such operators too, so that a backward
+pass is traced, compiled and mapped like any other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _registered: dict[str, TorchOperator] = {}
 def register(op: Any) -> TorchOperator:
     """What torch knows of an operator, which it learns now if it did not know it. Raises isthmus.Error where another module
     has defined an operator of this name."""
-    known = op.__dict__.get("_torch")
+    known: TorchOperator | None = op.__dict__.get("_torch")
     if known is not None:
         return known
     name = op._table["name"]
@@ -188,13 +188,14 @@ class TorchOperator:
         """The rules of the operator, or of its batched form; `split` parts the leading dimensions from the arguments."""
         name = overload._schema.name
 
-        @torch.library.register_fake(name, lib=self.library, allow_override=True)
         def fake(*args: Any) -> Any:
             return self.fake(*split(args))
 
-        @torch.library.register_vmap(name, lib=self.library)
         def vmap(info: Any, in_dims: Sequence[int | None], *args: Any) -> Any:
             return self.mapped(info, in_dims, split, args)
+
+        torch.library.register_fake(name, fake, lib=self.library, allow_override=True)
+        torch.library.register_vmap(name, vmap, lib=self.library)
 
         if self.table["writes"]:
             self.register_writes(overload, split)
@@ -220,10 +221,11 @@ class TorchOperator:
             for row, a, d in zip(self.inputs, arguments, dims, strict=True)
             if isinstance(a, torch.Tensor)
         ]
-        return max(0, *ranks)
+        most: int = max(0, *ranks)
+        return most
 
     def aligned(self, info: Any, extra: int, arguments: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-        """The arguments with the mapped dimension in front, of size 1 where there is none, and as many leading ones everywhere."""
+        """The arguments with the mapped dimension in front, of size 1 where there is none, and as many leading ones each."""
         mapped = any(d is not None for d in dims)
         aligned = []
         for row, a, d in zip(self.inputs, arguments, dims, strict=True):
@@ -243,7 +245,7 @@ class TorchOperator:
         return aligned
 
     def register_gradient(self, overload: Any, split: Split) -> None:
-        """A function of autograd at the dispatcher's Autograd key. torch.library's own is refused by torch.func's transforms."""
+        """A function of autograd at the dispatcher's Autograd key; torch.func's transforms refuse that of torch.library."""
 
         def forward(keyset: Any, *args: Any) -> Any:
             with torch._C._AutoDispatchBelowAutograd():
@@ -260,7 +262,7 @@ class TorchOperator:
             arguments = [rest if tensor is None else tensor for tensor, rest in zip(ctx.saved_tensors, ctx.rest, strict=True)]
             return (*[None] * ctx.offset, *self.backward(ctx.batch, gradients, ctx.outs, arguments))
 
-        members = {"forward": forward, "setup_context": setup, "backward": backward}
+        members: dict[str, Callable[..., Any]] = {"forward": forward, "setup_context": setup, "backward": backward}
 
         def function_of(base: type) -> Any:
             return type(self.function, (base,), {key: staticmethod(f) for key, f in members.items()})
@@ -284,7 +286,7 @@ class TorchOperator:
         self.library.impl(overload._schema.name.split("::")[1], record, "Autograd", with_keyset=True)
 
     def backward(self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-        """By input, its gradient, or None. gradients: by result, None where it was not used; outs: by result, shape and dtype."""
+        """By input, its gradient or None. gradients: by result, None where it was not used; outs: by result, shape, dtype."""
         if self.gradient is None:
             raise RuntimeError(f"{self.name} has no gradient; register it in C++ with .gradient<g>()")
         example = next(a for a in arguments if isinstance(a, torch.Tensor))
@@ -318,8 +320,8 @@ class TorchOperator:
                 for row, a in zip(self.inputs, arguments, strict=True):
                     if isinstance(a, torch.Tensor) and a.requires_grad:
                         raise RuntimeError(
-                            f"{self.function}(): argument {row['name']!r} requires grad, and an operator that writes in place has"
-                            " no gradient; call it under torch.no_grad(), or hand over x.detach()"
+                            f"{self.function}(): argument {row['name']!r} requires grad, and an operator that writes in place"
+                            " has no gradient; call it under torch.no_grad(), or hand over x.detach()"
                         )
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
 

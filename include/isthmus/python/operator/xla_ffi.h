@@ -35,7 +35,7 @@ struct MetadataExtension {
     Metadata* metadata;
 };
 
-struct Error;
+using Error = void;  ///< XLA's own, never looked into
 enum ErrorCode : int { unknown = 2, invalid_argument = 3, resource_exhausted = 8, out_of_range = 11, internal = 13 };
 struct ErrorCreateArgs {
     std::size_t struct_size;
