@@ -180,6 +180,11 @@ class JaxOperator:
     def backward(self, values: Sequence[Any], places: Sequence[int], gradients: Sequence[Any]) -> tuple[Any, ...]:
         """By operand, its gradient; None where there is none."""
         assert self.gradient is not None
+        results = self.check(values)
+        gradients = [  # an integer result has none, and its place is filled
+            jnp.zeros(g.shape, _dtype(dtype)) if g.dtype == jax.dtypes.float0 else g
+            for g, (dtype, _) in zip(gradients, results, strict=True)
+        ]
         by_input: list[Any] = [None] * len(self.inputs)
         for row, result in zip(self.gradient.outs, self.gradient.bind([*gradients, *values]), strict=True):
             value = values[row["gradient_of"]]
