@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/arguments.h>  // Python.h must come before any standard header
+#include <isthmus/python/impl.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/arguments.h>
 #include <isthmus/python/dispatch/classify.h>
 #include <isthmus/python/operator/call.h>
 #include <isthmus/python/operator/redirect.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/to_py.h>  // Python.h must come before any standard header
+#include <isthmus/python/impl.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/empty.h>
 #include <isthmus/core/sizes_list.h>
