@@ -244,11 +244,14 @@ ISTHMUS_API Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags
                              sizes_text(shape.data(), static_cast<int>(shape.size())), ", got ", describe_tensor(t)}));
     const int p = op_.outs[out];
     set_tensor(p, t, flags);
+    const Requirement& wanted = *overload_->parameters[p].requirement;
+    const bool same_dtype = wanted.accepts == nullptr || inner_[p].dtype == like_dtype(out);
+    if (ISTHMUS_LIKELY(meets(inner_[p], flags, wanted) && same_dtype)) return {};
+    Requirement r = wanted;
+    r.size_count = -1;  // they were compared
     Match match(op_.function.c_str());
-    Requirement r = *overload_->parameters[p].requirement;
-    r.size_count = -1;
     auto checked = match.check(name, inner_[p], flags, r);
-    if (!checked || r.accepts == nullptr || inner_[p].dtype == like_dtype(out)) return checked;
+    if (!checked) return checked;
     return Error(ErrorCode::bad_dtype, ErrorKind::value,
                  concat({call_prefix(op_.function.c_str(), name), "expected ", DType(like_dtype(out)), ", got ",
                          describe_tensor(t), ": dtype differs"}));

@@ -14,6 +14,11 @@ namespace detail {
 // "p<place>", n for none; "rank" is that of the first operand without leading dimensions, which all operands have alike.
 #if ISTHMUS_DEFINE
 
+inline constexpr const char* place_names[] = {"p0",  "p1",  "p2",  "p3",  "p4",  "p5",  "p6",  "p7",
+                                              "p8",  "p9",  "p10", "p11", "p12", "p13", "p14", "p15",
+                                              "p16", "p17", "p18", "p19", "p20", "p21", "p22", "p23"};
+static_assert(sizeof(place_names) / sizeof(place_names[0]) == max_parameters);
+
 /// The arguments of one call as XLA hands them over.
 class XlaCall {
 public:
@@ -23,8 +28,8 @@ public:
         find_leads();
         for (int i = 0; i < lead_count_; ++i)
             if (lead_[i] == 0) return;
-        std::int64_t place[max_ndim] = {};
         if (!scalars_vary_) return run_at(nullptr);
+        std::int64_t place[max_ndim] = {};
         for (int d = 0; d >= 0;) {  // each place has scalars of its own
             run_at(place);
             for (d = lead_count_ - 1; d >= 0 && ++place[d] == lead_[d]; --d) place[d] = 0;
@@ -147,8 +152,6 @@ inline void XlaCall::run_at(const std::int64_t* place) {
     int next = 0;
     for (int i = 0; i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
-        char name[8];
-        std::snprintf(name, sizeof name, "p%d", i);
         const ParameterFacts& facts = op_.parameters()[p];
         if (how_[static_cast<std::size_t>(i)] == 't' && facts.is_tensor()) {
             call.set_tensor(p, describe(operand(next++), place, strides[p]), 0);
@@ -158,10 +161,11 @@ inline void XlaCall::run_at(const std::int64_t* place) {
         } else if (facts.is_tensor()) {
             call.set_absent(p);
         } else if (facts.kind == ParameterKind::text) {
-            const std::string_view said = text(name);
+            const std::string_view said = text(place_names[i]);
             call.value(p).text = {said.data(), said.size()};
         } else {
-            set_scalar(call.value(p), i, scalar(name).dtype, scalar(name).value);
+            const xla::Scalar& said = scalar(place_names[i]);
+            set_scalar(call.value(p), i, said.dtype, said.value);
         }
     }
     call.choose().value();
