@@ -124,7 +124,7 @@ def test_it_works_without_the_package(run_script):
             print(error)
         """
     )
-    assert said.startswith("2.0 0.0\ndistance(): argument 'a' requires grad, and")
+    assert said.startswith("2.0 0.0\ndistance(): argument 'a': it requires grad, and")
     assert "needs the package isthmus" in said
 
 

@@ -130,12 +130,32 @@ def test_gradients_of_a_part(ext):
 
 def test_without_a_gradient_none_is_lost(ext, ops):
     x = torch.ones(3).double().requires_grad_()
-    with pytest.raises(BufferError, match="argument 'x' requires grad, and this operator has no gradient"):
+    with pytest.raises(BufferError, match="argument 'x': it requires grad, and this operator has no gradient"):
         ext.weighted(x)
     with torch.no_grad():
         assert ext.weighted(x)[0] == 3
     with pytest.raises(RuntimeError, match="weighted has no gradient; register it in C"):
         ops.weighted(x)[0].backward()
+
+
+def test_a_tangent_is_not_lost(ext, ops):
+    a, b = points()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, a)
+        with pytest.raises(BufferError, match=r"distance\(\): argument 'a': it has a tangent"):
+            ext.distance(dual, b)
+        with pytest.raises(NotImplementedError, match=r"distance\(\): argument 'a': it has a tangent"):
+            ops.distance(dual, b)
+    with pytest.raises(NotImplementedError, match="it has a tangent"):
+        torch.func.jvp(ext.distance, (a, b), (a, b))
+
+
+def test_a_second_derivative_is_refused(ext):
+    a, b = points()
+    a.requires_grad_()
+    (grad,) = torch.autograd.grad(ext.distance(a, b).sum(), a, create_graph=True)
+    with pytest.raises(RuntimeError, match="geo::distance_gradient has no gradient"):
+        grad.sum().backward()
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
@@ -196,6 +216,14 @@ def test_exported_with_symbolic_sizes(ext, strict):
     for n, m in ((7, 2), (3, 9)):
         a, b = points(n, m)
         torch.testing.assert_close(exported.module()(a, b), reference(a, b) + 1)
+
+
+@pytest.mark.slow
+def test_packaged_by_aot_inductor(ext, tmp_path):
+    a, b = points()
+    exported = torch.export.export(Distances(ext.distance), (a, b))
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "distances.pt2"))
+    torch.testing.assert_close(torch._inductor.aoti_load_package(package)(a, b), reference(a, b) + 1)
 
 
 def test_a_traced_function_has_the_operator(ext):

@@ -274,6 +274,7 @@ class TorchOperator:
         def record(keyset: Any, *args: Any) -> Any:
             _batch, arguments = split(args)
             args = (*args[: len(args) - len(arguments)], *self.complete(arguments))
+            self.refuse_tangents(arguments)
             watched = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
             if not watched or not torch.is_grad_enabled():
                 return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
@@ -284,6 +285,18 @@ class TorchOperator:
                 return function_of_level.apply(keyset, *args)
 
         self.library.impl(overload._schema.name.split("::")[1], record, "Autograd", with_keyset=True)
+
+    def refuse_tangents(self, arguments: Sequence[Any]) -> None:
+        """Forward mode: the result would have lost its tangent without a word."""
+        forward_ad = torch.autograd.forward_ad
+        if forward_ad._current_level < 0:
+            return
+        for row, a in zip(self.inputs, arguments, strict=False):
+            if isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None:
+                raise NotImplementedError(
+                    f"{self.function}(): argument {row['name']!r}: it has a tangent, and operators have no forward mode;"
+                    " hand over torch.autograd.forward_ad.unpack_dual(x).primal"
+                )
 
     def backward(self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
         """By input, its gradient or None. gradients: by result, None where it was not used; outs: by result, shape, dtype."""

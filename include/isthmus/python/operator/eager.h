@@ -76,7 +76,8 @@ private:
     PyObject* reply();
     void give_all_back();
     PyObject* redirect();
-    Error explain_watched();
+    const char* watched_name();
+    Error explain_watched(const char* name) const;
 
     OperatorDefinition& op_;
     PyObject* self_;
@@ -256,25 +257,35 @@ ISTHMUS_COLD inline void EagerCall::give_all_back() {
         if (borrowed_[i].has_value()) give_back(lenders_[i], *borrowed_[i]);
 }
 
-/// Why a call that records a gradient cannot be made.
-ISTHMUS_COLD inline Error EagerCall::explain_watched() {
-    const char* name = "";
-    for (int i = 0; i < borrowed_.size() && *name == '\0'; ++i)
-        if (borrowed_[i].has_value() && (borrowed_[i]->flags() & watched_flag))
-            for (int input = 0; input < op_.input_count && *name == '\0'; ++input)
-                if (objects_[input] == lenders_[i]) name = op_.inputs[input].name.c_str();
-    return Error(ErrorCode::requires_grad,
-                 concat({function(), "(): argument '", name, "' requires grad, and ",
-                         op_.gradient == nullptr ? "this operator has no gradient; register it with .gradient<g>(), call it"
-                                                 : "recording it needs the package isthmus, which is not installed; call it",
-                         " under torch.no_grad(), or hand over x.detach()"}));
+/// The argument that automatic differentiation watches.
+ISTHMUS_COLD inline const char* EagerCall::watched_name() {
+    for (int i = 0; i < borrowed_.size(); ++i) {
+        if (!borrowed_[i].has_value() || !(borrowed_[i]->flags() & watched_flag)) continue;
+        for (int input = 0; input < op_.input_count; ++input)
+            if (objects_[input] == lenders_[i]) return op_.inputs[input].name.c_str();
+    }
+    return "";
+}
+
+/// Why a call that is to be recorded cannot be made.
+ISTHMUS_COLD inline Error EagerCall::explain_watched(const char* name) const {
+    const std::string prefix = call_prefix(function(), name);
+    const char* why =
+        op_.gradient == nullptr
+            ? "it requires grad, and this operator has no gradient; register it with .gradient<g>(), call it under "
+              "torch.no_grad(), or hand over x.detach()"
+        : PyDict_GetItemString(PyImport_GetModuleDict(), "isthmus.operators") == nullptr
+            ? "it requires grad, and recording that needs the package isthmus, which is not installed; call it under "
+              "torch.no_grad(), or hand over x.detach()"
+            : "it has a tangent, and operators have no forward mode; hand over torch.autograd.forward_ad.unpack_dual(x).primal";
+    return Error(ErrorCode::requires_grad, prefix + why);
 }
 
 ISTHMUS_COLD inline PyObject* EagerCall::redirect() {
-    const Error no_way = explain_watched();
+    const char* name = watched_name();
     give_all_back();
     PyObject* result = redirect_operator(op_, self_, objects_, out_);
-    if (result == nullptr && PyErr_Occurred() == nullptr) fail(no_way);
+    if (result == nullptr && PyErr_Occurred() == nullptr) fail(explain_watched(name));
     return result;
 }
 
