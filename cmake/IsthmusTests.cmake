@@ -50,7 +50,7 @@ if(ISTHMUS_CHECK_HEADERS)
   isthmus_check_headers(isthmus_core_headers isthmus_core "${headers}/core/*.h" "${headers}/isthmus.h"
                         "${headers}/shared/*.h" "${headers}/shared.h")
   if(TARGET isthmus::python)
-    isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h")
+    isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h" "${headers}/op.h")
   endif()
 endif()
 
@@ -61,6 +61,7 @@ isthmus_add_test_module(isthmus_test_ext python/ext isthmus_python)
 add_subdirectory("${PROJECT_SOURCE_DIR}/tests/adapters" "${PROJECT_BINARY_DIR}/tests/adapters")
 if(COMMAND Python_add_library)
   add_subdirectory("${PROJECT_SOURCE_DIR}/tests/casters" "${PROJECT_BINARY_DIR}/tests/casters")
+  add_subdirectory("${PROJECT_SOURCE_DIR}/tests/operators" "${PROJECT_BINARY_DIR}/tests/operators")
 endif()
 
 if(TARGET isthmus_c)

@@ -10,7 +10,7 @@
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
 
-from . import shared, testing
+from . import operators, shared, testing
 from ._isthmus import (
     Device,
     DeviceType,
@@ -49,6 +49,7 @@ __all__ = [
     "get_include",
     "get_includes",
     "live",
+    "operators",
     "shared",
     "testing",
     "to_blob",

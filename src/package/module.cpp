@@ -11,8 +11,9 @@ bool add(PyObject* module, const char* name, void* object) {
 int fill(PyObject* module) {
     isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_types();
     if (shared == nullptr) return -1;
-    for (PyMethodDef* methods : {package::import_methods, package::blob_methods, package::pickle_methods,
-                                 package::measure_methods, package::live_methods, package::shared_methods})
+    for (PyMethodDef* methods :
+         {package::import_methods, package::blob_methods, package::pickle_methods, package::measure_methods,
+          package::live_methods, package::shared_methods, package::operator_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return -1;
     const bool good = add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&
                       add(module, "Device", shared->device) && add(module, "DeviceType", shared->device_type) &&

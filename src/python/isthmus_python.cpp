@@ -4,3 +4,4 @@
 
 #include <isthmus/python.h>
 #include <isthmus/python/impl.h>
+#include <isthmus/python/operator/register.h>

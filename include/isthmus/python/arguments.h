@@ -14,7 +14,9 @@ namespace detail {
 
 // One Parameter per kind of argument: how it is read, and what its error says.
 
+/// What the object's own conversion raised gives way to this, an interrupt does not.
 ISTHMUS_COLD inline bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) {
+    if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception)) return false;
     PyErr_Clear();
     PyErr_Format(PyExc_TypeError, "%s(): argument '%s': expected %s, got %.200s", function, argument, wanted,
                  Py_TYPE(found)->tp_name);

@@ -145,7 +145,10 @@ struct SizeNames {
     };
     static constexpr int most = 2 * max_ndim;
 
-    Entry entries[most];
+    // In a union, so that making one for a call does not write 128 empty names.
+    union {
+        Entry entries[most];
+    };
     int count = 0;
 
     SizeNames() noexcept {}

@@ -1,0 +1,318 @@
+// OperatorCall: one call of an operator, whichever framework it came from, from its tensors to the C++ function.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <new>
+#include <stdexcept>
+
+#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/view/match.h>
+#include <isthmus/python/operator/definition.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// What a C++ function threw, as plain data: it may have been thrown on a thread that has no Python.
+struct Thrown {
+    enum class Kind : std::uint8_t { nothing, error, memory, value, index, overflow, other };
+    Kind kind = Kind::nothing;
+    std::optional<Error> error;  ///< an isthmus::Error
+    std::string text;
+
+    explicit operator bool() const noexcept { return kind != Kind::nothing; }
+};
+
+/// The tensors and scalars of one call. The descriptors that are set must stay until the call is over; each has strides.
+class OperatorCall {
+public:
+    /// `batch_dims`: leading dimensions that every tensor has beyond what its type says, of one size or of size 1; by default
+    /// as many as there are, to be broadcast, where the operator was registered so, and none elsewhere.
+    explicit OperatorCall(const OperatorDefinition& op, int batch_dims = -1) noexcept : op_(op), batch_dims_(batch_dims) {}
+
+    /// The tensors are said by their dtypes and sizes alone: the order of their elements is not asked.
+    void say_only() noexcept { said_only_ = true; }
+    const OperatorDefinition& definition() const noexcept { return op_; }
+    ParameterValue& value(int parameter) noexcept { return values_[parameter]; }
+
+    ISTHMUS_ALWAYS_INLINE void set_tensor(int parameter, const DLTensor& t, Flags flags) noexcept {
+        DLTensor& inner = inner_[parameter];
+        inner = t;
+        flags_[parameter] = flags;
+        values_[parameter].tensor = &inner;
+        if (ISTHMUS_UNLIKELY(batch_dims_ != 0 && (op_.batch || batch_dims_ > 0))) split(parameter);
+    }
+    /// The same tensor elsewhere. Where there are no leading dimensions.
+    void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
+    void set_absent(int parameter) noexcept { values_[parameter].tensor = nullptr; }
+
+    /// Chooses the overload by what the inputs hold, and gives their named sizes their values. Once all inputs are set.
+    ISTHMUS_ALWAYS_INLINE Result<void> choose() {
+        if (ISTHMUS_UNLIKELY(batched_))
+            if (auto broadcast = broadcast_leads(); !broadcast) return broadcast;
+        for (int i = 0; i < op_.overload_count; ++i) {
+            names_.count = 0;
+            if (!fits(op_.overloads[i])) continue;
+            overload_ = op_.overloads + i;
+            return {};
+        }
+        return explain();
+    }
+    /// The sizes of result `out`, the leading ones first. After choose().
+    Result<void> shape_of(int out, SizesList& shape) const;
+    DType dtype_of(int out) const noexcept {
+        const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
+        return ISTHMUS_LIKELY(r.accepts == nullptr) ? r.dtype : like_dtype(out);
+    }
+    /// The memory of a result that the caller brought. An error names the result.
+    Result<void> set_out(int out, const DLTensor& t, Flags flags, const SizesList& shape);
+    /// The memory of a result that was made for it.
+    void set_made(int out, const DLTensor& t) noexcept { set_tensor(op_.outs[out], t, 0); }
+
+    /// Calls the function. Touches nothing of Python.
+    Thrown run();
+
+private:
+    static Requirement in_any_order(Requirement r) noexcept {
+        r.order = Order::any;
+        return r;
+    }
+    DType like_dtype(int out) const noexcept { return values_[op_.like[out]].tensor->dtype; }
+    ISTHMUS_ALWAYS_INLINE bool fits(const OverloadFacts& overload) noexcept {
+        for (int i = 0; i < op_.input_count; ++i) {
+            const int p = op_.inputs[i].parameter;
+            const ParameterFacts& facts = overload.parameters[p];
+            if (!facts.is_tensor() || values_[p].tensor == nullptr) continue;
+            const Requirement& r = *facts.requirement;
+            if (!meets(inner_[p], flags_[p], ISTHMUS_UNLIKELY(said_only_) ? in_any_order(r) : r)) return false;
+            if (r.size_count >= 0 && !has_sizes(inner_[p], r.sizes, names_, op_.inputs[i].name.c_str())) return false;
+        }
+        return true;
+    }
+    void split(int parameter) noexcept;
+    Result<void> broadcast_leads();
+    Error explain();
+    Error explain_dtype(int parameter) const;
+    void run_batched();
+
+    const OperatorDefinition& op_;
+    const OverloadFacts* overload_ = nullptr;
+    int batch_dims_;
+    bool batched_ = false;
+    bool said_only_ = false;
+    SizeNames names_;
+    ParameterValue values_[max_parameters];
+    DLTensor inner_[max_parameters];
+    Flags flags_[max_parameters];
+    int leads_[max_parameters];  ///< leading dimensions cut off; set where batched_
+    SizesList lead_;             ///< all leading dimensions, broadcast
+};
+
+#if ISTHMUS_DEFINE
+
+/// Cuts the leading dimensions off: the function sees what its type says.
+ISTHMUS_API void OperatorCall::split(int parameter) noexcept {
+    if (!batched_)
+        for (int& count : leads_) count = 0;
+    batched_ = true;
+    DLTensor& t = inner_[parameter];
+    const int rank = op_.parameters()[parameter].requirement->least_rank;
+    int count = batch_dims_ > 0 ? batch_dims_ : t.ndim - rank;
+    if (count < 0 || count > t.ndim) count = 0;
+    leads_[parameter] = count;
+    t.ndim -= count;
+    t.shape += count;
+    t.strides += count;
+}
+
+ISTHMUS_API Result<void> OperatorCall::broadcast_leads() {
+    int most = 0;
+    for (int i = 0; i < op_.parameter_count(); ++i) most = leads_[i] > most ? leads_[i] : most;
+    lead_.clear();
+    for (int d = 0; d < most; ++d) lead_.push_back(1);
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
+        const std::int64_t* sizes = inner_[p].shape - leads_[p];
+        for (int d = 0; d < leads_[p]; ++d) {
+            std::int64_t& whole = lead_[static_cast<std::size_t>(most - leads_[p] + d)];
+            if (sizes[d] == whole || sizes[d] == 1) continue;
+            if (whole != 1)
+                return Error(ErrorCode::bad_layout, ErrorKind::value,
+                             concat({call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str()), "leading sizes ",
+                                     sizes_text(sizes, leads_[p]), " do not broadcast with ", sizes_text(lead_.data(), most),
+                                     " of the arguments before it"}));
+            whole = sizes[d];
+        }
+    }
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (op_.parameters()[p].kind != ParameterKind::in_out) continue;
+        if (leads_[p] != most || !std::equal(lead_.begin(), lead_.end(), inner_[p].shape - most))
+            return Error(ErrorCode::bad_layout, ErrorKind::value,
+                         concat({call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str()), "leading sizes ",
+                                 sizes_text(inner_[p].shape - leads_[p], leads_[p]), " are written for each of ",
+                                 sizes_text(lead_.data(), most), "; wanted the same sizes"}));
+    }
+    return {};
+}
+
+ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain_dtype(int parameter) const {
+    std::string wanted;
+    for (int o = 0; o < op_.overload_count; ++o) {
+        const std::string words(op_.overloads[o].parameters[parameter].requirement->words);
+        if (wanted.find(words) != std::string::npos) continue;
+        wanted += concat({wanted.empty() ? "" : " or ", words});
+    }
+    return Error(ErrorCode::bad_dtype, ErrorKind::value,
+                 concat({call_prefix(op_.function.c_str(), op_.name_of(parameter)), "expected ", wanted, ", got ",
+                         describe_tensor(inner_[parameter]), ": dtype differs"}));
+}
+
+/// Why no overload takes the arguments. The one that comes nearest is explained: whose dtypes fit the longest.
+ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
+    const OverloadFacts* nearest = op_.overloads;
+    int reached = -1;
+    for (int o = 0; o < op_.overload_count; ++o) {
+        int count = 0;
+        for (; count < op_.input_count; ++count) {
+            const int p = op_.inputs[count].parameter;
+            const Requirement* r = op_.overloads[o].parameters[p].requirement;
+            if (r == nullptr || values_[p].tensor == nullptr) continue;
+            const DType dtype = inner_[p].dtype;
+            if (r->accepts != nullptr ? !r->accepts(dtype) : dtype != r->dtype) break;
+        }
+        if (count <= reached) continue;
+        reached = count;
+        nearest = op_.overloads + o;
+    }
+    Match match(op_.function.c_str());
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
+        // The first argument decides between the overloads; those after it have to go with it.
+        if (i == reached && op_.overload_count > 1 && p == op_.first_tensor) return explain_dtype(p);
+        const Requirement& r = *nearest->parameters[p].requirement;
+        auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
+        if (!checked) return checked.error();
+    }
+    return Error(ErrorCode::bad_argument, concat({op_.function, "(): the arguments do not fit"}));
+}
+
+ISTHMUS_API Result<void> OperatorCall::shape_of(int out, SizesList& shape) const {
+    const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
+    shape.clear();
+    for (const std::int64_t size : lead_) shape.push_back(size);
+    if (r.most_rank == 0) return {};
+    const bool told = r.size_count >= 0 && op_.like[out] == op_.first_tensor;
+    const DLTensor* like = told || op_.like[out] < 0 ? nullptr : values_[op_.like[out]].tensor;
+    if (like != nullptr) {
+        for (int d = 0; d < like->ndim; ++d) shape.push_back(like->shape[d]);
+        return {};
+    }
+    if (r.size_count < 0) {  // nothing to be like: the gradient of an argument that was not given
+        for (int d = 0; d < r.least_rank; ++d) shape.push_back(0);
+        return {};
+    }
+    for (int d = 0; d < r.size_count; ++d) {
+        const SizeSpec& spec = r.sizes[d];
+        std::int64_t size = spec.size;
+        if (!spec.name.empty()) {
+            for (int i = 0; i < names_.count && size == dyn; ++i)
+                if (names_.entries[i].name == spec.name) size = names_.entries[i].size;
+            const int integer = size == dyn ? op_.integer_named(spec.name) : -1;
+            if (integer >= 0) size = values_[integer].integer;
+            if (integer >= 0 && size < 0)
+                return Error(ErrorCode::bad_argument, concat({call_prefix(op_.function.c_str(), op_.name_of(integer)), "found ",
+                                                              size, "; wanted the size of a result, 0 or more"}));
+        }
+        if (size == dyn && !told) size = 0;
+        if (size == dyn)
+            return Error(ErrorCode::bad_argument, concat({op_.function, "(): the size ", spec.name, " of result '",
+                                                          op_.out_names[out], "' is that of an argument that was not given"}));
+        shape.push_back(size);
+    }
+    return {};
+}
+
+ISTHMUS_API Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags flags, const SizesList& shape) {
+    const char* name = op_.out_names[out].c_str();
+    const bool same = static_cast<std::size_t>(t.ndim) == shape.size() && std::equal(shape.begin(), shape.end(), t.shape);
+    if (!same)
+        return Error(ErrorCode::bad_layout, ErrorKind::value,
+                     concat({call_prefix(op_.function.c_str(), name), "expected sizes ",
+                             sizes_text(shape.data(), static_cast<int>(shape.size())), ", got ", describe_tensor(t)}));
+    const int p = op_.outs[out];
+    set_tensor(p, t, flags);
+    const Requirement& wanted = *overload_->parameters[p].requirement;
+    const bool same_dtype = wanted.accepts == nullptr || inner_[p].dtype == like_dtype(out);
+    if (ISTHMUS_LIKELY(meets(inner_[p], flags, wanted) && same_dtype)) return {};
+    Requirement r = wanted;
+    r.size_count = -1;  // they were compared
+    Match match(op_.function.c_str());
+    auto checked = match.check(name, inner_[p], flags, r);
+    if (!checked) return checked;
+    return Error(ErrorCode::bad_dtype, ErrorKind::value,
+                 concat({call_prefix(op_.function.c_str(), name), "expected ", DType(like_dtype(out)), ", got ",
+                         describe_tensor(t), ": dtype differs"}));
+}
+
+/// One call for each place in the leading dimensions.
+ISTHMUS_API void OperatorCall::run_batched() {
+    const int most = static_cast<int>(lead_.size());
+    void* base[max_parameters];
+    for (int p = 0; p < op_.parameter_count(); ++p) base[p] = inner_[p].data;
+    for (const std::int64_t size : lead_)
+        if (size == 0) return;
+    std::int64_t place[max_ndim] = {};
+    for (int d = 0; d >= 0;) {
+        for (int p = 0; p < op_.parameter_count(); ++p) {
+            if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
+            DLTensor& t = inner_[p];
+            std::int64_t elements = 0;
+            for (int i = 0; i < leads_[p]; ++i)
+                if (t.shape[i - leads_[p]] != 1) elements += place[most - leads_[p] + i] * t.strides[i - leads_[p]];
+            t.data = static_cast<char*>(base[p]) + elements * DType(t.dtype).itemsize();
+        }
+        overload_->call(values_);
+        for (d = most - 1; d >= 0 && ++place[d] == lead_[static_cast<std::size_t>(d)]; --d) place[d] = 0;
+    }
+}
+
+ISTHMUS_API Thrown OperatorCall::run() {
+    const auto caught = [](Thrown::Kind kind, const char* text) { return Thrown{kind, std::nullopt, text}; };
+    try {
+        if (ISTHMUS_LIKELY(!batched_))
+            overload_->call(values_);
+        else
+            run_batched();
+        return {};
+    } catch (const Error& error) {
+        return Thrown{Thrown::Kind::error, error, error.what()};
+    } catch (const std::bad_alloc&) {
+        return caught(Thrown::Kind::memory, "no memory");
+    } catch (const std::invalid_argument& error) {
+        return caught(Thrown::Kind::value, error.what());
+    } catch (const std::domain_error& error) {
+        return caught(Thrown::Kind::value, error.what());
+    } catch (const std::length_error& error) {
+        return caught(Thrown::Kind::value, error.what());
+    } catch (const std::out_of_range& error) {
+        return caught(Thrown::Kind::index, error.what());
+    } catch (const std::overflow_error& error) {
+        return caught(Thrown::Kind::overflow, error.what());
+    } catch (const std::exception& error) {
+        return caught(Thrown::Kind::other, error.what());
+#if defined(ISTHMUS_FORCED_UNWIND)
+    } catch (__cxxabiv1::__forced_unwind&) {
+        throw;
+#endif
+    } catch (...) {
+        return caught(Thrown::Kind::other, "threw what is no std::exception");
+    }
+}
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,152 @@
+// What the types of a C++ function say of an operator, as a table that every back end reads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <isthmus/python/operator/outputs.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The most parameters of one function, results included.
+inline constexpr int max_parameters = 24;
+inline constexpr int max_results = 8;
+
+enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text };
+
+/// One parameter. `requirement` is NULL for a scalar.
+struct ParameterFacts {
+    ParameterKind kind;
+    bool optional = false;  ///< None is an argument
+    const Requirement* requirement = nullptr;
+
+    constexpr bool is_tensor() const noexcept { return requirement != nullptr; }
+    constexpr bool is_out() const noexcept { return kind == ParameterKind::out; }
+};
+
+/// What one parameter is called with. A tensor that is NULL was not given.
+union ParameterValue {
+    struct Text {
+        const char* data;
+        std::size_t size;
+    };
+    const DLTensor* tensor;
+    double number;
+    std::int64_t integer;
+    bool boolean;
+    Text text;
+};
+
+/// A function with its types forgotten.
+using ErasedFunction = void (*)(const ParameterValue* values);
+
+/// One function of an overload set.
+struct OverloadFacts {
+    const ParameterFacts* parameters;
+    int count;
+    ErasedFunction call;
+};
+
+/// How a C++ type is a parameter: its facts, and its value.
+template <class A>
+struct OperatorParameter {
+    static_assert(sizeof(A) == 0,
+                  "isthmus: a parameter of an operator is a View<const T, …>, InOut, Out, double, std::int64_t, bool, "
+                  "std::string_view, or std::optional<View<const T, …>>");
+};
+template <class T, int N, class... C>
+struct OperatorParameter<View<T, N, C...>> {
+    static_assert(std::is_const_v<T>, "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
+    static constexpr ParameterFacts facts{ParameterKind::tensor, false, &View<T, N, C...>::requirement};
+    static View<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }
+};
+template <class T, int N, class... C>
+struct OperatorParameter<std::optional<View<T, N, C...>>> {
+    using Inner = OperatorParameter<View<T, N, C...>>;
+    static constexpr ParameterFacts facts{ParameterKind::tensor, true, Inner::facts.requirement};
+    static std::optional<View<T, N, C...>> get(const ParameterValue& value) noexcept {
+        if (value.tensor == nullptr) return std::nullopt;
+        return Inner::get(value);
+    }
+};
+template <class T, int N, class... C>
+struct OperatorParameter<InOut<T, N, C...>> {
+    static constexpr ParameterFacts facts{ParameterKind::in_out, false, &View<T, N, C...>::requirement};
+    static InOut<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }
+};
+template <class T, int N, class... C>
+struct OperatorParameter<Out<T, N, C...>> {
+    static constexpr bool sizes_are_told() {
+        const Requirement& r = View<T, N, C...>::requirement;
+        for (int i = 0; i < r.size_count; ++i)
+            if (r.sizes[i].size == dyn && r.sizes[i].name.empty()) return false;
+        return true;
+    }
+    static_assert(sizes_are_told(), "isthmus: each size of an Out is a number or a name, since the library makes it");
+    static constexpr ParameterFacts facts{ParameterKind::out, false, &View<T, N, C...>::requirement};
+    static Out<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }
+};
+template <>
+struct OperatorParameter<double> {
+    static constexpr ParameterFacts facts{ParameterKind::number};
+    static double get(const ParameterValue& value) noexcept { return value.number; }
+};
+template <>
+struct OperatorParameter<std::int64_t> {
+    static constexpr ParameterFacts facts{ParameterKind::integer};
+    static std::int64_t get(const ParameterValue& value) noexcept { return value.integer; }
+};
+template <>
+struct OperatorParameter<bool> {
+    static constexpr ParameterFacts facts{ParameterKind::boolean};
+    static bool get(const ParameterValue& value) noexcept { return value.boolean; }
+};
+template <>
+struct OperatorParameter<std::string_view> {
+    static constexpr ParameterFacts facts{ParameterKind::text};
+    static std::string_view get(const ParameterValue& value) noexcept { return {value.text.data, value.text.size}; }
+};
+
+/// The facts of `f`, from its type.
+template <auto f, class F = decltype(f)>
+struct OverloadOf {
+    static_assert(sizeof(F) == 0, "isthmus: an operator is made of a function that returns void and writes its Outs");
+};
+template <auto f, class... A>
+struct OverloadOf<f, void (*)(A...)> {
+    static constexpr int count = sizeof...(A);
+    static_assert(count > 0 && count <= max_parameters, "isthmus: an operator has 1 to 24 parameters");
+    static constexpr ParameterFacts parameters[] = {OperatorParameter<std::remove_cvref_t<A>>::facts...};
+
+    template <std::size_t... i>
+    static void unpack(const ParameterValue* values, std::index_sequence<i...>) {
+        f(OperatorParameter<std::remove_cvref_t<A>>::get(values[i])...);
+    }
+    static void call(const ParameterValue* values) { unpack(values, std::index_sequence_for<A...>()); }
+    static constexpr OverloadFacts facts{parameters, count, call};
+};
+template <auto f, class... A>
+struct OverloadOf<f, void (*)(A...) noexcept> : OverloadOf<static_cast<void (*)(A...)>(f)> {};
+
+/// Whether a function has the parameters of another, but for what tensors hold.
+constexpr bool are_alike(const OverloadFacts& a, const OverloadFacts& b) {
+    if (a.count != b.count) return false;
+    for (int i = 0; i < a.count; ++i)
+        if (a.parameters[i].kind != b.parameters[i].kind || a.parameters[i].optional != b.parameters[i].optional) return false;
+    return true;
+}
+
+/// The facts of an overload set.
+template <auto... f>
+struct OverloadSet {
+    static constexpr OverloadFacts facts[] = {OverloadOf<f>::facts...};
+    static constexpr int count = sizeof...(f);
+    static constexpr bool alike = (are_alike(OverloadOf<f>::facts, facts[0]) && ...);
+    static_assert(alike, "isthmus: the functions of one operator have the same kinds of parameters, in the same order");
+};
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,214 @@
+// An operator as a foreign function of XLA: what jax.jit calls.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/operator/call.h>
+#include <isthmus/python/operator/xla_ffi.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+// run_for_xla() answers one call of XLA, on one of its threads, without Python. What isthmus.operators says in the
+// attributes: "how" has a letter for each input, t and s for a tensor and a scalar among the operands, a for an attribute
+// "p<place>", n for none; "rank" is that of the first operand without leading dimensions, which all operands have alike.
+#if ISTHMUS_DEFINE
+
+inline constexpr const char* place_names[] = {"p0",  "p1",  "p2",  "p3",  "p4",  "p5",  "p6",  "p7",
+                                              "p8",  "p9",  "p10", "p11", "p12", "p13", "p14", "p15",
+                                              "p16", "p17", "p18", "p19", "p20", "p21", "p22", "p23"};
+static_assert(sizeof(place_names) / sizeof(place_names[0]) == max_parameters);
+
+/// The arguments of one call as XLA hands them over.
+class XlaCall {
+public:
+    XlaCall(const OperatorDefinition& op, const xla::CallFrame& frame) noexcept : op_(op), frame_(frame) {}
+
+    void run() {
+        find_leads();
+        for (int i = 0; i < lead_count_; ++i)
+            if (lead_[i] == 0) return;
+        if (!scalars_vary_) return run_at(nullptr);
+        std::int64_t place[max_ndim] = {};
+        for (int d = 0; d >= 0;) {  // each place has scalars of its own
+            run_at(place);
+            for (d = lead_count_ - 1; d >= 0 && ++place[d] == lead_[d]; --d) place[d] = 0;
+        }
+    }
+
+private:
+    [[noreturn]] void refuse(const std::string& why) const { throw std::invalid_argument(concat({op_.function, "(): ", why})); }
+    const xla::Buffer& operand(int i) const { return *static_cast<const xla::Buffer*>(frame_.arguments.values[i]); }
+    const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_.results.values[i]); }
+    int attribute(std::string_view name) const {
+        const xla::Attributes& all = frame_.attributes;
+        for (std::int64_t i = 0; i < all.size; ++i)
+            if (std::string_view(all.names[i]->data, all.names[i]->size) == name) return static_cast<int>(i);
+        refuse(concat({"the attribute '", name, "' is missing; wanted a call made by isthmus.operators"}));
+    }
+    std::string_view text(std::string_view name) const {
+        const int i = attribute(name);
+        if (frame_.attributes.types[i] != xla::string) refuse(concat({"the attribute '", name, "' is no string"}));
+        const auto& span = *static_cast<const xla::ByteSpan*>(frame_.attributes.values[i]);
+        return {span.data, span.size};
+    }
+    const xla::Scalar& scalar(std::string_view name) const {
+        const int i = attribute(name);
+        if (frame_.attributes.types[i] != xla::scalar) refuse(concat({"the attribute '", name, "' is no number"}));
+        return *static_cast<const xla::Scalar*>(frame_.attributes.values[i]);
+    }
+    double number(int input, int dtype, const void* value) const;
+    void set_scalar(ParameterValue& value, int input, int dtype, const void* data) const;
+    void find_leads();
+    DLTensor describe(const xla::Buffer& buffer, const std::int64_t* place, std::int64_t* strides) const;
+    void run_at(const std::int64_t* place);
+
+    const OperatorDefinition& op_;
+    const xla::CallFrame& frame_;
+    std::string_view how_;
+    int lead_count_ = 0;
+    std::int64_t lead_[max_ndim];
+    bool scalars_vary_ = false;
+};
+
+inline double XlaCall::number(int input, int dtype, const void* value) const {
+    switch (dtype) {
+        case 1:
+            return *static_cast<const bool*>(value) ? 1 : 0;
+        case 4:
+            return *static_cast<const std::int32_t*>(value);
+        case 5:
+            return static_cast<double>(*static_cast<const std::int64_t*>(value));
+        case 11:
+            return static_cast<double>(*static_cast<const float*>(value));
+        case 12:
+            return *static_cast<const double*>(value);
+        default:
+            refuse(
+                concat({"argument '", op_.inputs[input].name, "': expected a number, got an array of ", xla::dtype_of(dtype)}));
+    }
+}
+
+inline void XlaCall::set_scalar(ParameterValue& value, int input, int dtype, const void* data) const {
+    const ParameterKind kind = op_.parameters()[op_.inputs[input].parameter].kind;
+    const bool whole = dtype == 1 || dtype == 4 || dtype == 5;
+    if (kind == ParameterKind::number)
+        value.number = number(input, dtype, data);
+    else if (kind == ParameterKind::integer && whole && dtype != 1)
+        value.integer = dtype == 5 ? *static_cast<const std::int64_t*>(data) : *static_cast<const std::int32_t*>(data);
+    else if (kind == ParameterKind::boolean && dtype == 1)
+        value.boolean = *static_cast<const bool*>(data);
+    else
+        refuse(concat({"argument '", op_.inputs[input].name, "': expected ",
+                       kind == ParameterKind::boolean ? "True or False" : "an integer", ", got ", xla::dtype_of(dtype)}));
+}
+
+/// How many leading dimensions vmap has added, and how long they are.
+inline void XlaCall::find_leads() {
+    how_ = text("how");
+    int operands = 0;
+    for (const char c : how_) operands += c == 't' || c == 's';
+    if (static_cast<int>(how_.size()) != op_.input_count || frame_.arguments.size != operands ||
+        frame_.results.size != op_.out_count)
+        refuse("XLA's operands and results are not those of this operator");
+    if (operands == 0) return;
+    lead_count_ = static_cast<int>(operand(0).rank - *static_cast<const std::int64_t*>(scalar("rank").value));
+    if (lead_count_ < 0 || lead_count_ > max_ndim) refuse("the attribute 'rank' is not that of the first operand");
+    for (int d = 0; d < lead_count_; ++d) lead_[d] = 1;
+    int next = 0;
+    for (const char c : how_) {
+        if (c != 't' && c != 's') continue;
+        const xla::Buffer& buffer = operand(next++);
+        for (int d = 0; d < lead_count_ && d < buffer.rank; ++d) {
+            if (buffer.dims[d] == 1) continue;
+            lead_[d] = buffer.dims[d];
+            if (c == 's') scalars_vary_ = true;
+        }
+    }
+}
+
+/// With a place, the part of a buffer there.
+inline DLTensor XlaCall::describe(const xla::Buffer& buffer, const std::int64_t* place, std::int64_t* strides) const {
+    const DType dtype = xla::dtype_of(buffer.dtype);
+    if (dtype.bits() == 0 || buffer.rank > max_ndim) refuse(concat({"XLA's dtype ", buffer.dtype, " is not one of DLPack's"}));
+    const auto rank = static_cast<int>(buffer.rank);
+    (void)layout::row_major(buffer.dims, rank, strides);
+    DLTensor t{buffer.data, Device::cpu(), rank, dtype, buffer.dims, strides, 0};
+    if (place == nullptr) return t;
+    std::int64_t elements = 0;
+    for (int d = 0; d < lead_count_; ++d)
+        if (buffer.dims[d] != 1) elements += place[d] * strides[d];
+    t.data = static_cast<char*>(buffer.data) + elements * dtype.itemsize();
+    t.ndim -= lead_count_;
+    t.shape += lead_count_;
+    t.strides += lead_count_;
+    return t;
+}
+
+inline void XlaCall::run_at(const std::int64_t* place) {
+    // Without leading dimensions: those that the operator broadcasts itself are said by "rank" too.
+    OperatorCall call(op_, place == nullptr ? lead_count_ : 0);
+    std::int64_t strides[max_parameters][max_ndim];
+    int next = 0;
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        const ParameterFacts& facts = op_.parameters()[p];
+        if (how_[static_cast<std::size_t>(i)] == 't' && facts.is_tensor()) {
+            call.set_tensor(p, describe(operand(next++), place, strides[p]), 0);
+        } else if (how_[static_cast<std::size_t>(i)] == 's') {
+            const DLTensor t = describe(operand(next), place, strides[p]);
+            set_scalar(call.value(p), i, operand(next++).dtype, t.data);
+        } else if (facts.is_tensor()) {
+            call.set_absent(p);
+        } else if (facts.kind == ParameterKind::text) {
+            const std::string_view said = text(place_names[i]);
+            call.value(p).text = {said.data(), said.size()};
+        } else {
+            const xla::Scalar& said = scalar(place_names[i]);
+            set_scalar(call.value(p), i, said.dtype, said.value);
+        }
+    }
+    call.choose().value();
+    SizesList shape;
+    for (int i = 0; i < op_.out_count; ++i) {
+        call.shape_of(i, shape).value();
+        call.set_out(i, describe(result(i), place, strides[op_.outs[i]]), 0, shape).value();
+    }
+    const Thrown thrown = call.run();
+    if (thrown.kind == Thrown::Kind::error) throw Error(*thrown.error);
+    if (thrown.kind == Thrown::Kind::memory) throw std::bad_alloc();
+    if (thrown) throw std::runtime_error(concat({op_.function, "(): ", thrown.text}));
+}
+
+inline xla::Error* make_xla_error(const xla::Api* api, xla::ErrorCode code, const char* text) noexcept {
+    xla::ErrorCreateArgs args{sizeof args, nullptr, text, code};
+    return api->create_error(&args);
+}
+
+ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* call_frame) noexcept {
+    auto* frame = static_cast<xla::CallFrame*>(call_frame);
+    if (frame->extensions != nullptr && frame->extensions->type == xla::Extension::metadata) {
+        xla::Metadata& metadata = *reinterpret_cast<xla::MetadataExtension*>(frame->extensions)->metadata;
+        metadata.api_version.major_version = xla::api_major;
+        metadata.api_version.minor_version = xla::api_minor;
+        metadata.traits = 0;
+        return nullptr;
+    }
+    try {
+        XlaCall(op, *frame).run();
+        return nullptr;
+    } catch (const std::bad_alloc&) {
+        return make_xla_error(frame->api, xla::resource_exhausted, concat({op.function, "(): no memory"}).c_str());
+    } catch (const std::invalid_argument& error) {
+        return make_xla_error(frame->api, xla::invalid_argument, error.what());
+    } catch (const Error& error) {
+        return make_xla_error(frame->api, xla::invalid_argument, error.what());
+    } catch (const std::exception& error) {
+        return make_xla_error(frame->api, xla::unknown, error.what());
+    }
+}
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

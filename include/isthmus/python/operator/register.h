@@ -1,0 +1,140 @@
+// Registration: a module gets an operator, and the frameworks that are there learn of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/operator/definition.h>
+#if ISTHMUS_DEFINE
+#include <isthmus/python/operator/object.h>
+#endif
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// What an author says of one input: its name, and its default.
+struct SaidInput {
+    enum class Default : std::uint8_t { none, number, integer, boolean, text };
+    const char* name;
+    Default kind = Default::none;
+    ParameterValue value{};
+    const char* text = nullptr;
+};
+
+/// Fills in what the author said, and checks it. Throws Error.
+ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, int count);
+/// Puts the operator into the module and into the list of all: a new reference to its Python object, or NULL with a Python
+/// exception set.
+ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module, const char* doc);
+/// Makes `gradient` that of `op`. Throws Error.
+ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient);
+/// Throws the Python exception that is set as an Error.
+[[noreturn]] ISTHMUS_API void throw_registration_error();
+/// Tells the frameworks that were imported already. A failure there is told by the first use.
+ISTHMUS_API void offer_operator(OperatorDefinition& op, PyObject* object) noexcept;
+
+#if ISTHMUS_DEFINE
+
+ISTHMUS_API void throw_registration_error() {
+    throw error_from_exception(ErrorCode::bad_argument, nullptr, "registering an operator");
+}
+
+ISTHMUS_COLD inline void set_operator_default(OperatorDefinition& op, OperatorInput& input, const SaidInput& said) {
+    using Default = SaidInput::Default;
+    const ParameterKind kind = op.parameters()[input.parameter].kind;
+    input.has_default = true;
+    input.default_value = said.value;
+    if (kind == ParameterKind::number && said.kind == Default::integer)
+        input.default_value.number = static_cast<double>(said.value.integer);
+    else if (kind == ParameterKind::text && said.kind == Default::text)
+        input.default_text = said.text;
+    else if ((kind == ParameterKind::number) != (said.kind == Default::number) ||
+             (kind == ParameterKind::integer) != (said.kind == Default::integer) ||
+             (kind == ParameterKind::boolean) != (said.kind == Default::boolean) || kind == ParameterKind::text)
+        refuse_operator(op.name, concat({"the default of argument '", input.name, "' is of another type than the argument"}));
+    if (kind == ParameterKind::text) input.default_value.text = {input.default_text.data(), input.default_text.size()};
+}
+
+ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, int count) {
+    if (count != op.input_count)
+        refuse_operator(op.name, concat({"found ", count, " argument names; wanted ", op.input_count, ", one for each input"}));
+    for (int i = 0; i < count; ++i) {
+        op.inputs[i].name = said[i].name;
+        if (said[i].kind != SaidInput::Default::none) set_operator_default(op, op.inputs[i], said[i]);
+    }
+    check_operator(op);
+}
+
+/// All operators of the process, in sys.modules' neighbourhood: where Python code finds those of every extension. Borrowed, or
+/// NULL with a Python exception set.
+inline PyObject* all_operators() {
+    static const char* const key = "isthmus.operators";
+    PyObject* dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    PyObject* known = dict != nullptr ? PyDict_GetItemString(dict, key) : nullptr;
+    if (known != nullptr || dict == nullptr) return known;
+    Ref list(PyList_New(0));
+    return list && PyDict_SetItemString(dict, key, list.get()) == 0 ? PyDict_GetItemString(dict, key) : nullptr;
+}
+
+/// torch gets it now where it was imported before this module.
+ISTHMUS_API void offer_operator(OperatorDefinition& op, PyObject* object) noexcept {
+    surviving_exit([&] {
+        const PendingException pending;
+        if (PyDict_GetItemString(PyImport_GetModuleDict(), "torch") != nullptr) offer_to_torch(op, object);
+        PyErr_Clear();
+    });
+}
+
+ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module, const char* doc) {
+    Ref object(make_operator_object(&op));
+    PyObject* list = object ? all_operators() : nullptr;
+    PyObject* name = PyModule_Check(module) ? PyModule_GetNameObject(module) : Py_NewRef(Py_None);
+    const bool good = list != nullptr && put(as_operator(object.get())->dict, "__module__", name) &&
+                      put(as_operator(object.get())->dict, "__doc__", PyUnicode_FromString(doc)) &&
+                      PyList_Append(list, object.get()) == 0 &&
+                      PyObject_SetAttrString(module, op.function.c_str(), object.get()) == 0;
+    return good ? object.release() : nullptr;
+}
+
+ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
+    const auto refuse = [&](const std::string& why) { refuse_operator(op.name, concat({"its gradient ", why})); };
+    if (op.writes_inputs) refuse("cannot be, since it writes an argument in place");
+    const int inputs = op.out_count + op.input_count;
+    if (gradient.input_count != inputs)
+        refuse(concat(
+            {"takes ", gradient.input_count, " inputs; wanted ", inputs, ": a gradient for each result, and the inputs"}));
+    for (int i = 0; i < op.out_count; ++i) {
+        gradient.inputs[i].name = op.out_count == 1 ? std::string("grad_out") : concat({"grad_out_", i});
+        if (gradient.parameters()[gradient.inputs[i].parameter].kind != ParameterKind::tensor)
+            refuse(concat({"takes a scalar where the gradient of result '", op.out_names[i], "' is wanted"}));
+    }
+    for (int i = 0; i < op.input_count; ++i) {
+        OperatorInput& input = gradient.inputs[op.out_count + i];
+        const ParameterFacts& facts = op.parameters()[op.inputs[i].parameter];
+        input.name = op.inputs[i].name;
+        if (gradient.parameters()[input.parameter].kind != facts.kind)
+            refuse(concat({"takes argument '", input.name, "' as another kind"}));
+    }
+    int out = 0;
+    for (int i = 0; i < op.input_count; ++i) {
+        const ParameterFacts& facts = op.parameters()[op.inputs[i].parameter];
+        if (!facts.is_tensor() || !is_floating(*facts.requirement)) continue;
+        if (out < gradient.out_count) {
+            gradient.gradient_of[out] = i;
+            gradient.like[out] = gradient.inputs[op.out_count + i].parameter;
+            gradient.out_names[out] = concat({"gradient of '", op.inputs[i].name, "'"});
+        }
+        ++out;
+    }
+    if (out != gradient.out_count)
+        refuse(concat({"has ", gradient.out_count, " results; wanted ", out, ", one for each floating-point input"}));
+    gradient.batch = op.batch;
+    check_operator(gradient);
+    op.gradient = &gradient;
+}
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,277 @@
+// An operator as a NumPy generalised ufunc: broadcasting, out=, axes= and casting are NumPy's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/framework/numpy/export.h>
+#include <isthmus/python/operator/thrown.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// A numpy.ufunc of the operator, with a loop for each of its dtypes: a new reference, or NULL with a Python exception set,
+/// where NumPy is not installed, or the operator is none that a ufunc can be.
+ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op);
+
+#if ISTHMUS_DEFINE
+
+struct OperatorUfunc;
+/// What NumPy hands to a loop.
+struct UfuncLoop {
+    const OperatorUfunc* ufunc;
+    const char* types;  ///< NumPy's type numbers, by operand
+};
+
+/// What NumPy needs as long as the ufunc lives, which is for good: PyUFunc_FromFuncAndData keeps the addresses.
+struct OperatorUfunc {
+    using Loop = void (*)(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
+    static constexpr int most_loops = 64;
+
+    const OperatorDefinition& op;
+    std::string signature;
+    std::string_view core_names[max_parameters * 8];  ///< the different sizes of the signature, in NumPy's order
+    std::string made_names[max_parameters * 8];       ///< those of sizes that have no name
+    int core_count = 0;
+    int cores[max_parameters][max_ndim];  ///< by operand, the place of each of its sizes in `core_names`
+    int parameters[max_parameters];       ///< by operand: inputs, then results
+    int operand_count = 0;
+    Loop loops[most_loops];
+    void* data[most_loops];
+    char types[most_loops * max_parameters];
+    int loop_count = 0;
+
+    explicit OperatorUfunc(const OperatorDefinition& definition) : op(definition) {
+        for (int i = 0; i < op.input_count; ++i) parameters[operand_count++] = op.inputs[i].parameter;
+        for (int i = 0; i < op.out_count; ++i) parameters[operand_count++] = op.outs[i];
+    }
+    void check() const;
+    void sign();
+    void add_core(int operand, int dimension, std::string_view name);
+    void add_loops(const OverloadFacts& overload);
+    bool add_loop(const OverloadFacts& overload, DType of_sets);
+    static void run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
+};
+
+ISTHMUS_COLD inline void OperatorUfunc::check() const {
+    const auto refuse = [this](const std::string& why) { refuse_operator(op.name, concat({"it is no ufunc: ", why})); };
+    if (op.out_count == 0) refuse("it has no result");
+    for (int i = 0; i < op.input_count; ++i) {
+        const ParameterFacts& facts = op.parameters()[op.inputs[i].parameter];
+        if (facts.kind == ParameterKind::in_out) refuse(concat({"argument '", op.inputs[i].name, "' is written in place"}));
+        if (facts.kind == ParameterKind::text) refuse(concat({"argument '", op.inputs[i].name, "' is a string"}));
+    }
+    for (int i = 0; i < operand_count; ++i) {
+        const Requirement* r = op.parameters()[parameters[i]].requirement;
+        if (r != nullptr && r->least_rank != r->most_rank)
+            refuse(concat({"argument '", op.name_of(parameters[i]), "' is ", r->words, ", and wanted is a fixed rank"}));
+        for (int d = 0; r != nullptr && i >= op.input_count && d < r->size_count; ++d)
+            if (op.integer_named(r->sizes[d].name) >= 0)
+                refuse(concat({"the size ", r->sizes[d].name, " is that of an integer argument"}));
+    }
+}
+
+inline void OperatorUfunc::add_core(int operand, int dimension, std::string_view name) {
+    int place = 0;
+    while (place < core_count && core_names[place] != name) ++place;
+    if (place == core_count) {
+        made_names[place] = name;
+        core_names[core_count++] = made_names[place];
+    }
+    cores[operand][dimension] = place;
+    signature += concat({dimension != 0 ? "," : "", name});
+}
+
+/// "(n,d),(m,d)->(n,m)"
+inline void OperatorUfunc::sign() {
+    for (int i = 0; i < operand_count; ++i) {
+        signature += i == 0 ? "(" : i == op.input_count ? "->(" : ",(";
+        const Requirement* r = op.parameters()[parameters[i]].requirement;
+        const bool is_out = i >= op.input_count;
+        // A result without sizes has those of the first tensor, by whatever names they have there.
+        const bool like = is_out && r->size_count < 0;
+        const int of = like ? op.first_tensor : parameters[i];
+        const Requirement* source = like ? op.parameters()[of].requirement : r;
+        for (int d = 0; r != nullptr && d < r->least_rank; ++d) {
+            const SizeSpec spec = source->size_count >= 0 ? source->sizes[d] : SizeSpec{};
+            if (!spec.name.empty())
+                add_core(i, d, spec.name);
+            else if (spec.size != dyn)
+                add_core(i, d, std::to_string(spec.size));
+            else
+                add_core(i, d, concat({op.name_of(of), "_", d}));
+        }
+        signature += ")";
+    }
+}
+
+inline DType dtype_of_operand(const ParameterFacts& facts, DType of_sets) noexcept {
+    switch (facts.kind) {
+        case ParameterKind::number:
+            return float64;
+        case ParameterKind::integer:
+            return int64;
+        case ParameterKind::boolean:
+            return boolean;
+        default:
+            return facts.requirement->accepts != nullptr ? of_sets : facts.requirement->dtype;
+    }
+}
+
+/// False where NumPy has one of the dtypes not.
+inline bool OperatorUfunc::add_loop(const OverloadFacts& overload, DType of_sets) {
+    char* row = types + loop_count * operand_count;
+    if (loop_count == most_loops) return false;
+    for (int i = 0; i < operand_count; ++i) {
+        const ParameterFacts& facts = overload.parameters[parameters[i]];
+        if (facts.is_tensor() && facts.requirement->accepts != nullptr && !facts.requirement->accepts(of_sets)) return false;
+        const int number = numpy_type_number(dtype_of_operand(facts, of_sets));
+        if (number < 0) return false;
+        row[i] = static_cast<char>(number);
+    }
+    loops[loop_count] = run;
+    data[loop_count++] = nullptr;  // set once all rows are there
+    return true;
+}
+
+inline void OperatorUfunc::add_loops(const OverloadFacts& overload) {
+    bool has_set = false;
+    for (int i = 0; i < operand_count; ++i) {
+        const Requirement* r = overload.parameters[parameters[i]].requirement;
+        has_set = has_set || (r != nullptr && r->accepts != nullptr);
+    }
+    if (!has_set) return void(add_loop(overload, float32));
+    for (int number = 0; number < numpy_builtin_types; ++number)
+        if (numpy_shifts.has(static_cast<unsigned>(number)) && numpy_type_number(numpy_dtypes[number]) == number)
+            add_loop(overload, numpy_dtypes[number]);
+}
+
+/// One run of NumPy's outer loop, which has no GIL.
+class UfuncRun {
+public:
+    UfuncRun(const OperatorUfunc& ufunc, char** data, const Py_ssize_t* dims, const Py_ssize_t* steps) noexcept
+        : ufunc_(ufunc), op_(ufunc.op), call_(ufunc.op, 0), data_(data), dims_(dims), steps_(steps) {}
+
+    void run(const char* types) {
+        describe(types);
+        call_.choose().value();
+        SizesList shape;
+        for (int i = 0; i < op_.out_count; ++i) {
+            call_.shape_of(i, shape).value();
+            call_.set_out(i, t_[op_.input_count + i], 0, shape).value();
+        }
+        for (Py_ssize_t o = 0; o < dims_[0]; ++o) {
+            for (int i = 0; i < ufunc_.operand_count; ++i) move(i, data_[i] + o * steps_[i]);
+            if (const Thrown thrown = call_.run()) return fail(thrown);
+        }
+    }
+    static void raise(const std::exception& error) {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        if (const auto* own = dynamic_cast<const Error*>(&error))
+            set_python_error(*own);
+        else
+            PyErr_SetString(PyExc_RuntimeError, error.what());
+        PyGILState_Release(state);
+    }
+
+private:
+    void describe(const char* types);
+    void move(int operand, char* at) noexcept {
+        const int p = ufunc_.parameters[operand];
+        ParameterValue& value = call_.value(p);
+        switch (op_.parameters()[p].kind) {
+            case ParameterKind::number:
+                std::memcpy(&value.number, at, sizeof value.number);
+                return;
+            case ParameterKind::integer:
+                std::memcpy(&value.integer, at, sizeof value.integer);
+                return;
+            case ParameterKind::boolean:
+                value.boolean = *at != 0;
+                return;
+            default:
+                call_.move_tensor(p, at);
+        }
+    }
+    void fail(const Thrown& thrown) const {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        set_thrown(op_, thrown);
+        PyGILState_Release(state);
+    }
+
+    const OperatorUfunc& ufunc_;
+    const OperatorDefinition& op_;
+    OperatorCall call_;
+    char** data_;
+    const Py_ssize_t* dims_;
+    const Py_ssize_t* steps_;
+    DLTensor t_[max_parameters];
+    std::int64_t layout_[max_parameters][2 * max_ndim];
+};
+
+/// The operands at the first place. NumPy's dims are the outer one and the core's; its steps the outer ones, then by operand.
+inline void UfuncRun::describe(const char* types) {
+    const Py_ssize_t* step = steps_ + ufunc_.operand_count;
+    for (int i = 0; i < ufunc_.operand_count; ++i) {
+        const int p = ufunc_.parameters[i];
+        const Requirement* r = op_.parameters()[p].requirement;
+        if (r == nullptr) continue;
+        const DType dtype = numpy_dtypes[static_cast<int>(types[i])];
+        std::int64_t* shape = layout_[i];
+        for (int d = 0; d < r->least_rank; ++d) {
+            const Py_ssize_t bytes = *step++;
+            shape[d] = dims_[1 + ufunc_.cores[i][d]];
+            if (bytes % dtype.itemsize() != 0)
+                throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                            concat({call_prefix(op_.function.c_str(), op_.name_of(p)), "found a step of ", bytes,
+                                    " bytes; wanted a multiple of the ", dtype.itemsize(), " bytes of ", dtype}));
+            shape[r->least_rank + d] = bytes / dtype.itemsize();
+        }
+        t_[i] = DLTensor{data_[i], Device::cpu(), r->least_rank, dtype, shape, shape + r->least_rank, 0};
+        if (i < op_.input_count) call_.set_tensor(p, t_[i], 0);
+    }
+}
+
+inline void OperatorUfunc::run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self) {
+    const auto* loop = static_cast<const UfuncLoop*>(self);
+    if (dims[0] == 0) return;
+    try {
+        UfuncRun(*loop->ufunc, data, dims, steps).run(loop->types);
+    } catch (const std::exception& error) {
+        UfuncRun::raise(error);
+    }
+}
+
+ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
+    using Make = PyObject* (*)(OperatorUfunc::Loop*, void**, const char*, int, int, int, int, const char*, const char*, int,
+                               const char*);
+    Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
+    if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
+        PyErr_Clear();
+        module = Ref(PyImport_ImportModule("numpy.core._multiarray_umath"));
+    }
+    Ref capsule(module ? PyObject_GetAttrString(module.get(), "_UFUNC_API") : nullptr);
+    void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+    if (table == nullptr) return nullptr;
+    const auto make = reinterpret_cast<Make>(table[31]);
+    try {
+        auto* ufunc = new OperatorUfunc(op);
+        ufunc->check();
+        ufunc->sign();
+        for (int o = 0; o < op.overload_count; ++o) ufunc->add_loops(op.overloads[o]);
+        if (ufunc->loop_count == 0) refuse_operator(op.name, "it is no ufunc: NumPy has none of its dtypes");
+        for (int i = 0; i < ufunc->loop_count; ++i)
+            ufunc->data[i] = new UfuncLoop{ufunc, ufunc->types + i * ufunc->operand_count};
+        return make(ufunc->loops, ufunc->data, ufunc->types, ufunc->loop_count, op.input_count, op.out_count, -1,
+                    op.function.c_str(), "", 0, ufunc->signature.c_str());
+    } catch (const Error& error) {
+        set_python_error(error);
+        return nullptr;
+    }
+}
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,83 @@
+"""C++ functions registered by `isthmus::op` as operators of torch and JAX.
+
+An extension's operators are known to torch when torch was imported before it, and otherwise from the first call with a torch
+tensor, or from `register` on. JAX needs no registration before the first call under a transformation.
+
+>>> isthmus.operators.register("torch")
+>>> torch.ops.geo.distance
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._isthmus import Error, _operators
+
+__all__ = ["list_operators", "register"]
+
+_FRAMEWORKS = ("torch", "jax")
+
+
+def list_operators() -> list[Any]:
+    """The operators of all extensions imported so far, in the order of their registration."""
+    return list(_operators())
+
+
+def register(framework: str) -> None:
+    """Make all operators known so far operators of a framework, which is imported; those of later modules follow by themselves.
+
+    framework: "torch" or "jax". Twice is once.
+    Raises ValueError for another framework, ImportError where it is not installed, and isthmus.Error where two modules define
+    an operator of one name, once all others are registered.
+    """
+    backend = _backend(framework)
+    clash = None
+    for op in _operators():
+        try:
+            backend.register(op)
+        except Error as error:
+            clash = clash or error
+    if clash is not None:
+        raise clash
+
+
+def _backend(framework: str) -> Any:
+    if framework == "torch":
+        from . import _torch
+
+        return _torch
+    if framework == "jax":
+        from . import _jax
+
+        return _jax
+    raise ValueError(f"argument 'framework': found {framework!r}; wanted one of {', '.join(map(repr, _FRAMEWORKS))}")
+
+
+def _offer(op: Any, framework: str) -> None:
+    """Called by an extension: the framework was imported, or one of its arrays has come."""
+    _backend(framework).register(op)
+
+
+def _traced(op: Any) -> Callable[..., Any]:
+    """What torch.compile inlines in the place of a call of `op`."""
+    call: Callable[..., Any] = _backend("torch").register(op).call
+    return call
+
+
+def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
+    """Called by an extension for a call that its function cannot make itself: the framework's own way, or NotImplemented."""
+    values = arguments.values()
+    for framework in ("jax", "torch"):
+        if framework not in sys.modules:
+            continue
+        backend = _backend(framework)
+        if not backend.must_see(values):
+            continue
+        if out is not None:
+            raise ValueError(
+                f"{op.__name__}(): argument 'out': {framework} records this call (a gradient or a graph), and wanted no out="
+            )
+        return backend.call(op, dict(arguments))
+    return NotImplemented

@@ -1,0 +1,208 @@
+"""Operators under JAX's transformations: a call of XLA's foreign function interface, with the rules for vmap and grad."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._isthmus import Error, TensorValueError
+from ._sizes import infer
+
+_registered: dict[str, JaxOperator] = {}
+
+
+def register(op: Any) -> JaxOperator:
+    """What JAX knows of an operator: its target with XLA, by the operator's own name. Raises isthmus.Error where another module
+    has registered an operator of this name, and what XLA raises where it does not know this version of its interface."""
+    known: JaxOperator | None = op.__dict__.get("_jax")
+    if known is not None:
+        return known
+    name = op._table["name"]
+    known = _registered.get(name)
+    if known is not None and known.identity != op._identity:
+        raise Error(
+            f"operator {name!r}: {known.module!r} has registered an operator of this name with JAX, and {op.__module__!r} has"
+            " another; wanted another name or namespace for one of them"
+        )
+    if known is None:
+        known = _registered[name] = JaxOperator(op)
+    op._jax = known
+    return known
+
+
+def must_see(values: Iterable[Any]) -> bool:
+    """Whether an argument is traced."""
+    return any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+def call(op: Any, arguments: dict[str, Any]) -> Any:
+    """The call by XLA, of arguments some of which are traced."""
+    known = register(op)
+    values = [arguments[row["name"]] if row["name"] in arguments else known.missing(row) for row in known.inputs]
+    results = known.bind(values)
+    return known.packed(results)
+
+
+class JaxOperator:
+    """One operator as a target of XLA."""
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+        self.table = op._table
+        self.name: str = self.table["name"]
+        self.function: str = self.table["function"]
+        self.module: str = getattr(op, "__module__", "")
+        self.identity: int = op._identity
+        self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+        jax.ffi.register_ffi_target(self.name, op._xla_target, platform="cpu")
+        gradient = op._gradient
+        self.gradient = JaxOperator(gradient) if gradient is not None else None
+
+    def missing(self, row: dict[str, Any]) -> Any:
+        if "default" not in row and not row["optional"]:
+            raise TypeError(f"{self.function}() missing required argument {row['name']!r}")
+        return row.get("default")
+
+    def packed(self, results: Sequence[Any]) -> Any:
+        if len(self.outs) == 1:
+            return results[0]
+        return tuple(results) if self.outs else None
+
+    def bind(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The results for arguments by input: arrays and traced scalars become operands of XLA, the rest is known now."""
+        static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
+        said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
+        self.check(said)
+        places = [i for i, fixed in enumerate(static) if fixed is None]
+
+        def run(*operands: Any) -> tuple[Any, ...]:
+            return tuple(self.ffi_call(self.filled(said, places, operands), places))
+
+        if self.table["writes"]:
+            raise TensorValueError(
+                f"{self.function}(): argument {next(r['name'] for r in self.inputs if r['kind'] == 'in_out')!r}: a JAX array is"
+                " immutable, so its memory is read-only; wanted writable memory"
+            )
+        operands = [jnp.asarray(values[i]) for i in places]
+        if self.gradient is None:
+            return run(*operands)
+        function = jax.custom_vjp(run)
+
+        def forward(*operands: Any) -> Any:
+            return function(*operands), operands
+
+        def backward(operands: Sequence[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:
+            return self.backward(self.filled(said, places, operands), places, gradients)
+
+        function.defvjp(forward, backward)
+        return function(*operands)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def filled(said: Sequence[Any], places: Sequence[int], operands: Sequence[Any]) -> list[Any]:
+        values = list(said)
+        for place, operand in zip(places, operands, strict=True):
+            values[place] = operand
+        return values
+
+    def static(self, row: dict[str, Any], value: Any) -> tuple[Any] | None:
+        """A scalar that is known while tracing, or None that is no operand; None for an operand."""
+        kind = row["kind"]
+        if kind in ("tensor", "in_out"):
+            return (None,) if value is None and row["optional"] else None
+        if kind != "text" and isinstance(value, jax.core.Tracer):
+            return None
+
+        def refuse(wanted: str) -> TypeError:
+            return TypeError(f"{self.function}(): argument {row['name']!r}: expected {wanted}, got {type(value).__name__}")
+
+        if kind == "text":
+            if not isinstance(value, str):
+                raise refuse("a string")
+            return (value,)
+        if kind == "boolean":
+            if not isinstance(value, (bool, np.bool_)):
+                raise refuse("True or False")
+            return (bool(value),)
+        if isinstance(value, str):
+            raise refuse("a number" if kind == "number" else "an integer")
+        try:
+            return (float(value),) if kind == "number" else (operator.index(value),)
+        except TypeError:
+            raise refuse("a number" if kind == "number" else "an integer") from None
+
+    def check(self, values: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+        """The results' dtypes and sizes. Raises what an eager call would raise."""
+        said = []
+        for row, value in zip(self.inputs, values, strict=True):
+            is_array = row["kind"] in ("tensor", "in_out") and hasattr(value, "shape") and hasattr(value, "dtype")
+            if row["kind"] == "integer" and isinstance(value, jax.core.Tracer):
+                self.refuse_traced_size(row["name"])
+            said.append((_dtype_name(value.dtype), tuple(value.shape)) if is_array else value)
+        return infer(self.op, said)
+
+    def refuse_traced_size(self, name: str) -> None:
+        if any(name in (row["sizes"] or ()) for row in self.outs):
+            raise TypeError(
+                f"{self.function}(): argument {name!r}: found a traced value; wanted an integer that is known while JAX traces,"
+                " since it is the size of a result (static_argnames of jax.jit)"
+            )
+
+    def ffi_call(self, values: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+        """The foreign call itself. Each operand has as many leading dimensions as any other, of size 1 where it has none."""
+        results = self.check(values)
+        ranks = {i: self.inputs[i].get("rank", 0) for i in places}  # of a scalar 0
+        lead = max((values[i].ndim - rank for i, rank in ranks.items() if rank >= 0), default=0) if self.table["batch"] else 0
+        operands = [
+            values[i].reshape((1,) * (lead - values[i].ndim + ranks[i]) + values[i].shape) if lead else values[i]
+            for i in places
+        ]
+        attributes: dict[str, Any] = {"how": "".join(self.letter(i, places, v) for i, v in enumerate(values))}
+        for i, (row, value) in enumerate(zip(self.inputs, values, strict=True)):
+            if i not in places and row["kind"] not in ("tensor", "in_out"):
+                attributes[f"p{i}"] = _ATTRIBUTES[row["kind"]](value)
+        if operands:
+            attributes["rank"] = np.int64(operands[0].ndim - lead)
+        shapes = [jax.ShapeDtypeStruct(tuple(sizes), _dtype(dtype)) for dtype, sizes in results]
+        returned = jax.ffi.ffi_call(self.name, shapes, vmap_method="expand_dims")(*operands, **attributes)
+        return list(returned)
+
+    def letter(self, place: int, places: Sequence[int], value: Any) -> str:
+        is_tensor = self.inputs[place]["kind"] in ("tensor", "in_out")
+        if place in places:
+            return "t" if is_tensor else "s"
+        return "n" if is_tensor else "a"
+
+    def backward(self, values: Sequence[Any], places: Sequence[int], gradients: Sequence[Any]) -> tuple[Any, ...]:
+        """By operand, its gradient; None where there is none."""
+        assert self.gradient is not None
+        results = self.check(values)
+        gradients = [  # an integer result has none, and its place is filled
+            jnp.zeros(g.shape, _dtype(dtype)) if g.dtype == jax.dtypes.float0 else g
+            for g, (dtype, _) in zip(gradients, results, strict=True)
+        ]
+        by_input: list[Any] = [None] * len(self.inputs)
+        for row, result in zip(self.gradient.outs, self.gradient.bind([*gradients, *values]), strict=True):
+            value = values[row["gradient_of"]]
+            if value is None:
+                continue
+            extra = result.ndim - value.ndim  # leading dimensions that were broadcast
+            result = result.sum(tuple(range(extra))) if extra else result
+            spread = tuple(d for d, size in enumerate(value.shape) if size != result.shape[d])
+            by_input[row["gradient_of"]] = result.sum(spread, keepdims=True) if spread else result
+        return tuple(by_input[i] for i in places)
+
+
+_ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str}
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(np.dtype(dtype).name)
+
+
+def _dtype(name: str) -> Any:
+    return jnp.dtype(name)

@@ -1,0 +1,361 @@
+"""Operators of torch: schema, kernels, fake kernels with symbolic sizes, gradients and vmap, all made of an operator's facts.
+
+An operator `geo::distance` is defined together with `geo::distance_batched`, whose first argument says how many leading
+dimensions every tensor has beyond its type: what vmap calls. A gradient is a pair of such operators too, so that a backward
+pass is traced, compiled and mapped like any other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from .._isthmus import Error
+from ._sizes import infer
+
+_TYPES = {"number": "float", "integer": "int", "boolean": "bool", "text": "str"}
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+# Parts the leading dimensions of a call from its arguments.
+Split = Callable[[Sequence[Any]], tuple[int, Sequence[Any]]]
+
+_libraries: dict[str, torch.library.Library] = {}
+_registered: dict[str, TorchOperator] = {}
+
+
+def register(op: Any) -> TorchOperator:
+    """What torch knows of an operator, which it learns now if it did not know it. Raises isthmus.Error where another module
+    has defined an operator of this name."""
+    known: TorchOperator | None = op.__dict__.get("_torch")
+    if known is not None:
+        return known
+    name = op._table["name"]
+    known = _registered.get(name)
+    if known is not None and known.identity != op._identity:
+        raise Error(
+            f"operator {name!r}: {known.module!r} has registered an operator of this name with torch, and {op.__module__!r} has"
+            " another; wanted another name or namespace for one of them"
+        )
+    if known is None:
+        known = _registered[name] = TorchOperator(op)
+        known.define()
+    op._torch = known  # a module that was imported again goes by the registration of the first time
+    return known
+
+
+def must_see(values: Iterable[Any]) -> bool:
+    """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if not tensors:
+        return False
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return True
+    for tensor in tensors:
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return True
+        if tensor.requires_grad and torch.is_grad_enabled():
+            return True
+    return False
+
+
+def call(op: Any, arguments: dict[str, Any]) -> Any:
+    """The call by torch's dispatcher; NotImplemented where it would lose a gradient."""
+    known = register(op)
+    watched = torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values())
+    if watched and known.gradient is None and not known.table["writes"]:
+        plain = all(type(v) is torch.Tensor or not isinstance(v, torch.Tensor) for v in arguments.values())
+        if plain and torch._C._len_torch_dispatch_stack() == 0:
+            return NotImplemented
+    return known.overload(**arguments)
+
+
+class TorchOperator:
+    """One operator in torch's dispatcher."""
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+        self.table = op._table
+        self.name: str = self.table["name"]
+        self.module: str = getattr(op, "__module__", "")
+        self.identity: int = op._identity
+        self.gradient: TorchOperator | None = None
+        space, function = self.name.split("::")
+        if space not in _libraries:
+            _libraries[space] = torch.library.Library(space, "FRAGMENT")
+        self.library, self.space, self.function = _libraries[space], space, function
+        self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+
+    def define(self) -> None:
+        for name, arguments in (
+            (self.function, self.arguments()),
+            (f"{self.function}_batched", ["int batch", *self.arguments(False)]),
+        ):
+            schema = f"{name}({', '.join(arguments)}) -> {self.returns()}"
+            self.library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        packets = getattr(torch.ops, self.space)
+        self.overload = getattr(packets, self.function).default
+        self.batched = getattr(packets, f"{self.function}_batched").default
+        if not self.op._implement_torch("CPU"):
+            self.implement_by_python()
+        gradient = self.op._gradient
+        if gradient is not None:
+            self.gradient = TorchOperator(gradient)
+            self.gradient.define()
+        self.register_rules(self.overload, lambda arguments: (0, arguments))
+        self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
+        overload, eager = self.overload, self.op.eager
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return overload(*args, **kwargs) if torch.compiler.is_compiling() else eager(*args, **kwargs)
+
+        self.call = call
+
+    # The schema
+
+    def arguments(self, defaults: bool = True) -> list[str]:
+        texts: list[str] = []
+        for row, letter in zip(self.inputs, itertools.chain(_LETTERS), strict=False):
+            kind = _TYPES.get(row["kind"])
+            if row["kind"] == "in_out":
+                kind = f"Tensor({letter}!)"
+            elif kind is None:
+                kind = "Tensor?" if row["optional"] else "Tensor"
+            texts.append(f"{kind} {row['name']}")
+        for i in reversed(range(len(texts) if defaults else 0)):  # from the end: as long as there are defaults
+            row = self.inputs[i]
+            if "default" not in row and not row["optional"]:
+                break
+            value = row.get("default")
+            texts[i] += "=" + (f'"{value}"' if isinstance(value, str) else repr(value))
+        return texts
+
+    def returns(self) -> str:
+        count = len(self.outs)
+        return "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
+
+    # The kernels
+
+    def implement_by_python(self) -> None:
+        """For a torch without the C shims."""
+
+        def run(*args: Any) -> Any:
+            with torch.no_grad():
+                return self.op.eager(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
+
+        def run_batched(batch: int, *args: Any) -> Any:
+            tensors = [a for a in args if isinstance(a, torch.Tensor)]
+            lead = torch.broadcast_shapes(*(t.shape[:batch] for t in tensors))
+            spread = [a.expand(*lead, *a.shape[batch:]) if isinstance(a, torch.Tensor) else a for a in args]
+            results = []
+            for place in itertools.product(*map(range, lead)):
+                result = run(*(a[place] if isinstance(a, torch.Tensor) else a for a in spread))
+                results.append(result if isinstance(result, tuple) else (result,))
+            if not results:
+                return self.fake(batch, args)
+            if not self.outs:
+                return None
+            stacked = tuple(torch.stack(column).reshape(*lead, *column[0].shape) for column in zip(*results, strict=True))
+            return stacked[0] if len(self.outs) == 1 else stacked
+
+        self.library.impl(self.function, run, "CPU")
+        self.library.impl(f"{self.function}_batched", run_batched, "CPU")
+
+    def fake(self, batch: int, arguments: Sequence[Any]) -> Any:
+        arguments = self.complete(arguments)
+        first = next(a for a in arguments if isinstance(a, torch.Tensor))
+        said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else a for a in arguments]
+        results = tuple(
+            first.new_empty(sizes, dtype=getattr(torch, dtype)) for dtype, sizes in infer(self.op, said, batch or -1, _same)
+        )
+        return self.packed(results)
+
+    def packed(self, results: Sequence[Any]) -> Any:
+        """As the schema returns it."""
+        if len(self.outs) == 1:
+            return results[0]
+        return tuple(results) if self.outs else None
+
+    def complete(self, arguments: Sequence[Any]) -> list[Any]:
+        """With the defaults that torch leaves out where an argument has them."""
+        return [*arguments, *(row.get("default") for row in self.inputs[len(arguments) :])]
+
+    # The rules
+
+    def register_rules(self, overload: Any, split: Split) -> None:
+        """The rules of the operator, or of its batched form; `split` parts the leading dimensions from the arguments."""
+        name = overload._schema.name
+
+        def fake(*args: Any) -> Any:
+            return self.fake(*split(args))
+
+        def vmap(info: Any, in_dims: Sequence[int | None], *args: Any) -> Any:
+            return self.mapped(info, in_dims, split, args)
+
+        torch.library.register_fake(name, fake, lib=self.library, allow_override=True)
+        torch.library.register_vmap(name, vmap, lib=self.library)
+
+        if self.table["writes"]:
+            self.register_writes(overload, split)
+        else:
+            self.register_gradient(overload, split)
+
+    def mapped(self, info: Any, in_dims: Sequence[int | None], split: Split, args: Sequence[Any]) -> Any:
+        """vmap's rule: the batched form, with one leading dimension more."""
+        batch, arguments = split(args)
+        arguments = self.complete(arguments)
+        dims = list(split(in_dims)[1])
+        dims += [None] * (len(arguments) - len(dims))
+        extra = self.extra_lead(batch, arguments, dims)
+        results = self.batched(batch + 1 + extra, *self.aligned(info, extra, arguments, dims))
+        return results, self.packed((0,) * len(self.outs))
+
+    def extra_lead(self, batch: int, arguments: Sequence[Any], dims: Sequence[int | None]) -> int:
+        """Leading dimensions that the arguments bring along, where they broadcast, beyond those of vmap."""
+        if not self.table["batch"] or batch > 0:
+            return 0
+        ranks = [
+            a.dim() - (d is not None) - row["rank"]
+            for row, a, d in zip(self.inputs, arguments, dims, strict=True)
+            if isinstance(a, torch.Tensor)
+        ]
+        most: int = max(0, *ranks)
+        return most
+
+    def aligned(self, info: Any, extra: int, arguments: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
+        """The arguments with the mapped dimension in front, of size 1 where there is none, and as many leading ones each."""
+        mapped = any(d is not None for d in dims)
+        aligned = []
+        for row, a, d in zip(self.inputs, arguments, dims, strict=True):
+            if not isinstance(a, torch.Tensor):
+                aligned.append(a)
+                continue
+            if row["kind"] == "in_out" and d is None and mapped:
+                raise Error(
+                    f"{self.function}(): argument {row['name']!r}: vmap does not map it, and each call would write it; wanted a"
+                    f" tensor with {info.batch_size} of them"
+                )
+            a = a.movedim(d, 0) if d is not None else a.unsqueeze(0)
+            missing = extra - (a.dim() - 1 - row["rank"]) if extra else 0
+            for _ in range(missing):
+                a = a.unsqueeze(1)
+            aligned.append(a.contiguous() if row["contiguous"] and row["kind"] != "in_out" else a)
+        return aligned
+
+    def register_gradient(self, overload: Any, split: Split) -> None:
+        """A function of autograd at the dispatcher's Autograd key; torch.func's transforms refuse that of torch.library."""
+
+        def forward(keyset: Any, *args: Any) -> Any:
+            with torch._C._AutoDispatchBelowAutograd():
+                return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+
+        def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+            ctx.batch, arguments = split(inputs[1:])
+            ctx.offset = len(inputs) - len(arguments)
+            ctx.rest = [None if isinstance(a, torch.Tensor) else a for a in arguments]
+            ctx.save_for_backward(*(a if isinstance(a, torch.Tensor) else None for a in arguments))
+            ctx.outs = [(o.shape, o.dtype) for o in (output if isinstance(output, tuple) else (output,))]
+
+        def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+            arguments = [rest if tensor is None else tensor for tensor, rest in zip(ctx.saved_tensors, ctx.rest, strict=True)]
+            return (*[None] * ctx.offset, *self.backward(ctx.batch, gradients, ctx.outs, arguments))
+
+        members: dict[str, Callable[..., Any]] = {"forward": forward, "setup_context": setup, "backward": backward}
+
+        def function_of(base: type) -> Any:
+            return type(self.function, (base,), {key: staticmethod(f) for key, f in members.items()})
+
+        function = function_of(torch.autograd.Function)
+        # What torch.func's own transforms make of a function for one level of theirs.
+        function_of_level = function_of(torch.autograd.function._SingleLevelFunction)
+
+        def record(keyset: Any, *args: Any) -> Any:
+            _batch, arguments = split(args)
+            args = (*args[: len(args) - len(arguments)], *self.complete(arguments))
+            self.refuse_tangents(arguments)
+            watched = any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
+            if not watched or not torch.is_grad_enabled():
+                return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+            if not torch._C._are_functorch_transforms_active():
+                return function.apply(keyset, *args)
+            # The dispatcher has come to one level of the transforms, where autograd records as it does outside of them.
+            with torch._functorch.autograd_function.enable_single_level_autograd_function():
+                return function_of_level.apply(keyset, *args)
+
+        self.library.impl(overload._schema.name.split("::")[1], record, "Autograd", with_keyset=True)
+
+    def refuse_tangents(self, arguments: Sequence[Any]) -> None:
+        """Forward mode: the result would have lost its tangent without a word."""
+        forward_ad = torch.autograd.forward_ad
+        if forward_ad._current_level < 0:
+            return
+        for row, a in zip(self.inputs, arguments, strict=False):
+            if isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None:
+                raise NotImplementedError(
+                    f"{self.function}(): argument {row['name']!r}: it has a tangent, and operators have no forward mode;"
+                    " hand over torch.autograd.forward_ad.unpack_dual(x).primal"
+                )
+
+    def backward(self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+        """By input, its gradient or None. gradients: by result, None where it was not used; outs: by result, shape, dtype."""
+        if self.gradient is None:
+            raise RuntimeError(f"{self.name} has no gradient; register it in C++ with .gradient<g>()")
+        example = next(a for a in arguments if isinstance(a, torch.Tensor))
+        given = [
+            example.new_zeros(shape, dtype=dtype) if g is None else g for g, (shape, dtype) in zip(gradients, outs, strict=True)
+        ]
+        by_input: list[Any] = [None] * len(arguments)
+        for row, result in zip(self.gradient.outs, self.gradient.run(batch, [*given, *arguments]), strict=True):
+            argument = arguments[row["gradient_of"]]
+            if isinstance(argument, torch.Tensor):
+                by_input[row["gradient_of"]] = result.sum_to_size(argument.shape)
+        return by_input
+
+    def run(self, batch: int, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """The operator, or its batched form, with the order of elements that its types ask for; the results as a tuple."""
+        ready = [
+            a.contiguous() if isinstance(a, torch.Tensor) and row["contiguous"] else a
+            for row, a in zip(self.inputs, arguments, strict=True)
+        ]
+        result = self.batched(batch, *ready) if batch > 0 else self.overload(*ready)
+        return result if isinstance(result, tuple) else (result,)
+
+    def register_writes(self, overload: Any, split: Split) -> None:
+        """What is written moves its version, and is refused where a gradient would be lost."""
+        written = [i for i, row in enumerate(self.inputs) if row["kind"] == "in_out"]
+        name = overload._schema.name.split("::")[1]
+
+        def refuse(keyset: Any, *args: Any) -> Any:
+            arguments = split(args)[1]
+            if torch.is_grad_enabled():
+                for row, a in zip(self.inputs, arguments, strict=True):
+                    if isinstance(a, torch.Tensor) and a.requires_grad:
+                        raise RuntimeError(
+                            f"{self.function}(): argument {row['name']!r} requires grad, and an operator that writes in place"
+                            " has no gradient; call it under torch.no_grad(), or hand over x.detach()"
+                        )
+            return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+
+        def move_version(keyset: Any, *args: Any) -> Any:
+            arguments = split(args)[1]
+            for i in written:
+                torch.autograd.graph.increment_version(arguments[i])
+            return overload.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
+
+        self.library.impl(name, refuse, "Autograd", with_keyset=True)
+        self.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
+
+
+def _dtype_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two sizes agree; a size that only the data tell is taken to."""
+    try:
+        return bool(a == b)
+    except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
+        torch._check(a == b)
+        return True

@@ -1,0 +1,17 @@
+// The operators of all extensions in this process, for isthmus.operators.
+// SPDX-License-Identifier: Apache-2.0
+#include "package.h"
+
+#include <isthmus/python/operator/register.h>
+
+namespace {
+
+PyObject* operators(PyObject*, PyObject*) {
+    PyObject* all = isthmus::detail::all_operators();
+    return all != nullptr ? PySequence_List(all) : nullptr;
+}
+
+}  // namespace
+
+PyMethodDef package::operator_methods[] = {
+    {"_operators", operators, METH_NOARGS, "The operators of all extensions, in the order of their registration."}, {}};

@@ -1,0 +1,44 @@
+"""The first program of docs/operators.md, built as it stands there, and what is said of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+isthmus = pytest.importorskip("isthmus")
+nanobind = pytest.importorskip("nanobind")
+
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "operators.md").read_text()
+
+USE = """
+import sys, geo, numpy as np, torch, jax
+assert "isthmus" not in sys.modules
+x, y = np.random.rand(7, 5, 3).astype("f4"), np.random.rand(4, 3).astype("f4")
+expected = ((x[:, :, None] - y) ** 2).sum(-1)
+def same(got, wanted): assert np.allclose(np.asarray(got), wanted, rtol=1e-4)
+same(geo.distance(x[0], y), expected[0])
+same(torch.compile(geo.distance, fullgraph=True, backend="aot_eager")(torch.tensor(x[0]), torch.tensor(y)), expected[0])
+same(jax.jit(jax.vmap(geo.distance, (0, None)))(x, y), expected)
+same(geo.distance.ufunc(x, y), expected)
+print(geo.distance.ufunc.signature)
+"""
+
+
+def test_the_first_program(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    (tmp_path / "geo.cpp").write_text(re.findall(r"(?ms)^```cpp\n(.*?)^```$", GUIDE)[0])
+    folder = Path(nanobind.include_dir()).parent
+    headers = [nanobind.include_dir(), folder / "ext" / "robin_map" / "include", sysconfig.get_path("include")]
+    includes = [f"-I{path}" for path in [*isthmus.get_includes(), *headers]]
+    sources = ["geo.cpp", folder / "src" / "nb_combined.cpp"]
+    module = f"geo{sysconfig.get_config_var('EXT_SUFFIX')}"
+    command = ["c++", "-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", *includes, *sources, "-o", module, "-ldl"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
+    done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "(n,d),(m,d)->(n,m)\n"), done.stderr

@@ -1,0 +1,45 @@
+"""What the tests of operators share: the same operators in a module of each binder."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+BARE = "isthmus_operators_test_ext"
+MODULES = [BARE, "isthmus_operators_nanobind_test_ext", "isthmus_operators_pybind11_test_ext"]
+
+pytest.importorskip(BARE)
+
+
+@pytest.fixture(params=MODULES)
+def ext(request: pytest.FixtureRequest):
+    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
+
+
+@pytest.fixture
+def bare():
+    return importlib.import_module(BARE)
+
+
+@pytest.fixture
+def run_script() -> Callable[..., str]:
+    """run_script(code): what it prints, in a process of its own: for what an import or a registration leaves behind."""
+
+    def run(code: str, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run

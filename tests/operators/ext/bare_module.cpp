@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "functions.h"
+
+namespace {
+
+namespace f = functions;
+
+void plain(isthmus::View<const float, 1> x, isthmus::Out<float, 1> y) { y(0) = x(0); }
+void unknown_size(isthmus::View<const float, 1, isthmus::sizes<"n">> x, isthmus::Out<float, 1, isthmus::sizes<"m">> y) {
+    y(0) = x(0);
+}
+void no_tensor(double x, isthmus::Out<float, 1> y) { y(0) = static_cast<float>(x); }
+void gradient_of_less(isthmus::View<const float, 1> g, isthmus::Out<float, 1> dx) { dx(0) = g(0); }
+
+/// Registrations that must fail, by name.
+PyObject* refuse(PyObject*, PyObject* which) {
+    const isthmus::Ref scratch(PyModule_New("scratch"));
+    PyObject* self = scratch.get();
+    const std::string_view name = PyUnicode_AsUTF8(which);
+    using isthmus::op;
+    if (name == "few names") return op<"bad::plain", plain>(self, {}), nullptr;
+    if (name == "no namespace") return op<"plain", plain>(self, {"x"}), nullptr;
+    if (name == "name twice") return op<"bad::dot", f::dot>(self, {"x", "x"}), nullptr;
+    if (name == "named out") return op<"bad::plain", plain>(self, {"out"}), nullptr;
+    if (name == "unknown size") return op<"bad::unknown_size", unknown_size>(self, {"x"}), nullptr;
+    if (name == "no tensor") return op<"bad::no_tensor", no_tensor>(self, {"x"}), nullptr;
+    if (name == "default type") return op<"bad::first", f::first>(self, {"x", isthmus::arg("k") = "three"}), nullptr;
+    if (name == "gradient inputs") return op<"bad::plain", plain>(self, {"x"}).gradient<gradient_of_less>(), nullptr;
+    if (name == "gradient writes") return op<"bad::add_to", f::add_to>(self, {"y", "x"}).gradient<plain>(), nullptr;
+    Py_RETURN_NONE;
+}
+
+/// The same as the operator geo::distance, bound by hand.
+PyObject* distance_by_hand(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<f::Points<float>, f::Others<float>> in("distance", {"a", "b"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [a, b] = in.values();
+    isthmus::Tensor out = isthmus::Tensor::empty({a.extent(0), b.extent(0)}, isthmus::float32);
+    auto view = out.view<float, 2, isthmus::sizes<"n m">>();
+    PyThreadState* state = PyEval_SaveThread();
+    f::distance<float>(a, b, *view);
+    PyEval_RestoreThread(state);
+    return in.reply(out);
+}
+
+PyMethodDef methods[] = {
+    {"refuse", refuse, METH_O, nullptr},
+    {"last_call", [](PyObject*, PyObject*) { return f::last_call(); }, METH_NOARGS, nullptr},
+    {"distance_by_hand", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(distance_by_hand)), METH_FASTCALL, nullptr},
+    {}};
+int fill(PyObject* module) { return functions::bind(module) ? 0 : -1; }
+PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(fill)}, {0, nullptr}};
+PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_test_ext", nullptr, 0, methods, slots};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_isthmus_operators_test_ext() { return PyModuleDef_Init(&definition); }

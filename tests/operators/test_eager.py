@@ -1,0 +1,307 @@
+"""Operators called with arrays of any framework, without any of their compilers."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import re
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+
+def points(n: int = 5, m: int = 4, d: int = 3, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(7)
+    return rng.random((n, d)).astype(dtype), rng.random((m, d)).astype(dtype)
+
+
+def distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return ((a[:, None] - b[None]) ** 2).sum(-1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numpy_arrays_make_a_numpy_array(ext, dtype):
+    a, b = points(dtype=dtype)
+    result = ext.distance(a, b)
+    assert type(result) is np.ndarray
+    assert result.dtype == dtype
+    assert result.flags.owndata
+    np.testing.assert_allclose(result, distances(a, b), rtol=1e-5)
+    assert ext.last_call()[0] == a.ctypes.data, "the function reads the array where it lies"
+
+
+def test_strided_and_empty_operands(ext):
+    a, b = points(6, 4)
+    np.testing.assert_allclose(ext.distance(a[::-2], b[:, ::1]), distances(a[::-2], b), rtol=1e-5)
+    assert ext.distance(a[:0], b).shape == (0, 4)
+
+
+def test_torch_tensors_make_a_torch_tensor(ext):
+    torch = pytest.importorskip("torch")
+    a, b = map(torch.from_numpy, points())
+    result = ext.distance(a, b)
+    assert type(result) is torch.Tensor
+    assert result.dtype == torch.float32
+    torch.testing.assert_close(result, torch.cdist(a, b) ** 2)
+    assert ext.last_call()[0] == a.data_ptr()
+    result.resize_(2)  # torch's own memory, as of any operation
+
+
+def test_jax_arrays_make_a_jax_array(ext):
+    jax = pytest.importorskip("jax")
+    a, b = points()
+    x = jax.numpy.asarray(a)
+    result = ext.distance(x, jax.numpy.asarray(b))
+    assert isinstance(result, jax.Array)
+    np.testing.assert_allclose(result, distances(a, b), rtol=1e-5)
+    assert ext.last_call()[0] == x.unsafe_buffer_pointer()
+
+
+def test_buffers_make_an_isthmus_tensor(ext):
+    result = ext.distance(memoryview(points()[0]), points()[1])
+    assert type(result).__name__ == "Tensor"
+    assert np.asarray(result).shape == (5, 4)
+
+
+def test_the_first_tensor_argument_decides(ext):
+    torch = pytest.importorskip("torch")
+    a, b = points()
+    assert type(ext.distance(a, torch.from_numpy(b))) is np.ndarray
+    assert type(ext.distance(torch.from_numpy(a), b)) is torch.Tensor
+
+
+def test_keywords_defaults_and_every_kind_of_scalar(ext):
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(ext.scale(x), 2 * x)
+    np.testing.assert_array_equal(ext.scale(x, 3.0), 3 * x)
+    np.testing.assert_array_equal(ext.scale(x, 3), 3 * x)
+    np.testing.assert_array_equal(ext.scale(mode="square", x=x, times=2, negate=True), -((4 * x) ** 2))
+    np.testing.assert_array_equal(ext.scale(x, np.float64(3.0), np.int64(2)), 9 * x)
+
+
+def test_several_results_are_a_tuple_and_an_optional_view_takes_none(ext):
+    x = np.arange(3.0)
+    total, parts = ext.weighted(x)
+    assert total == 3
+    assert total.shape == ()
+    assert parts.tolist() == [0, 1, 2]
+    assert ext.weighted(x, None)[0] == 3
+    assert ext.weighted(x, w=np.full(3, 2.0))[0] == 6
+
+
+def test_what_is_written_is_written_in_place(ext):
+    y = np.ones(3, np.float32)
+    assert ext.add_to(y, np.arange(3, dtype=np.float32)) is None
+    assert y.tolist() == [1, 2, 3]
+
+
+def test_writing_a_torch_tensor_moves_its_version(ext):
+    torch = pytest.importorskip("torch")
+    y = torch.ones(3)
+    before = y._version
+    ext.add_to(y, torch.ones(3))
+    assert y.tolist() == [2, 2, 2]
+    assert y._version == before + 1
+    with pytest.raises(ValueError, match="argument 'x'"):
+        ext.add_to(y, torch.ones(4))
+    assert y._version == before + 1, "a call that does not take place writes nothing"
+
+
+def test_a_set_of_dtypes_gives_the_result_its_argument_has(ext):
+    for dtype in ("float32", "float64", "int32"):
+        result = ext.twice(np.arange(6, dtype=dtype).reshape(2, 3))
+        assert result.dtype == dtype
+        assert result.shape == (2, 3)
+
+
+def test_an_integer_argument_may_be_a_size(ext):
+    assert ext.first(np.arange(5, dtype=np.float32), 2).tolist() == [0, 1]
+    assert ext.first(np.arange(2, dtype=np.float32), 3).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("out", [np.empty, np.zeros])
+def test_out_is_written_and_given_back(ext, out):
+    a, b = points()
+    memory = out((5, 4), np.float32)
+    assert ext.distance(a, b, out=memory) is memory
+    np.testing.assert_allclose(memory, distances(a, b), rtol=1e-5)
+    turned = out((4, 5), np.float32).T
+    assert ext.distance(a, b, out=turned) is turned
+    np.testing.assert_allclose(turned, distances(a, b), rtol=1e-5)
+    pair = np.empty(()), np.empty(3)
+    assert ext.weighted(np.arange(3.0), out=pair) is pair
+    assert pair[0] == 3
+
+
+def test_leading_dimensions_broadcast_where_asked(ext):
+    a, b = np.random.rand(4, 1, 3), np.random.rand(2, 3)
+    np.testing.assert_allclose(ext.dot(a, b), (a * b).sum(-1))
+    assert ext.dot(np.ones(3), np.ones(3)) == 3
+    assert ext.dot(np.ones((0, 3)), np.ones(3)).shape == (0,)
+    out = np.empty((4, 2))
+    assert ext.dot(a, b, out=out) is out
+
+
+A, B = points()
+READ_ONLY = np.ones(3, np.float32)
+READ_ONLY.flags.writeable = False
+MISTAKES = {
+    "missing": (lambda e: e.distance(A), TypeError, "distance() missing required argument 'b'"),
+    "too many": (lambda e: e.distance(A, B, B), TypeError, "distance() takes 2 positional arguments but 3 were given"),
+    "unknown": (lambda e: e.distance(A, c=B), TypeError, "distance() got an unexpected keyword argument 'c'"),
+    "twice": (lambda e: e.distance(A, B, a=A), TypeError, "distance() got multiple values for argument 'a'"),
+    "no out": (lambda e: e.add_to(A[0], A[0], out=B), TypeError, "unexpected keyword argument 'out'"),
+    "no tensor": (lambda e: e.distance(3, B), TypeError, "distance(): argument 'a': expected a tensor"),
+    "number": (lambda e: e.scale(A, "x"), TypeError, "scale(): argument 'factor': expected a number, got str"),
+    "integer": (lambda e: e.scale(A, 1.0, 1.5), TypeError, "scale(): argument 'times': expected an integer, got float"),
+    "bool": (lambda e: e.scale(A, negate=1), TypeError, "scale(): argument 'negate': expected True or False, got int"),
+    "text": (lambda e: e.scale(A, mode=3), TypeError, "scale(): argument 'mode': expected a string, got int"),
+    "overload": (
+        lambda e: e.distance(A.astype(int), B),
+        ValueError,
+        "distance(): argument 'a': expected float32[n, d] on cpu or float64[n, d] on cpu, got int64[5, 3] on cpu",
+    ),
+    "mixed": (
+        lambda e: e.distance(A, B.astype(float)),
+        ValueError,
+        "distance(): argument 'b': expected float32[m, d] on cpu, got float64[4, 3] on cpu: dtype differs",
+    ),
+    "size": (lambda e: e.distance(A, B[:, :2]), ValueError, "d is 2 here and 3 in argument 'a'"),
+    "rank": (lambda e: e.distance(A[0], B), ValueError, "argument 'a': expected float32[n, d] on cpu, got float32[3] on cpu"),
+    "order": (lambda e: e.scale(A.T), ValueError, "argument 'x': expected float32[...] C-contiguous on cpu"),
+    "negative size": (lambda e: e.first(A[0], -1), ValueError, "argument 'k': found -1"),
+    "leading": (lambda e: e.dot(np.ones((4, 3)), np.ones((2, 3))), ValueError, "argument 'b': leading sizes (2,)"),
+    "read-only": (lambda e: e.add_to(READ_ONLY, READ_ONLY), ValueError, "argument 'y': the memory of this"),
+    "out sizes": (lambda e: e.distance(A, B, out=A), ValueError, "argument 'out': expected sizes (5, 4), got float32[5, 3]"),
+    "out dtype": (lambda e: e.distance(A, B, out=np.empty((5, 4))), ValueError, "argument 'out': expected writable"),
+    "out set": (lambda e: e.twice(A, out=A.astype(float)), ValueError, "argument 'out': expected float32, got float64[5, 3]"),
+    "out read-only": (lambda e: e.scale(READ_ONLY, out=READ_ONLY), ValueError, "argument 'out': the memory"),
+    "out tuple": (lambda e: e.weighted(np.ones(3), out=A), TypeError, "argument 'out': expected a tuple of 2 tensors"),
+    "out of several": (lambda e: e.weighted(np.ones(3), out=(np.empty(()), A)), ValueError, "argument 'out[1]'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence(ext, mistake):
+    call, error, text = MISTAKES[mistake]
+    with pytest.raises(error) as caught:
+        call(ext)
+    assert text in str(caught.value)
+
+
+def test_a_jax_array_is_not_written(ext):
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.ones(3)
+    with pytest.raises(ValueError, match=r"add_to\(\): argument 'y'.*read-only"):
+        ext.add_to(x, x)
+
+
+THROWN = {
+    "value": (ValueError, "fail(): a bad value"),
+    "index": (IndexError, "fail(): far out"),
+    "memory": (MemoryError, "fail(): no memory"),
+    "error": (BufferError, "only a copy would do"),
+    "runtime": (RuntimeError, "fail(): it broke"),
+    "int": (RuntimeError, "fail(): threw what is no std::exception"),
+}
+
+
+@pytest.mark.parametrize("how", THROWN)
+def test_what_the_function_throws_is_raised(ext, how):
+    with pytest.raises(THROWN[how][0]) as caught:
+        ext.fail(A[0].copy(), how)
+    assert str(caught.value) == THROWN[how][1]
+
+
+REFUSED = {
+    "few names": "found 0 argument names; wanted 1",
+    "no namespace": 'wanted a name like "namespace::function"',
+    "name twice": "two arguments are named 'x'",
+    "named out": "found the argument name 'out'",
+    "unknown size": "result 'out' has the size m, which no input has",
+    "no tensor": "there is no tensor argument whose sizes and dtype it could have",
+    "default type": "the default of argument 'k' is of another type",
+    "gradient inputs": "its gradient takes 1 inputs; wanted 2",
+    "gradient writes": "its gradient cannot be, since it writes an argument in place",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_operator_is_not_registered(bare, what):
+    with pytest.raises(ValueError) as caught:
+        bare.refuse(what)
+    assert REFUSED[what] in str(caught.value)
+    assert "operator '" in str(caught.value)
+
+
+def test_a_binder_throws_where_it_is_not_registered(ext):
+    if ext.__name__ == "isthmus_operators_test_ext":
+        pytest.skip("the bare API has no exceptions")
+    with pytest.raises(ValueError, match="operator 'bad::dot': two arguments are named 'x'"):
+        ext.refuse(ext)
+
+
+def test_an_operator_says_what_it_is(ext):
+    assert ext.scale.__name__ == "scale"
+    assert ext.scale.__module__ == ext.__name__
+    assert ext.scale.__doc__ == "Multiplies."
+    assert re.fullmatch(r"<isthmus operator geo(_\w+)?::scale>", repr(ext.scale))
+    assert str(inspect.signature(ext.scale)) == "(x, factor=2.0, times=1, negate=False, mode='plain', *, out=None)"
+    assert str(inspect.signature(ext.weighted)) == "(x, w=None, *, out=None)"
+    assert str(inspect.signature(ext.add_to)) == "(y, x)"
+
+
+def test_the_function_runs_without_the_gil(ext):
+    ext.distance(*points())
+    assert ext.last_call()[1] == 0
+
+
+def test_calls_leave_no_reference(ext):
+    a, b = points()
+    gc.collect()
+    before = sys.getrefcount(a), sys.getrefcount(b), sys.getrefcount(None)
+    for _ in range(1000):
+        ext.distance(a, b)
+        with pytest.raises(ValueError):
+            ext.distance(a, b[:, :2])
+    after = sys.getrefcount(a), sys.getrefcount(b), sys.getrefcount(None)
+    assert after[:2] == before[:2]
+    assert abs(after[2] - before[2]) < 100
+
+
+def test_a_capsule_is_whole_again_when_the_call_is_refused(ext):
+    isthmus = pytest.importorskip("isthmus")
+    capsule = isthmus.from_dlpack(points()[0]).__dlpack__(max_version=(1, 3))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="argument 'b'"):
+            ext.distance(capsule, A.astype(float))
+    assert ext.distance(capsule, B).shape == (5, 4)
+
+
+def test_threads_call_at_once(ext):
+    a, b = points(50, 40)
+    expected, wrong = distances(a, b), []
+
+    def call():
+        for _ in range(200):
+            if not np.allclose(ext.distance(a, b), expected, rtol=1e-4):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_importing_imports_no_framework(run_script):
+    said = run_script(
+        """
+        import isthmus_operators_test_ext, sys
+        print({"numpy", "torch", "jax", "isthmus"} & set(sys.modules))
+        """
+    )
+    assert said == "set()\n"

@@ -1,0 +1,144 @@
+"""Operators on many threads, in forked children, under the interpreter's end, and beside others of their name."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+
+def test_torch_and_eager_calls_on_many_threads(bare):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("isthmus.operators")
+    a, b = torch.rand(20, 3), torch.rand(30, 3)
+    expected, wrong = ((a[:, None] - b[None]) ** 2).sum(-1), []
+    bare.distance(a, b)
+
+    def call():
+        for _ in range(100):
+            x = a.clone().requires_grad_()
+            results = bare.distance(a, b), torch.ops.geo.distance(a, b), bare.distance(x, b)
+            results[2].sum().backward()
+            if not all(torch.allclose(r, expected, atol=1e-5) for r in results):
+                wrong.append(results)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_errors_on_many_threads_are_each_its_own(bare):
+    said: list[set[str]] = []
+
+    def call(how: str):
+        texts = set()
+        for _ in range(200):
+            try:
+                bare.fail(np.ones(3, np.float32), how)
+            except Exception as error:
+                texts.add(str(error))
+        said.append(texts)
+
+    threads = [threading.Thread(target=call, args=(how,)) for how in ("value", "index", "runtime")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(sorted, said)) == [["fail(): a bad value"], ["fail(): far out"], ["fail(): it broke"]]
+
+
+def test_a_forked_child_calls_on(run_script):
+    pytest.importorskip("torch")
+    assert (
+        run_script(
+            """
+        import os, torch, numpy as np, isthmus_operators_test_ext as ext
+        torch.set_num_threads(1)
+        x = torch.ones(1, 2)
+        ext.distance(x, x)
+        child = os.fork()
+        if child == 0:
+            y = x.clone().requires_grad_()
+            ext.distance(y, 2 * x).sum().backward()
+            good = y.grad.tolist() == [[-2.0, -2.0]] and torch.ops.geo.distance(x, 2 * x).item() == 2
+            good = good and ext.distance.ufunc(np.ones((1, 2)), np.zeros((1, 2))).item() == 2
+            os._exit(0 if good else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+        )
+        == "0\n"
+    )
+
+
+def test_the_interpreter_ends_while_threads_call(run_script):
+    run_script(
+        """
+        import threading, time, numpy as np, isthmus_operators_test_ext as ext
+        a = np.ones((200, 3), np.float32)
+        def call():
+            while True:
+                ext.distance(a, a)
+        for _ in range(4):
+            threading.Thread(target=call, daemon=True).start()
+        time.sleep(0.2)
+        """
+    )
+
+
+def test_an_operator_outlives_its_module(run_script):
+    assert (
+        run_script(
+            """
+        import gc, sys, weakref, numpy as np, isthmus_operators_test_ext as ext
+        f = ext.distance
+        module = weakref.ref(ext)
+        del sys.modules["isthmus_operators_test_ext"], ext
+        gc.collect()
+        x = np.ones((1, 2), "f4")
+        print(f(x, 2 * x).item(), module() is None)
+        """
+        )
+        == "2.0 True\n"
+    )
+
+
+def test_it_works_without_the_package(run_script):
+    said = run_script(
+        """
+        import sys
+        class NoPackage:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] == "isthmus":
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        sys.meta_path.insert(0, NoPackage())
+        import torch, numpy as np, isthmus_operators_test_ext as ext
+        x = torch.ones(1, 2)
+        print(ext.distance(x, 2 * x).item(), ext.distance.ufunc(np.ones((1, 2)), np.ones((1, 2))).item())
+        try:
+            ext.distance(x.requires_grad_(), x)
+        except BufferError as error:
+            print(error)
+        """
+    )
+    assert said.startswith("2.0 0.0\ndistance(): argument 'a': it requires grad, and")
+    assert "needs the package isthmus" in said
+
+
+def test_a_keyboard_interrupt_of_a_scalar_passes(bare):
+    class Interrupting:
+        def __float__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bare.scale(np.ones(3, np.float32), Interrupting())
+
+
+def test_two_modules_with_one_name_work_eagerly(bare):
+    other = pytest.importorskip("isthmus_operators_pybind11_test_ext")
+    x = np.arange(3, dtype=np.float32)
+    assert bare.twice(x).tolist() == other.twice(x).tolist() == [0, 2, 4]
+    assert bare.twice is not other.twice

@@ -1,0 +1,110 @@
+"""Operators as NumPy's generalised ufuncs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return ((a[..., :, None, :] - b[..., None, :, :]) ** 2).sum(-1)
+
+
+@pytest.fixture
+def points() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    return rng.random((7, 1, 5, 3), dtype=np.float32), rng.random((2, 4, 3), dtype=np.float32)
+
+
+def test_it_is_a_ufunc_with_the_signature_of_the_named_sizes(ext):
+    ufunc = ext.distance.ufunc
+    assert type(ufunc) is np.ufunc
+    assert (ufunc.__name__, ufunc.signature, ufunc.types) == ("distance", "(n,d),(m,d)->(n,m)", ["ff->f", "dd->d"])
+    assert ext.distance.ufunc is ufunc
+    assert ext.dot.ufunc.signature == "(n),(n)->()"
+    assert ext.weighted.ufunc.signature == "(n),(n)->(),(n)"
+    assert ext.shift.ufunc.signature == "(n),(),(),()->(n)"
+    assert ext.conjugate.ufunc.signature == "(x_0)->(x_0)"
+    assert (ext.cross.ufunc.signature, ext.cross.ufunc.types) == ("(3),(3)->(3)", ["ff->f", "dd->d"])
+
+
+def test_it_broadcasts(ext, points):
+    a, b = points
+    result = ext.distance.ufunc(a, b)
+    assert (result.shape, result.dtype) == ((7, 2, 5, 4), np.float32)
+    np.testing.assert_allclose(result, reference(a, b), rtol=1e-5)
+    np.testing.assert_allclose(ext.distance.ufunc(a[::-1, :, ::2], b), reference(a[::-1, :, ::2], b), rtol=1e-5)
+    assert ext.distance.ufunc(a[:0], b).shape == (0, 2, 5, 4)
+    np.testing.assert_allclose(ext.cross.ufunc(np.eye(3), [0.0, 0.0, 1.0]), np.cross(np.eye(3), [0, 0, 1]))
+
+
+def test_the_loop_is_chosen_by_dtype(ext, points):
+    a, b = points
+    assert ext.distance.ufunc(a.astype(float), b).dtype == np.float64
+    assert ext.distance.ufunc(a.astype(int), b).dtype == np.float64
+    with pytest.raises(TypeError, match="distance"):
+        ext.distance.ufunc(a.astype(complex), b)
+
+
+def test_operands_are_not_copied(ext, points):
+    a = points[0][0, 0]
+    ext.distance.ufunc(a, a)
+    assert ext.last_call()[0] == a.ctypes.data
+    ext.dot.ufunc(np.ones((1000, 3)), np.ones(3))
+    assert ext.last_call()[1] == 0, "NumPy gives the GIL up for all but the smallest loops"
+    turned = np.asfortranarray(a)
+    ext.distance.ufunc(turned, a)
+    assert ext.last_call()[0] == turned.ctypes.data
+
+
+def test_out_and_axes_are_numpys_own(ext, points):
+    a, b = points
+    out = np.empty((7, 2, 5, 4), np.float32)
+    assert ext.distance.ufunc(a, b, out=out) is out
+    np.testing.assert_allclose(out, reference(a, b), rtol=1e-5)
+    turned = ext.distance.ufunc(a[:, 0].T, b[0].T, axes=[(1, 0), (1, 0), (0, 1)])
+    np.testing.assert_allclose(turned, reference(a[:, 0], b[0]).transpose(1, 2, 0), rtol=1e-5)
+    assert ext.dot.ufunc(np.ones((3, 2)), np.ones((3, 2)), axis=0).tolist() == [3, 3]
+    assert ext.dot.ufunc(np.ones((2, 3)), np.ones(3), keepdims=True).shape == (2, 1)
+
+
+def test_scalars_broadcast(ext):
+    result = ext.shift.ufunc(np.zeros(2), [[1.0], [2.0]], 3, [True, False])
+    assert result.tolist() == [[[-3, -3], [3, 3]], [[-6, -6], [6, 6]]]
+
+
+def test_mistakes(ext, points):
+    a, b = points
+    with pytest.raises(ValueError, match="mismatch in its core dimension"):
+        ext.distance.ufunc(a, b[..., :2])
+    with pytest.raises(ValueError, match=r"shift\(\): by is not a number"):
+        ext.shift.ufunc(np.zeros((5, 2)), np.nan, 1, False)
+    records = np.zeros(4, dtype=[("c", "c8"), ("f", "f4")])
+    with pytest.raises(ValueError, match=r"conjugate\(\): argument 'x': found a step of 12 bytes; wanted a multiple of the 8"):
+        ext.conjugate.ufunc(records["c"])
+    assert ext.conjugate.ufunc(np.array([1 + 2j], np.complex64)) == 1 - 2j
+
+
+NONE = {
+    "scale": "argument 'mode' is a string",
+    "twice": "wanted is a fixed rank",
+    "add_to": "it has no result",
+    "first": "the size k is that of an integer argument",
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_cannot_be_a_ufunc_says_why(ext, name):
+    with pytest.raises(ValueError, match=f"operator 'geo.*::{name}': it is no ufunc: .*{NONE[name]}"):
+        _ = getattr(ext, name).ufunc
+
+
+def test_reading_it_imports_no_compiler(run_script):
+    said = run_script(
+        """
+        import sys, isthmus_operators_test_ext as ext
+        ext.distance.ufunc
+        print({"numpy", "torch", "jax", "isthmus"} & set(sys.modules))
+        """
+    )
+    assert said == "{'numpy'}\n"
