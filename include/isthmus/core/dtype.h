@@ -72,30 +72,32 @@ inline constexpr DType float4_e2m1fn{kDLFloat4_e2m1fn, 4};
 
 namespace detail {
 
-/// One row per DLPack type code: the name, and the width it fixes (0: any width, which the name then carries).
+/// One row per DLPack type code: the name, and the width it fixes (0: the name carries it, and is_valid() says which there
+/// are).
 struct DTypeCode {
     std::string_view name;
     std::uint8_t fixed_bits;
+    bool is_floating = false;
 };
 inline constexpr DTypeCode dtype_codes[] = {
     {"int", 0},
     {"uint", 0},
-    {"float", 0},
+    {"float", 0, true},
     {"opaque", 0},
-    {"bfloat", 0},
+    {"bfloat", 0, true},
     {"complex", 0},
     {"bool", 0},
-    {"float8_e3m4", 8},
-    {"float8_e4m3", 8},
-    {"float8_e4m3b11fnuz", 8},
-    {"float8_e4m3fn", 8},
-    {"float8_e4m3fnuz", 8},
-    {"float8_e5m2", 8},
-    {"float8_e5m2fnuz", 8},
-    {"float8_e8m0fnu", 8},
-    {"float6_e2m3fn", 6},
-    {"float6_e3m2fn", 6},
-    {"float4_e2m1fn", 4},
+    {"float8_e3m4", 8, true},
+    {"float8_e4m3", 8, true},
+    {"float8_e4m3b11fnuz", 8, true},
+    {"float8_e4m3fn", 8, true},
+    {"float8_e4m3fnuz", 8, true},
+    {"float8_e5m2", 8, true},
+    {"float8_e5m2fnuz", 8, true},
+    {"float8_e8m0fnu", 8, true},
+    {"float6_e2m3fn", 6, true},
+    {"float6_e3m2fn", 6, true},
+    {"float4_e2m1fn", 4, true},
 };
 inline constexpr int dtype_code_count = sizeof(dtype_codes) / sizeof(dtype_codes[0]);
 
@@ -184,6 +186,18 @@ constexpr bool DType::is_valid() const noexcept {
             return false;
     }
 }
+
+namespace detail {
+constexpr bool every_code_has_a_width() {
+    for (int code = 0; code < dtype_code_count; ++code) {
+        bool found = false;
+        for (int bits = 1; bits < 256; ++bits) found = found || DType(code, bits).is_valid();
+        if (!found) return false;
+    }
+    return true;
+}
+static_assert(every_code_has_a_width(), "isthmus: a code without a width of its own needs its widths in DType::is_valid()");
+}  // namespace detail
 
 ISTHMUS_RARE inline std::string DType::name() const {
     std::string text;

@@ -24,6 +24,17 @@ std::string refusal(const Tensor& t) {
     return view ? "(taken)" : view.error().what();
 }
 
+TEST(Constraints, FloatingIsWhatTheTableOfCodesSays) {
+    for (int code = 0; code < 256; ++code)
+        for (int bits = 1; bits < 256; ++bits) {
+            const isthmus::DType dtype{code, bits};
+            if (!dtype.is_valid()) continue;
+            EXPECT_EQ(floating::accepts(dtype), dtype.name().find("float") != std::string::npos) << dtype.name();
+        }
+    EXPECT_FALSE(floating::accepts(isthmus::DType(255, 32)));
+    EXPECT_FALSE(floating::accepts(isthmus::DType(kDLFloat, 32, 4)));
+}
+
 TEST(Constraints, TheWordsOfATypeAreAConstant) {
     static_assert(View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>::words() == "uint8[h, w, 3] C-contiguous on cpu");
     static_assert(View<float, 2>::words() == "float32[:, :] on cpu");

@@ -75,8 +75,7 @@ struct one_of {
 /// Any floating-point type, of whatever width.
 struct floating {
     static constexpr bool accepts(DType d) noexcept {
-        return d.lanes() == 1 &&
-               (d.code == kDLFloat || d.code == kDLBfloat || (d.code >= kDLFloat8_e3m4 && d.code <= kDLFloat4_e2m1fn));
+        return d.lanes() == 1 && d.code < detail::dtype_code_count && detail::dtype_codes[d.code].is_floating;
     }
     static constexpr void describe(detail::Words& words) { words.add("floating"); }
 };
