@@ -28,6 +28,20 @@ enum class Framework : std::uint8_t {
     tvm_ffi,
 };
 
+namespace detail {
+
+/// Whether the number has a name in its enum, so that a table can tell that its last row is missing: the compilers write
+/// "(Framework)99" for one that has none.
+template <auto value>
+constexpr bool is_enumerator() {
+    constexpr std::string_view said = __PRETTY_FUNCTION__, mark = "value = ";
+    static_assert(said.find(mark) != std::string_view::npos);
+    return said[said.find(mark) + mark.size()] != '(';
+}
+static_assert(is_enumerator<Framework::torch>() && !is_enumerator<static_cast<Framework>(255)>());
+
+}  // namespace detail
+
 /// "torch"
 ISTHMUS_API const char* framework_name(Framework framework) noexcept;
 /// The framework called `name`; false when there is none.

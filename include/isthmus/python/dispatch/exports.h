@@ -71,6 +71,18 @@ inline constexpr ExportRow exports[] = {
     {Framework::mlx, export_to_mlx},
 };
 
+/// Whether export_by_consumer() knows what to call, and what to hand over, for every framework that it is asked for.
+constexpr bool every_framework_has_a_way_out() {
+    for (const FrameworkFacts& facts : framework_facts) {
+        bool found = facts.module != nullptr && facts.from_dlpack != nullptr && facts.form != ExportForm::none;
+        for (const ExportRow& row : exports) found = found || row.framework == facts.framework;
+        if (!found) return false;
+    }
+    return true;
+}
+static_assert(every_framework_has_a_way_out(),
+              "isthmus: a framework needs module, from_dlpack and form, or a row of its own in exports");
+
 /// Goes down the rows at compile time, so that each way out is a direct call.
 template <int row = 0>
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_row(Block* block, Framework framework, const FrameworkFacts& facts,

@@ -109,6 +109,19 @@ constexpr bool protocol_rows_are_in_order() {
     return true;
 }
 static_assert(protocol_rows_are_in_order(), "isthmus: one row per protocol, in the order of the enumerators");
+static_assert(!is_enumerator<static_cast<Protocol>(protocol_count)>(), "isthmus: the last protocol has no row");
+
+/// What the users of the table take for granted: only `none` imports nothing, and what is looked for on instances, or named to
+/// users, is an attribute.
+constexpr bool protocol_rows_are_whole() {
+    for (const ProtocolFacts& row : protocols) {
+        if (row.name == nullptr || (row.import == nullptr) != (row.protocol == Protocol::none)) return false;
+        if (row.attribute == nullptr ? row.on_instance : row.wanted == nullptr) return false;
+    }
+    return true;
+}
+static_assert(protocol_rows_are_whole(),
+              "isthmus: a protocol needs name and import; an attribute its word in `wanted`; on_instance an attribute");
 
 constexpr const ProtocolFacts& facts_of(Protocol protocol) noexcept { return protocols[static_cast<int>(protocol)]; }
 

@@ -34,11 +34,11 @@ struct FrameworkFacts {
     const char* module = nullptr;       ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
-    ReadOnly read_only = ReadOnly::kept;
-    std::int64_t alignment = 0;        ///< bytes below which it copies silently; 0: never
-    bool needs_alignment = false;      ///< below them it does not copy: an operation ends the process
-    bool needs_contiguous = false;     ///< refuses, or copies, other strides
-    bool no_negative_strides = false;  ///< misreads them, out of bounds
+    ReadOnly read_only = ReadOnly::lost;  ///< where nothing is said, the side on which nothing is written
+    std::int64_t alignment = 0;           ///< bytes below which it copies silently; 0: never
+    bool needs_alignment = false;         ///< below them it does not copy: an operation ends the process
+    bool needs_contiguous = false;        ///< refuses, or copies, other strides
+    bool no_negative_strides = false;     ///< misreads them, out of bounds
     bool always_copies = false;
     const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
     const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
@@ -46,10 +46,14 @@ struct FrameworkFacts {
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {.framework = Framework::tensor, .name = "tensor", .array = "isthmus.Tensor"},
-    {.framework = Framework::capsule, .name = "capsule"},
-    {.framework = Framework::capsule_legacy, .name = "capsule_legacy"},
-    {.framework = Framework::numpy, .name = "numpy", .array = "numpy.ndarray", .scalar = "numpy.generic"},
+    {.framework = Framework::tensor, .name = "tensor", .array = "isthmus.Tensor", .read_only = ReadOnly::kept},
+    {.framework = Framework::capsule, .name = "capsule", .read_only = ReadOnly::kept},
+    {.framework = Framework::capsule_legacy, .name = "capsule_legacy", .read_only = ReadOnly::kept},
+    {.framework = Framework::numpy,
+     .name = "numpy",
+     .array = "numpy.ndarray",
+     .scalar = "numpy.generic",
+     .read_only = ReadOnly::kept},
     {.framework = Framework::torch, .name = "torch", .array = "torch.Tensor", .read_only = ReadOnly::lost},
     {.framework = Framework::jax,
      .name = "jax",
@@ -103,7 +107,8 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .other_array = "pyarrow.Array",
      .module = "pyarrow",
      .from_dlpack = "Tensor.from_dlpack",
-     .form = ExportForm::object},
+     .form = ExportForm::object,
+     .read_only = ReadOnly::kept},
     {.framework = Framework::warp,
      .name = "warp",
      .array = "warp.array",
@@ -138,6 +143,7 @@ constexpr bool framework_rows_are_in_order() {
     return true;
 }
 static_assert(framework_rows_are_in_order(), "isthmus: one row per framework, in the order of the enumerators");
+static_assert(!is_enumerator<static_cast<Framework>(framework_count + 1)>(), "isthmus: the last framework has no row");
 
 /// NULL for a number that is no framework's.
 constexpr const FrameworkFacts* find_framework(Framework framework) noexcept {

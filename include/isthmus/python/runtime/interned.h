@@ -35,6 +35,9 @@ struct Interned {
             {arrow_device_array, "__arrow_c_device_array__"},
             {arrow_stream, "__arrow_c_stream__"},
         };
+        constexpr std::size_t tuples = 3;
+        static_assert(sizeof(rows) / sizeof(rows[0]) + tuples == sizeof(Interned) / sizeof(PyObject*),
+                      "isthmus: one row per string");
         for (const Row& row : rows)
             if ((row.slot = PyUnicode_InternFromString(row.text)) == nullptr) return false;
         only_max_version = PyTuple_Pack(1, max_version);

@@ -69,6 +69,14 @@ struct TorchDTypes {
 };
 inline constexpr TorchDTypes torch_dtype_table{};
 
+constexpr bool torch_rows_do_not_collide() {
+    for (const TorchDType& row : torch_dtypes)
+        if (torch_dtype_table.dtype_of(row.number) != row.dtype || torch_dtype_table.number_of(row.dtype) != row.number)
+            return false;
+    return true;
+}
+static_assert(torch_rows_do_not_collide(), "isthmus: two dtypes of torch share a number, or a place by code and width");
+
 /// What torch's "cuda" is in this process: a ROCm build of torch calls its devices so.
 inline DLDeviceType torch_gpu_type() noexcept {
     static const bool rocm = dlopen("libtorch_hip.so", RTLD_NOLOAD | RTLD_LAZY) != nullptr;
