@@ -61,6 +61,7 @@ OPERATIONS = {
     "onnxruntime": ("onnxruntime", ["x.numpy() + 1"]),
     "tvm_ffi": ("tvm_ffi", ["np.from_dlpack(x) + 1"]),
 }
+NOT_HERE = {"tensor", "capsule", "capsule_legacy", "cupy"}  # no framework; no memory of the host
 SCRIPT = """
 import json, sys
 import numpy as np
@@ -91,6 +92,11 @@ for operation in operations:
         raise SystemExit(f"{{operation}}: {{made.tolist()}} of {{wanted.tolist()}}")
 print("right")
 """
+
+
+def test_every_framework_is_asked() -> None:
+    package = pytest.importorskip("isthmus._isthmus")
+    assert set(OPERATIONS) == set(package._framework_names()) - NOT_HERE
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -44,11 +44,18 @@ def test_the_stub_names_what_the_module_has():
     assert named - private == here
 
 
+#: Special names of a type that no stub writes.
+OF_CPYTHON = {"__module__", "__weaklistoffset__", "__release_buffer__"}
+
+
 @pytest.mark.parametrize("name", ["Tensor", "DType", "Device"])
 def test_the_stub_names_what_the_types_have(name):
     (found,) = (node for node in stub().body if isinstance(node, ast.ClassDef) and node.name == name)
     named = {node.name for node in found.body if isinstance(node, ast.FunctionDef)}
+    fields = {node.target.id for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
     kind = getattr(_isthmus, name)
+    protocols = {member for member in vars(kind) if member.startswith("__")} - set(dir(object)) - OF_CPYTHON
+    assert protocols <= named | fields
     assert {member for member in named if not hasattr(kind, member)} <= {"__buffer__"}  # Python has it from 3.12
     assert {member for member in vars(kind) if not member.startswith("_")} <= named
 

@@ -20,6 +20,13 @@ def test_the_page_on_import_has_the_ways_in_of_the_table() -> None:
     assert said == list(_protocol_names()[1:])  # the first is "none"
 
 
+def test_the_page_on_export_has_every_framework_of_the_table() -> None:
+    page = (DOCS / "export.md").read_text()
+    table = page[page.index("| framework | how |") :].split("\n\n")[0].splitlines()[2:]
+    said = [name.strip() for row in table for name in row.split("|")[1].split(",")]
+    assert sorted(said) == sorted(set(_framework_names()) - {"tensor"})
+
+
 @pytest.mark.parametrize("name", _framework_names())
 def test_every_framework_is_in_the_stub(name: str) -> None:
     stub = (Path(isthmus.__file__).parent / "_isthmus.pyi").read_text()

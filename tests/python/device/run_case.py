@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 import cases
-import cases_capture  # noqa: F401  (these register their cases)
-import cases_export  # noqa: F401
-import cases_import  # noqa: F401
-import cases_memory  # noqa: F401
-import cases_torch  # noqa: F401
 from driver import Driver
+
+for file in sorted(Path(__file__).resolve().parent.glob("cases_*.py")):
+    importlib.import_module(file.stem)  # which registers its cases
 
 NEEDS_MORE = 77
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from pathlib import Path
 
 import cases
-import cases_array_interface  # noqa: F401  (these register their cases)
-import cases_buffer  # noqa: F401
-import cases_capsule  # noqa: F401
-import cases_descriptor  # noqa: F401
-import cases_exchange_api  # noqa: F401
-import cases_producer  # noqa: F401
+
+for file in sorted(Path(__file__).resolve().parent.glob("cases_*.py")):
+    importlib.import_module(file.stem)  # which registers its cases
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
