@@ -197,7 +197,14 @@ struct AtTensorOwner {
     c10::Storage storage = tensor.storage();
 
     static void release(void* self) {
-        drop_torch([self] { static_cast<AtTensorOwner*>(self)->~AtTensorOwner(); });
+        auto* owner = static_cast<AtTensorOwner*>(self);
+        if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another))
+            return drop_torch([](void* held) { static_cast<AtTensorOwner*>(held)->~AtTensorOwner(); }, self);
+        // The block ends now, the tensor on another thread.
+        if (auto* moved = new (std::nothrow) AtTensorOwner(std::move(*owner))) {
+            owner->~AtTensorOwner();
+            drop_torch([](void* held) { delete static_cast<AtTensorOwner*>(held); }, moved);
+        }
     }
     /// The torch.Tensor, a new reference; NULL without an exception where it cannot be made.
     static void* array(void* self) noexcept {

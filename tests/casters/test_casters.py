@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -334,3 +337,31 @@ def test_a_capsule_is_taken_by_the_call(ext):
 def test_none_needs_no_header(ext):
     """nanobind takes None for an optional where <nanobind/stl/optional.h> is included; for a View wherever it is optional."""
     assert ext.count(None) == -1
+
+
+@pytest.mark.parametrize("hidden", ["", "1"], ids=["shims", "no shims"])
+def test_a_write_is_announced_where_the_binder_has_released_the_gil(ext, torch, hidden):
+    """A call guard stands between the reading of the arguments and the conversion that announces; without torch's shims that
+    takes Python."""
+    code = f"""
+import torch, {ext.__name__} as ext
+x, y = torch.zeros(3), torch.zeros(2, 3)
+for n in range(20):
+    ext.fill_without_gil(x, n)
+    ext.copy_rows_without_gil(y, torch.ones(2, 3))
+assert x.tolist() == [19, 19, 19] and y.sum() == 6
+assert (x._version, y._version) == (20, 20), (x._version, y._version)
+w = torch.zeros(3, requires_grad=True)
+try:
+    ext.fill_without_gil(w, 1)
+except (TypeError, ValueError, BufferError):
+    assert w._version == 0
+else:
+    raise SystemExit("a leaf was written")
+"""
+    path = os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "ISTHMUS_NO_TORCH_SHIMS": hidden}
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

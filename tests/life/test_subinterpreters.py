@@ -102,3 +102,43 @@ print("well")""",
         timeout=40,
     )
     assert out == "well\n"
+
+
+@pytest.mark.parametrize("how", ["held", "released"])
+@pytest.mark.parametrize("own_gil", [False, True], ids=["one GIL", "own GIL"])
+@pytest.mark.parametrize("made", ["capsule", "versioned capsule", "storage"])
+def test_a_foreign_release_within_another_interpreter(child, inner, made: str, own_gil: bool, how: str) -> None:
+    """A deleter of somebody else takes the GIL by itself, of whichever interpreter it knows."""
+    skip_unless_there(own_gil)
+    if made == "storage":
+        pytest.importorskip("torch")
+        take = """
+import torch
+tensor = torch.as_tensor(np.asarray(Memory()))
+storage = tensor.untyped_storage()  # which Python has seen
+inner.keep(tensor)
+tensor.data = torch.zeros(2)
+del storage, tensor"""
+    else:
+        pytest.importorskip("numpy")
+        take = f"""
+inner.keep(np.asarray(Memory()).__dlpack__({"max_version=(1, 0)" if made == "versioned capsule" else ""}))"""
+    out = child(
+        f"""{PREAMBLE}
+import numpy as np
+numbers = np.zeros(3, np.float32)
+class Memory:
+    __array_interface__ = numbers.__array_interface__
+    def __del__(self):
+        where.append(inner.interpreter())
+{take}
+gc.collect()
+assert not where
+inner.drop_within({own_gil}, {how!r})
+wait()
+assert where == [0], f"the finalizer ran in {{where}}"
+print("well")""",
+        inner,
+        timeout=40,
+    )
+    assert out == "well\n"

@@ -230,10 +230,8 @@ private:
     /// What was taken for the call that does not take place: a capsule is taken once, and may go to another function.
     template <std::size_t... i>
     ISTHMUS_COLD void give_back(std::index_sequence<i...>) {
-        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-        PyErr_Fetch(&type, &value, &trace);
+        const PendingException refused;
         (std::get<i>(parameters_).give_back(objects_[i]), ...);
-        PyErr_Restore(type, value, trace);
     }
     template <class P>
     bool load_one(P& parameter, int i) {

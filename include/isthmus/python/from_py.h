@@ -127,7 +127,10 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
         return import_dlpack_method(request);
     }
     if (!copy) {
-        if (copied && options.copy == Copy::never) return request.fail_copied();
+        if (copied && options.copy == Copy::never) {
+            if (capsule) give_back(request.object, request.out.b);
+            return request.fail_copied();
+        }
         const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
         return silent || announce_now(request);
     }
@@ -243,7 +246,10 @@ ISTHMUS_API void give_back(PyObject* object, Borrowed& borrowed) noexcept {
     detail::Block* alias = held.held_block();
     const bool given =
         alias != nullptr ? detail::give_back_alias(object, alias) : detail::give_back_capsule(object, held.owner());
-    given&& alias == nullptr ? held.forget() : held.reset();
+    if (given && alias == nullptr)
+        held.forget();
+    else
+        held.reset();
 }
 ISTHMUS_API void give_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
@@ -262,10 +268,12 @@ ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument) 
         options.argument = argument;
         Borrowed nothing;
         detail::ImportOutcome outcome;
-        detail::ProducerType scratch;
+        const detail::PendingException pending;
+        detail::ProducerType scratch, known;
         const detail::ProducerType* type = object != nullptr ? detail::find_type(Py_TYPE(object), scratch) : nullptr;
-        detail::ImportRequest request{object, options, {nothing}, false, type != nullptr ? *type : scratch, outcome};
-        const bool done = type != nullptr ? type->framework != Framework::torch || detail::announce_torch_write_later(request)
+        if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
+        detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
+        const bool done = type != nullptr ? known.framework != Framework::torch || detail::announce_torch_write_later(request)
                                           : detail::fail_early(request);
         if (done) return {};
         return outcome.error.take();

@@ -41,20 +41,25 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
 }
 
 /// The object goes back to where its framework works on it, which may be another stream than the one that the tensor is on by
-/// now. False with a Python exception set.
-ISTHMUS_NOINLINE inline bool order_same_object(const Block* block, PyObject* object, Framework framework) {
+/// now.
+ISTHMUS_NOINLINE inline Result<void> order_same_object(const Block* block, PyObject* object, Framework framework) {
+    const PendingException pending;
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(object));
-    return framework == Framework::torch ? order_for_torch(block, torch_current_stream(block->dl.device, api))
-                                         : order_export(block, api);
+    const bool ordered = framework == Framework::torch ? order_for_torch(block, torch_current_stream(block->dl.device, api))
+                                                       : order_export(block, api);
+    if (ordered) return {};
+    return fail_to_order();
 }
 
 /// The object that the tensor was made from where that may go back, else another.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_same(Block* block, Framework framework, const ExportOptions& options) {
     PyObject* same = same_object(block, framework);
     if (ISTHMUS_UNLIKELY(same == nullptr)) return export_anew(block, framework, options);
-    if (ISTHMUS_LIKELY(!(block->flags & stream_flag)) || order_same_object(block, same, framework)) return same;
+    if (ISTHMUS_LIKELY(!(block->flags & stream_flag))) return same;
+    Result<void> ordered = order_same_object(block, same, framework);
+    if (ordered) return same;
     Py_DECREF(same);
-    return fail_to_order();
+    return std::move(ordered).error();
 }
 
 /// A new reference to the tensor as an array of `framework`; `none` stands for isthmus.Tensor.

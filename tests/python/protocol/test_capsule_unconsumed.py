@@ -130,3 +130,15 @@ def test_a_copy_of_a_capsule(version: tuple[int, int] | None) -> None:
 def test_a_stream_of_a_capsule() -> None:
     """Nobody can be asked to order its work: refused for device memory, ignored for the host's."""
     assert ext.own(capsule_of(np.zeros(3), (1, 0)), stream=1)["device"] == "cpu"
+
+
+@versions
+def test_a_copy_that_is_not_wanted(version: tuple[int, int] | None) -> None:
+    if version is None:
+        pytest.skip("a capsule as before DLPack 1.0 cannot say that it is a copy")
+    capsule = np.arange(3.0).__dlpack__(max_version=version, copy=True)
+    for call in (ext.own, ext.borrow):
+        with pytest.raises(ext.Error, match="copy"):
+            call(capsule, device=(1, 0))
+        assert is_whole(capsule)
+    assert isthmus.from_dlpack(capsule).shape == (3,)

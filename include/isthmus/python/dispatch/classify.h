@@ -16,8 +16,7 @@ namespace detail {
 /// The framework that a type belongs to, and whether its instances are arrays there. Its package alone does not say it: there
 /// are dtypes, streams and buffers in it, and anybody may name a class so.
 inline void find_framework_of(ProducerType& type) {
-    const PyTypeObject* tensor = shared_runtime()->tensor;
-    if (tensor != nullptr && PyType_IsSubtype(type.type, const_cast<PyTypeObject*>(tensor))) {
+    if (offers_isthmus_tensor(type)) {
         type.framework = Framework::tensor;
         type.is_array = true;
         return;

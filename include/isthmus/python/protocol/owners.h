@@ -5,6 +5,7 @@
 #include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
+#include <isthmus/python/borrowed.h>
 
 ISTHMUS_BEGIN
 
@@ -38,13 +39,15 @@ inline void release_buffer_here(void* view) { PyBuffer_Release(static_cast<Py_bu
 inline void release_buffer(void* view) {
     if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another)) return give_back_with_gil(release_buffer_here, view);
     // The view goes with its block, or with the call that borrowed it.
-    if (auto* copy = new (std::nothrow) Py_buffer(*static_cast<Py_buffer*>(view)))
-        give_back_with_gil(
-            [](void* last) {
-                release_buffer_here(last);
-                delete static_cast<Py_buffer*>(last);
-            },
-            copy);
+    auto* copy = new (std::nothrow) Py_buffer;
+    if (copy == nullptr) return;
+    move_buffer(*copy, *static_cast<Py_buffer*>(view));
+    give_back_with_gil(
+        [](void* last) {
+            release_buffer_here(last);
+            delete static_cast<Py_buffer*>(last);
+        },
+        copy);
 }
 inline void* source_of_buffer(void* view) noexcept { return static_cast<Py_buffer*>(view)->obj; }
 inline void* array_of_buffer(void* view) noexcept { return new_reference(source_of_buffer(view)); }

@@ -45,8 +45,9 @@ public:
     explicit PendingException(bool have_python = true) noexcept {
         if (ISTHMUS_UNLIKELY(have_python && PyErr_Occurred() != nullptr)) PyErr_Fetch(&type_, &value_, &trace_);
     }
+    /// Without the GIL, as where the interpreter's end unwinds a stopped thread, the exception is left.
     ~PendingException() {
-        if (ISTHMUS_UNLIKELY(type_ != nullptr)) PyErr_Restore(type_, value_, trace_);
+        if (ISTHMUS_UNLIKELY(type_ != nullptr) && have_gil()) PyErr_Restore(type_, value_, trace_);
     }
     PendingException(const PendingException&) = delete;
     PendingException& operator=(const PendingException&) = delete;

@@ -91,7 +91,7 @@ ISTHMUS_COLD inline bool explain_torch_handle(ImportRequest& request) {
 }
 
 inline void release_torch_handle(void* handle) {
-    drop_torch([handle] { torch_shims.delete_handle(handle); });
+    drop_torch([](void* held) { torch_shims.delete_handle(held); }, handle);
 }
 /// The torch.Tensor of a handle, a new reference, or NULL.
 inline void* array_of_torch_handle(void* handle) noexcept {
@@ -250,8 +250,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
                          torch.get_strides(handle, &t.strides) != 0))
         return explain_torch_layout(request, torch.what());
     t.ndim = static_cast<std::int32_t>(ndim);
-    // A block copies them at once; what is borrowed must not follow an x.t_() of its tensor.
-    if (!request.owning && ISTHMUS_LIKELY(t.ndim <= max_ndim)) request.out.keep_dims();
+    // What follows may run Python, and with it an x.t_() of this tensor.
+    if (ISTHMUS_LIKELY(t.ndim <= max_ndim)) request.out.keep_dims();
     // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
     const bool writes = request.options.require_writable;
     const int status = ISTHMUS_UNLIKELY(writes) ? torch.get_mutable_data_ptr(handle, &t.data)

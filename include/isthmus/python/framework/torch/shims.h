@@ -199,11 +199,14 @@ inline bool torch_has_shims() noexcept {
 /// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
 /// would end a thread that comes while the interpreter ends: such a tensor is left to the end of the process. Before and
 /// after an interpreter's life libtorch does not touch Python.
-template <class F>
-void drop_torch(F&& give_up) {
-    if (ISTHMUS_LIKELY(have_gil()) || Py_IsInitialized() == 0) return give_up();
+/// `give_up` may be called later, on another thread: the owner is not on this one's stack, nor in the block.
+inline void drop_torch(void (*give_up)(void*), void* owner) {
+    if (ISTHMUS_LIKELY(runs_our_interpreter()) || Py_IsInitialized() == 0) return give_up(owner);
+    const WayToInterpreter way = way_to_interpreter();
+    if (way == WayToInterpreter::here) return give_up(owner);
+    if (way == WayToInterpreter::another) return give_back_with_gil(give_up, owner);
     const InterpreterGuard guard;
-    if (guard) give_up();
+    if (guard) give_up(owner);
 }
 
 }  // namespace detail

@@ -127,7 +127,7 @@ ISTHMUS_NOINLINE inline bool find_torch_storages() {
 }
 
 inline void release_torch_storage(void* storage) {
-    drop_torch([storage] { static_cast<TorchStorage*>(storage)->drop(); });
+    drop_torch([](void* held) { static_cast<TorchStorage*>(held)->drop(); }, storage);
 }
 inline bool release_shared_torch_storage(void* storage) noexcept { return static_cast<TorchStorage*>(storage)->drop_shared(); }
 inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage, .release_shared = release_shared_torch_storage};

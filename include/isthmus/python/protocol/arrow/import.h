@@ -13,7 +13,11 @@ namespace detail {
 
 template <class Struct>
 void release_arrow(Struct& owned) {
-    if (owned.release != nullptr) release_in_python([&owned] { owned.release(&owned); });
+    if (owned.release == nullptr) return;
+    // A thread that the interpreter's end has stopped comes by here while its stack is unwound.
+    const PendingException pending(have_gil());
+    owned.release(&owned);
+    if (ISTHMUS_UNLIKELY(have_gil() && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
 }
 
 /// A struct of Arrow's that is ours: released at the end, unless it was moved on.
@@ -32,10 +36,12 @@ struct ArrowOwned {
     }
 };
 
-inline void end_arrow_array(void* kept) {
-    release_arrow(*static_cast<ArrowArray*>(kept));
+inline void end_arrow_array_here(void* kept) {
+    auto* array = static_cast<ArrowArray*>(kept);
+    if (array->release != nullptr) array->release(array);
     std::free(kept);
 }
+inline void end_arrow_array(void* kept) { release_in_python(end_arrow_array_here, kept); }
 
 /// One import by a method of Arrow's PyCapsule interface (arrow.apache.org, "The Arrow PyCapsule Interface").
 struct ArrowImport {

@@ -15,20 +15,22 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind.
-template <class F>
-void release_in_python(F&& release) {
-    if (!have_gil()) return release();
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
-    release();
+/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind. On a
+/// thread that runs another interpreter it is left to one of ours, so that `object` must not lie on the stack.
+inline void release_in_python(void (*release)(void*), void* object) {
+    if (ISTHMUS_UNLIKELY(!runs_our_interpreter())) {
+        const WayToInterpreter way = way_to_interpreter();
+        if (way == WayToInterpreter::another) return give_back_with_gil(release, object);
+        if (way == WayToInterpreter::ensure) return release(object);  // it takes the GIL by itself where it needs it
+    }
+    const PendingException pending;
+    release(object);
     if (ISTHMUS_UNLIKELY(PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
-    PyErr_Restore(type, value, trace);
 }
 
 template <class Managed>
 void end_managed_in_python(void* managed) {
-    release_in_python([managed] { end_managed(static_cast<Managed*>(managed)); });
+    release_in_python(end_owner_managed<Managed>, managed);
 }
 
 /// Borrows what an owner already made sound: the descriptor is the managed tensor's own.
@@ -122,7 +124,10 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
 
 /// Its producer was told of no stream, and has made the data ready for the legacy default one.
 inline bool import_capsule(ImportRequest& request) {
-    return consume_any_capsule(request, request.object) && settle_stream(request, no_stream);
+    if (!consume_any_capsule(request, request.object)) return false;
+    if (ISTHMUS_LIKELY(settle_stream(request, no_stream))) return true;
+    give_back(request.object, request.out.b);
+    return false;
 }
 
 }  // namespace detail
