@@ -143,7 +143,8 @@ def test_no_protocol_overflows(tmp_path: Path) -> None:
     include = os.environ.get("ISTHMUS_TEST_INCLUDE")
     flags += [f"-I{include}"] if include else []
     subprocess.run([cxx, *flags, *includes, source, "-o", tmp_path / "overflow.so"], check=True)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", UNDEFINED], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 

@@ -230,7 +230,7 @@ private:
     /// What was taken for the call that does not take place: a capsule is taken once, and may go to another function.
     template <std::size_t... i>
     ISTHMUS_COLD void give_back(std::index_sequence<i...>) {
-        const PendingException refused;
+        const detail::PendingException refused;
         (std::get<i>(parameters_).give_back(objects_[i]), ...);
     }
     template <class P>

@@ -17,7 +17,7 @@ namespace detail {
 /// How a thread comes to the interpreter that this shared object serves.
 enum class WayToInterpreter {
     here,     ///< it runs that interpreter and holds its GIL
-    ensure,   ///< it runs none, and PyGILState_Ensure leads there
+    ensure,   ///< it runs none, and PyGILState_Ensure leads there, or nothing does any more
     another,  ///< it runs another interpreter, or would be led to another: only another thread can
 };
 
@@ -41,6 +41,8 @@ inline WayToInterpreter way_to_interpreter() noexcept {
     const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its life
     if (const PyThreadState* running = running_thread_state())
         return running->interp == ours || ours == nullptr ? WayToInterpreter::here : WayToInterpreter::another;
+    const InterpreterGuard guard;  // a thread's own state is freed with the interpreter
+    if (!guard) return WayToInterpreter::ensure;
     const PyThreadState* usual = PyGILState_GetThisThreadState();
     const PyInterpreterState* led_to = usual != nullptr ? usual->interp : PyInterpreterState_Main();
     return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
