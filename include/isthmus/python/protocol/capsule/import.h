@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <isthmus/core/dlpack.h>
+#include <isthmus/python/api.h>
 #include <isthmus/python/protocol/capsule/names.h>
 #include <isthmus/python/protocol/import_stream.h>
 #include <isthmus/python/runtime/tensor_object.h>
