@@ -417,6 +417,36 @@ def test_without_the_shims_python_implements_it(run_script):
     )
 
 
+def test_a_result_of_too_many_dimensions_and_impossible_leads_are_refused(run_script):
+    said = run_script(
+        """
+        import torch, isthmus_operators_test_ext as ext
+        one = torch.ones([1] * 64, dtype=torch.float64)
+        outer, batched = torch.ops.geo.outer, torch.ops.geo.outer_batched
+        for call in (
+            lambda: ext.outer(one, one),
+            lambda: outer(one, one),
+            lambda: torch.ops.geo.scale_gradient_batched(60, one.float(), one[0, 0, 0, 0, 0].float(), 2., 1, False, "plain"),
+            lambda: batched(2, torch.ones(3).double(), torch.ones(2).double()),
+            lambda: batched(-1, torch.ones(3).double(), torch.ones(2).double()),
+            lambda: batched((1 << 32) + 1, torch.ones(4, 3).double(), torch.ones(4, 2).double()),
+        ):
+            try:
+                print(call().shape)
+            except (RuntimeError, ValueError) as error:
+                print(str(error).splitlines()[0])
+        print(ext.outer(torch.ones([1] * 62).double(), torch.ones(2).double()).ndim)
+        """
+    )
+    lines = said.splitlines()
+    assert lines[0] == lines[1] == "outer(): argument 'out': it would have 65 dimensions; wanted at most 64"
+    assert "argument 'x': expected 60 leading dimensions, got float32" in lines[2]
+    assert "argument 'a': expected 2 leading dimensions, got float64" in lines[3]
+    assert lines[4] == "outer_batched(): argument 'batch': found -1; wanted a number of leading dimensions from 0 to 64"
+    assert "argument 'batch': found 4294967297; wanted" in lines[5]
+    assert lines[6] == "63"
+
+
 def test_an_unknown_framework_is_refused():
     with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; wanted one of 'torch', 'jax'"):
         operators.register("tensorflow")
