@@ -159,6 +159,38 @@ def test_a_mistake_is_our_sentence(ext, mistake):
     assert text in str(caught.value)
 
 
+def said_by_xla(name, shapes, operands, **attributes):
+    """What the handler says of a call that isthmus.operators would not make."""
+    with pytest.raises(Exception, match=r"\(\): ") as caught:
+        jax.block_until_ready(jax.ffi.ffi_call(f"geo::{name}", shapes)(*operands, **attributes))
+    return str(caught.value)
+
+
+def test_a_call_that_xla_was_told_wrong_is_refused(ext):
+    a, b = array(2, 5, 3), array(2, 4, 3)
+    jax.block_until_ready(jax.jit(ext.distance)(a[0], b[0]))
+    jax.block_until_ready(jax.jit(ext.scale)(a))
+    out = jax.ShapeDtypeStruct((2, 5, 4), np.float32)
+    rank = np.int64(2)
+    good = {"how": "tt", "rank": rank}
+    assert jax.ffi.ffi_call("geo::distance", out)(a, b, **good).shape == (2, 5, 4)
+    assert "argument 'b': expected the leading sizes (2,), got sizes" in said_by_xla(
+        "distance", out, (a, array(3, 4, 3)), **good
+    )
+    low = jax.ShapeDtypeStruct((2, 5, 3), np.float32)
+    assert "argument 'factor': expected a scalar, got an array of sizes (1,)" in said_by_xla(
+        "scale", low, (a, array(2, 1)), how="tsaaa", rank=np.int64(2), p2=np.int64(1), p3=np.bool_(False), p4="plain"
+    )
+    wide = jax.ShapeDtypeStruct((1, 5, 3), np.float32)
+    assert "argument 'out': expected the leading sizes (2,), got sizes (1, 5, 3)" in said_by_xla(
+        "scale", wide, (a, array(2)), how="tsaaa", rank=np.int64(2), p2=np.int64(1), p3=np.bool_(False), p4="plain"
+    )
+    assert "argument 'b': the attribute 'how' has 'n'" in said_by_xla("distance", out, (a,), how="tn", rank=rank)
+    assert "argument 'b': the attribute 'how' has 's'" in said_by_xla("distance", out, (a, b), how="ts", rank=rank)
+    assert "'rank' is not an int64" in said_by_xla("distance", out, (a, b), how="tt", rank=np.float32(2.5))
+    assert "'rank' is not that of" in said_by_xla("distance", out, (a, b), how="tt", rank=np.int64(-(2**63)))
+
+
 def test_exported_with_symbolic_sizes(ext):
     checks = [jax.export.DisabledSafetyCheck.custom_call("geo::distance")]
     (n,) = jax.export.symbolic_shape("n")
