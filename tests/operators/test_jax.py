@@ -191,6 +191,22 @@ def test_a_call_that_xla_was_told_wrong_is_refused(ext):
     assert "'rank' is not that of" in said_by_xla("distance", out, (a, b), how="tt", rank=np.int64(-(2**63)))
 
 
+@pytest.mark.parametrize(
+    ("names", "value", "said"),
+    [
+        ("factor", np.ones(3, np.float32), "'factor': expected a number, got a traced float32[3]"),
+        ("factor", np.float16(2), "'factor': expected a number, got a traced float16[]"),
+        ("times", np.float32(2), "'times': expected an integer, got a traced float32[]"),
+        ("times", np.ones(1, np.int32), "'times': expected an integer, got a traced int32[1]"),
+        ("negate", np.int32(1), "'negate': expected True or False, got a traced int32[]"),
+    ],
+)
+def test_a_traced_array_is_no_scalar(ext, names, value, said):
+    with pytest.raises(TypeError) as caught:
+        jax.jit(lambda x, v: ext.scale(x, **{names: v}))(array(3), value)
+    assert f"scale(): argument {said}" in str(caught.value)
+
+
 def test_exported_with_symbolic_sizes(ext):
     checks = [jax.export.DisabledSafetyCheck.custom_call("geo::distance")]
     (n,) = jax.export.symbolic_shape("n")

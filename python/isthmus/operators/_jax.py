@@ -115,6 +115,7 @@ class JaxOperator:
         if kind in ("tensor", "in_out"):
             return (None,) if value is None and row["optional"] else None
         if kind != "text" and isinstance(value, jax.core.Tracer):
+            self.check_traced_scalar(row, value)
             return None
 
         def refuse(wanted: str) -> TypeError:
@@ -134,6 +135,16 @@ class JaxOperator:
             return (float(value),) if kind == "number" else (operator.index(value),)
         except TypeError:
             raise refuse("a number" if kind == "number" else "an integer") from None
+
+    def check_traced_scalar(self, row: dict[str, Any], value: Any) -> None:
+        wanted, dtypes = _TRACED[row["kind"]]
+        dtype = _dtype_name(value.dtype)
+        if value.ndim != 0 or dtype not in dtypes:
+            sizes = ", ".join(map(str, value.shape))
+            raise TypeError(
+                f"{self.function}(): argument {row['name']!r}: expected {wanted}, got a traced {dtype}[{sizes}];"
+                f" wanted a scalar of {' or '.join(dtypes)}"
+            )
 
     def check(self, values: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
         """The results' dtypes and sizes. Raises what an eager call would raise."""
@@ -198,6 +209,13 @@ class JaxOperator:
 
 
 _ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str}
+
+# By kind, what a traced scalar may be: what the extension reads of XLA's operands.
+_TRACED = {
+    "number": ("a number", ("float32", "float64", "int32", "int64", "bool")),
+    "integer": ("an integer", ("int32", "int64")),
+    "boolean": ("True or False", ("bool",)),
+}
 
 
 def _dtype_name(dtype: Any) -> str:
