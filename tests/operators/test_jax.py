@@ -207,6 +207,26 @@ def test_a_traced_array_is_no_scalar(ext, names, value, said):
     assert f"scale(): argument {said}" in str(caught.value)
 
 
+def test_a_differentiated_scalar_is_refused_by_name(ext):
+    x = array(3)
+
+    def loss(x, factor):
+        return ext.scale(x, factor).sum()
+
+    for transform in (lambda f: f, jax.jit):
+        for places in (1, (0, 1)):
+            with pytest.raises(NotImplementedError, match=r"scale\(\): argument 'factor': it is differentiated"):
+                transform(jax.grad(loss, places))(x, 3.0)
+        close(transform(jax.grad(loss))(x, 3.0), np.full(3, 3.0))
+        stopped = jax.grad(lambda x, k: loss(x, jax.lax.stop_gradient(k)), (0, 1))
+        close(transform(stopped)(x, 3.0)[0], np.full(3, 3.0))
+        close(transform(jax.vmap(jax.grad(loss), (None, 0)))(x, jnp.array([2.0, 3.0])), [[2.0] * 3, [3.0] * 3])
+
+
+def test_a_result_that_is_not_used_has_no_gradient_to_give(ext):
+    close(jax.jit(jax.grad(lambda a, b: 0 * ext.distance(a, b).sum() + a.sum()))(array(5, 3), array(4, 3)), np.ones((5, 3)))
+
+
 def test_exported_with_symbolic_sizes(ext):
     checks = [jax.export.DisabledSafetyCheck.custom_call("geo::distance")]
     (n,) = jax.export.symbolic_shape("n")

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import Error, TensorValueError
 from ._sizes import infer
@@ -93,14 +94,24 @@ class JaxOperator:
             return run(*operands)
         function = jax.custom_vjp(run)
 
-        def forward(*operands: Any) -> Any:
+        def forward(*primals: Any) -> Any:
+            for place, operand in zip(places, primals, strict=True):
+                if operand.perturbed and self.inputs[place]["kind"] == "number":
+                    self.refuse_differentiated(self.inputs[place]["name"])
+            operands = tuple(operand.value for operand in primals)
             return function(*operands), operands
 
         def backward(operands: Sequence[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:
             return self.backward(self.filled(said, places, operands), places, gradients)
 
-        function.defvjp(forward, backward)
+        function.defvjp(forward, backward, symbolic_zeros=True)
         return function(*operands)  # type: ignore[no-any-return]
+
+    def refuse_differentiated(self, name: str) -> None:
+        raise NotImplementedError(
+            f"{self.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its tensors alone;"
+            f" wanted jax.lax.stop_gradient({name}), or a tensor argument"
+        )
 
     @staticmethod
     def filled(said: Sequence[Any], places: Sequence[int], operands: Sequence[Any]) -> list[Any]:
@@ -193,7 +204,7 @@ class JaxOperator:
         assert self.gradient is not None
         results = self.check(values)
         gradients = [  # an integer result has none, and its place is filled
-            jnp.zeros(g.shape, _dtype(dtype)) if g.dtype == jax.dtypes.float0 else g
+            jnp.zeros(g.shape, _dtype(dtype)) if isinstance(g, SymbolicZero) or g.dtype == jax.dtypes.float0 else g
             for g, (dtype, _) in zip(gradients, results, strict=True)
         ]
         by_input: list[Any] = [None] * len(self.inputs)
