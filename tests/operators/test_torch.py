@@ -447,6 +447,54 @@ def test_a_result_of_too_many_dimensions_and_impossible_leads_are_refused(run_sc
     assert lines[6] == "63"
 
 
+def test_what_torch_refuses_is_told_by_name(run_script):
+    said = run_script(
+        """
+        import torch
+        library = torch.library.Library("geo", "FRAGMENT")
+        library.define("distance(Tensor x) -> Tensor")
+        import isthmus, isthmus_operators_test_ext as ext
+        x = torch.ones(1, 2)
+        print(ext.distance(x, x).item())
+        def register():
+            isthmus.operators.register("torch")
+        for call in (register, register, lambda: ext.distance(x.clone().requires_grad_(), x)):
+            try:
+                print(call())
+            except isthmus.Error as error:
+                print(error)
+        """
+    ).splitlines()
+    assert said[0] == "0.0"
+    assert len(said) == 4
+    for line in said[1:]:
+        assert line.startswith("operator 'geo::distance': torch refused it: Tried to register an operator")
+
+
+def test_many_threads_register_one_operator_once(run_script):
+    said = run_script(
+        """
+        import threading, time, isthmus_operators_test_ext as ext, torch, isthmus
+        from isthmus.operators import _torch
+        define, barrier, wrong = _torch.TorchOperator.define, threading.Barrier(8), []
+        def slow_define(self):
+            time.sleep(0.2)
+            define(self)
+        _torch.TorchOperator.define = slow_define
+        def register():
+            barrier.wait()
+            try:
+                assert _torch.register(ext.distance).overload is torch.ops.geo.distance.default
+            except Exception as error:
+                wrong.append(error)
+        threads = [threading.Thread(target=register) for _ in range(8)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        print(wrong)
+        """
+    )
+    assert said == "[]\n"
+
+
 def test_an_unknown_framework_is_refused():
     with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; wanted one of 'torch', 'jax'"):
         operators.register("tensorflow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from .._isthmus import Error, TensorValueError
 from ._sizes import infer
 
 _registered: dict[str, JaxOperator] = {}
+_lock = threading.RLock()
 
 
 def register(op: Any) -> JaxOperator:
@@ -23,6 +25,11 @@ def register(op: Any) -> JaxOperator:
     known: JaxOperator | None = op.__dict__.get("_jax")
     if known is not None:
         return known
+    with _lock:
+        return _register(op)
+
+
+def _register(op: Any) -> JaxOperator:
     name = op._table["name"]
     known = _registered.get(name)
     if known is not None and known.identity != op._identity:

@@ -8,6 +8,7 @@ pass is traced, compiled and mapped like any other.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,14 +25,21 @@ Split = Callable[[Sequence[Any]], tuple[int, Sequence[Any]]]
 
 _libraries: dict[str, torch.library.Library] = {}
 _registered: dict[str, TorchOperator] = {}
+_refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
+_lock = threading.RLock()
 
 
 def register(op: Any) -> TorchOperator:
     """What torch knows of an operator, which it learns now if it did not know it. Raises isthmus.Error where another module
-    has defined an operator of this name."""
+    has defined an operator of this name, or torch refused it."""
     known: TorchOperator | None = op.__dict__.get("_torch")
     if known is not None:
         return known
+    with _lock:
+        return _register(op)
+
+
+def _register(op: Any) -> TorchOperator:
     name = op._table["name"]
     known = _registered.get(name)
     if known is not None and known.identity != op._identity:
@@ -39,9 +47,19 @@ def register(op: Any) -> TorchOperator:
             f"operator {name!r}: {known.module!r} has registered an operator of this name with torch, and {op.__module__!r} has"
             " another; wanted another name or namespace for one of them"
         )
+    if op._identity in _refused:  # a part of it may be defined, so that torch would now refuse it for that
+        raise _refused[op._identity].with_traceback(None)
     if known is None:
-        known = _registered[name] = TorchOperator(op)
-        known.define()
+        known = TorchOperator(op)
+        try:
+            known.define()
+        except Error as error:
+            _refused[op._identity] = error
+            raise
+        except RuntimeError as error:
+            _refused[op._identity] = Error(f"operator {name!r}: torch refused it: {str(error).splitlines()[0]}")
+            raise _refused[op._identity] from error
+        _registered[name] = known
     op._torch = known  # a module that was imported again goes by the registration of the first time
     return known
 
