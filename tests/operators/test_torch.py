@@ -495,6 +495,17 @@ def test_many_threads_register_one_operator_once(run_script):
     assert said == "[]\n"
 
 
+def test_a_write_in_place_with_a_default_left_out(ext, ops):
+    y = torch.ones(3)
+    ops.add_times(y, torch.ones(3))
+    assert y.tolist() == [2, 2, 2]
+    with torch.no_grad():
+        ops.add_times(y, torch.ones(3))
+    assert y.tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match="argument 'x' requires grad"):
+        ops.add_times(y, torch.ones(3, requires_grad=True))
+
+
 def test_an_unknown_framework_is_refused():
     with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; wanted one of 'torch', 'jax'"):
         operators.register("tensorflow")

@@ -346,7 +346,7 @@ class TorchOperator:
         name = overload._schema.name.split("::")[1]
 
         def refuse(keyset: Any, *args: Any) -> Any:
-            arguments = split(args)[1]
+            arguments = self.complete(split(args)[1])
             if torch.is_grad_enabled():
                 for row, a in zip(self.inputs, arguments, strict=True):
                     if isinstance(a, torch.Tensor) and a.requires_grad:
