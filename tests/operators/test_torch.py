@@ -506,6 +506,18 @@ def test_a_write_in_place_with_a_default_left_out(ext, ops):
         ops.add_times(y, torch.ones(3, requires_grad=True))
 
 
+def test_defaults_that_a_schema_cannot_spell(ext, ops):
+    schema = ops.limit.default._schema
+    assert str(schema).startswith("geo::limit(Tensor x, float most, str note=")
+    assert schema.arguments[2].default_value == '"so" it\'s \\'
+    assert str(ops.raise_to.default._schema).endswith("(Tensor x, float factor, float power) -> Tensor")
+    x = torch.arange(3).double()
+    assert ops.limit(x, 1.0).tolist() == [0, 1, 1]
+    compiled = torch.compile(lambda x: ext.limit(x) + 1, fullgraph=True, backend="aot_eager")
+    assert compiled(x).tolist() == [1, 2, 3]
+    assert torch.vmap(ext.limit)(x[None]).tolist() == [[0, 1, 2]]
+
+
 def test_an_unknown_framework_is_refused():
     with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; wanted one of 'torch', 'jax'"):
         operators.register("tensorflow")

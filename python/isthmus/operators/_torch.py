@@ -87,7 +87,7 @@ def call(op: Any, arguments: dict[str, Any]) -> Any:
         plain = all(type(v) is torch.Tensor or not isinstance(v, torch.Tensor) for v in arguments.values())
         if plain and torch._C._len_torch_dispatch_stack() == 0:
             return NotImplemented
-    return known.overload(**arguments)
+    return known.overload(**known.filled((), arguments))
 
 
 class TorchOperator:
@@ -127,7 +127,7 @@ class TorchOperator:
         overload, eager = self.overload, self.op.eager
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return overload(*args, **kwargs) if torch.compiler.is_compiling() else eager(*args, **kwargs)
+            return overload(*args, **self.filled(args, kwargs)) if torch.compiler.is_compiling() else eager(*args, **kwargs)
 
         self.call = call
 
@@ -146,9 +146,18 @@ class TorchOperator:
             row = self.inputs[i]
             if "default" not in row and not row["optional"]:
                 break
-            value = row.get("default")
-            texts[i] += "=" + (f'"{value}"' if isinstance(value, str) else repr(value))
+            default = _spelled(texts[i], row.get("default"))
+            if default is None:
+                break
+            texts[i] = default
         return texts
+
+    def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """With the defaults that the schema has not."""
+        for row in self.inputs[len(args) :]:
+            if ("default" in row or row["optional"]) and row["name"] not in arguments:
+                arguments[row["name"]] = row.get("default")
+        return arguments
 
     def returns(self) -> str:
         count = len(self.outs)
@@ -364,6 +373,18 @@ class TorchOperator:
 
         self.library.impl(name, refuse, "Autograd", with_keyset=True)
         self.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
+
+
+def _spelled(argument: str, value: Any) -> str | None:
+    """An argument of a schema with its default, or None where torch's schemas cannot spell that."""
+    text = repr(value)
+    if isinstance(value, str):
+        text = '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    try:
+        (parsed,) = torch._C.parse_schema(f"f({argument}={text}) -> ()").arguments
+    except RuntimeError:
+        return None
+    return f"{argument}={text}" if parsed.default_value == value else None
 
 
 def _dtype_name(tensor: torch.Tensor) -> str:
