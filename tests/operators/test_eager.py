@@ -135,6 +135,25 @@ def test_out_is_written_and_given_back(ext, out):
     assert pair[0] == 3
 
 
+def test_out_that_shares_memory_is_refused(ext):
+    x = np.ones((4, 4), np.float32)
+    with pytest.raises(ValueError, match=r"distance\(\): argument 'out': shares memory with argument 'b'"):
+        ext.distance(x.copy(), x, out=x)
+    whole = np.ones(40, np.float32)
+    with pytest.raises(ValueError, match="argument 'out': shares memory with argument 'x'"):
+        ext.scale(whole[:10], out=whole[9:19])
+    with pytest.raises(ValueError, match="argument 'out': shares memory with argument 'a'"):
+        ext.distance(whole[:12].reshape(4, 3)[::-1], x[:, :3], out=whole[8:24].reshape(4, 4))
+    assert ext.scale(whole[:10], out=whole[10:20]).tolist() == [2] * 10
+    assert ext.scale(whole[:0], out=whole[5:5]).size == 0
+    memory = np.zeros(3)
+    with pytest.raises(ValueError, match=r"argument 'out\[1\]': shares memory with argument 'out\[0\]'"):
+        ext.weighted(np.ones(3), out=(memory[1:2].reshape(()), memory))
+    with pytest.raises(ValueError, match=r"argument 'out\[1\]': shares memory with argument 'w'"):
+        ext.weighted(np.ones(3), memory, out=(np.empty(()), memory))
+    assert ext.weighted(np.ones(3), None, out=(np.empty(()), memory))[0] == 3
+
+
 def test_leading_dimensions_broadcast_where_asked(ext):
     a, b = np.random.rand(4, 1, 3), np.random.rand(2, 3)
     np.testing.assert_allclose(ext.dot(a, b), (a * b).sum(-1))
@@ -251,6 +270,9 @@ def test_an_operator_says_what_it_is(ext):
     assert str(inspect.signature(ext.scale)) == "(x, factor=2.0, times=1, negate=False, mode='plain', *, out=None)"
     assert str(inspect.signature(ext.weighted)) == "(x, w=None, *, out=None)"
     assert str(inspect.signature(ext.add_to)) == "(y, x)"
+    assert str(inspect.signature(ext.limit)) == f"(x, most=inf, note={ext.limit._table['inputs'][2]['default']!r}, *, out=None)"
+    assert str(inspect.signature(ext.raise_to)) == "(x, factor=2.0, *, power, out=None)"
+    assert str(inspect.signature(ext.add_times)) == "(y, x, times=1.0)"
 
 
 def test_the_function_runs_without_the_gil(ext):

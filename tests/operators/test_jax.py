@@ -159,6 +159,74 @@ def test_a_mistake_is_our_sentence(ext, mistake):
     assert text in str(caught.value)
 
 
+def said_by_xla(name, shapes, operands, **attributes):
+    """What the handler says of a call that isthmus.operators would not make."""
+    with pytest.raises(Exception, match=r"\(\): ") as caught:
+        jax.block_until_ready(jax.ffi.ffi_call(f"geo::{name}", shapes)(*operands, **attributes))
+    return str(caught.value)
+
+
+def test_a_call_that_xla_was_told_wrong_is_refused(ext):
+    a, b = array(2, 5, 3), array(2, 4, 3)
+    jax.block_until_ready(jax.jit(ext.distance)(a[0], b[0]))
+    jax.block_until_ready(jax.jit(ext.scale)(a))
+    out = jax.ShapeDtypeStruct((2, 5, 4), np.float32)
+    rank = np.int64(2)
+    good = {"how": "tt", "rank": rank}
+    assert jax.ffi.ffi_call("geo::distance", out)(a, b, **good).shape == (2, 5, 4)
+    assert "argument 'b': expected the leading sizes (2,), got sizes" in said_by_xla(
+        "distance", out, (a, array(3, 4, 3)), **good
+    )
+    low = jax.ShapeDtypeStruct((2, 5, 3), np.float32)
+    assert "argument 'factor': expected a scalar, got an array of sizes (1,)" in said_by_xla(
+        "scale", low, (a, array(2, 1)), how="tsaaa", rank=np.int64(2), p2=np.int64(1), p3=np.bool_(False), p4="plain"
+    )
+    wide = jax.ShapeDtypeStruct((1, 5, 3), np.float32)
+    assert "argument 'out': expected the leading sizes (2,), got sizes (1, 5, 3)" in said_by_xla(
+        "scale", wide, (a, array(2)), how="tsaaa", rank=np.int64(2), p2=np.int64(1), p3=np.bool_(False), p4="plain"
+    )
+    assert "argument 'b': the attribute 'how' has 'n'" in said_by_xla("distance", out, (a,), how="tn", rank=rank)
+    assert "argument 'b': the attribute 'how' has 's'" in said_by_xla("distance", out, (a, b), how="ts", rank=rank)
+    assert "'rank' is not an int64" in said_by_xla("distance", out, (a, b), how="tt", rank=np.float32(2.5))
+    assert "'rank' is not that of" in said_by_xla("distance", out, (a, b), how="tt", rank=np.int64(-(2**63)))
+
+
+@pytest.mark.parametrize(
+    ("names", "value", "said"),
+    [
+        ("factor", np.ones(3, np.float32), "'factor': expected a number, got a traced float32[3]"),
+        ("factor", np.float16(2), "'factor': expected a number, got a traced float16[]"),
+        ("times", np.float32(2), "'times': expected an integer, got a traced float32[]"),
+        ("times", np.ones(1, np.int32), "'times': expected an integer, got a traced int32[1]"),
+        ("negate", np.int32(1), "'negate': expected True or False, got a traced int32[]"),
+    ],
+)
+def test_a_traced_array_is_no_scalar(ext, names, value, said):
+    with pytest.raises(TypeError) as caught:
+        jax.jit(lambda x, v: ext.scale(x, **{names: v}))(array(3), value)
+    assert f"scale(): argument {said}" in str(caught.value)
+
+
+def test_a_differentiated_scalar_is_refused_by_name(ext):
+    x = array(3)
+
+    def loss(x, factor):
+        return ext.scale(x, factor).sum()
+
+    for transform in (lambda f: f, jax.jit):
+        for places in (1, (0, 1)):
+            with pytest.raises(NotImplementedError, match=r"scale\(\): argument 'factor': it is differentiated"):
+                transform(jax.grad(loss, places))(x, 3.0)
+        close(transform(jax.grad(loss))(x, 3.0), np.full(3, 3.0))
+        stopped = jax.grad(lambda x, k: loss(x, jax.lax.stop_gradient(k)), (0, 1))
+        close(transform(stopped)(x, 3.0)[0], np.full(3, 3.0))
+        close(transform(jax.vmap(jax.grad(loss), (None, 0)))(x, jnp.array([2.0, 3.0])), [[2.0] * 3, [3.0] * 3])
+
+
+def test_a_result_that_is_not_used_has_no_gradient_to_give(ext):
+    close(jax.jit(jax.grad(lambda a, b: 0 * ext.distance(a, b).sum() + a.sum()))(array(5, 3), array(4, 3)), np.ones((5, 3)))
+
+
 def test_exported_with_symbolic_sizes(ext):
     checks = [jax.export.DisabledSafetyCheck.custom_call("geo::distance")]
     (n,) = jax.export.symbolic_shape("n")

@@ -417,6 +417,107 @@ def test_without_the_shims_python_implements_it(run_script):
     )
 
 
+def test_a_result_of_too_many_dimensions_and_impossible_leads_are_refused(run_script):
+    said = run_script(
+        """
+        import torch, isthmus_operators_test_ext as ext
+        one = torch.ones([1] * 64, dtype=torch.float64)
+        outer, batched = torch.ops.geo.outer, torch.ops.geo.outer_batched
+        for call in (
+            lambda: ext.outer(one, one),
+            lambda: outer(one, one),
+            lambda: torch.ops.geo.scale_gradient_batched(60, one.float(), one[0, 0, 0, 0, 0].float(), 2., 1, False, "plain"),
+            lambda: batched(2, torch.ones(3).double(), torch.ones(2).double()),
+            lambda: batched(-1, torch.ones(3).double(), torch.ones(2).double()),
+            lambda: batched((1 << 32) + 1, torch.ones(4, 3).double(), torch.ones(4, 2).double()),
+        ):
+            try:
+                print(call().shape)
+            except (RuntimeError, ValueError) as error:
+                print(str(error).splitlines()[0])
+        print(ext.outer(torch.ones([1] * 62).double(), torch.ones(2).double()).ndim)
+        """
+    )
+    lines = said.splitlines()
+    assert lines[0] == lines[1] == "outer(): argument 'out': it would have 65 dimensions; wanted at most 64"
+    assert "argument 'x': expected 60 leading dimensions, got float32" in lines[2]
+    assert "argument 'a': expected 2 leading dimensions, got float64" in lines[3]
+    assert lines[4] == "outer_batched(): argument 'batch': found -1; wanted a number of leading dimensions from 0 to 64"
+    assert "argument 'batch': found 4294967297; wanted" in lines[5]
+    assert lines[6] == "63"
+
+
+def test_what_torch_refuses_is_told_by_name(run_script):
+    said = run_script(
+        """
+        import torch
+        library = torch.library.Library("geo", "FRAGMENT")
+        library.define("distance(Tensor x) -> Tensor")
+        import isthmus, isthmus_operators_test_ext as ext
+        x = torch.ones(1, 2)
+        print(ext.distance(x, x).item())
+        def register():
+            isthmus.operators.register("torch")
+        for call in (register, register, lambda: ext.distance(x.clone().requires_grad_(), x)):
+            try:
+                print(call())
+            except isthmus.Error as error:
+                print(error)
+        """
+    ).splitlines()
+    assert said[0] == "0.0"
+    assert len(said) == 4
+    for line in said[1:]:
+        assert line.startswith("operator 'geo::distance': torch refused it: Tried to register an operator")
+
+
+def test_many_threads_register_one_operator_once(run_script):
+    said = run_script(
+        """
+        import threading, time, isthmus_operators_test_ext as ext, torch, isthmus
+        from isthmus.operators import _torch
+        define, barrier, wrong = _torch.TorchOperator.define, threading.Barrier(8), []
+        def slow_define(self):
+            time.sleep(0.2)
+            define(self)
+        _torch.TorchOperator.define = slow_define
+        def register():
+            barrier.wait()
+            try:
+                assert _torch.register(ext.distance).overload is torch.ops.geo.distance.default
+            except Exception as error:
+                wrong.append(error)
+        threads = [threading.Thread(target=register) for _ in range(8)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        print(wrong)
+        """
+    )
+    assert said == "[]\n"
+
+
+def test_a_write_in_place_with_a_default_left_out(ext, ops):
+    y = torch.ones(3)
+    ops.add_times(y, torch.ones(3))
+    assert y.tolist() == [2, 2, 2]
+    with torch.no_grad():
+        ops.add_times(y, torch.ones(3))
+    assert y.tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match="argument 'x' requires grad"):
+        ops.add_times(y, torch.ones(3, requires_grad=True))
+
+
+def test_defaults_that_a_schema_cannot_spell(ext, ops):
+    schema = ops.limit.default._schema
+    assert str(schema).startswith("geo::limit(Tensor x, float most, str note=")
+    assert schema.arguments[2].default_value == '"so" it\'s \\'
+    assert str(ops.raise_to.default._schema).endswith("(Tensor x, float factor, float power) -> Tensor")
+    x = torch.arange(3).double()
+    assert ops.limit(x, 1.0).tolist() == [0, 1, 1]
+    compiled = torch.compile(lambda x: ext.limit(x) + 1, fullgraph=True, backend="aot_eager")
+    assert compiled(x).tolist() == [1, 2, 3]
+    assert torch.vmap(ext.limit)(x[None]).tolist() == [[0, 1, 2]]
+
+
 def test_an_unknown_framework_is_refused():
     with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; wanted one of 'torch', 'jax'"):
         operators.register("tensorflow")

@@ -68,6 +68,47 @@ def test_out_and_axes_are_numpys_own(ext, points):
     assert ext.dot.ufunc(np.ones((2, 3)), np.ones(3), keepdims=True).shape == (2, 1)
 
 
+def test_out_may_be_an_operand(ext):
+    rng = np.random.default_rng(9)
+    a, b = rng.random((6, 3, 3)), rng.random((6, 3, 3))
+    expected = ((a[:, :, None] - b[:, None]) ** 2).sum(-1)
+    assert ext.distance.ufunc(a, b, out=a) is a
+    np.testing.assert_allclose(a, expected)
+    left, right = rng.random(3), rng.random(3)
+    expected = np.cross(left, right)
+    np.testing.assert_allclose(ext.cross.ufunc(left, right, out=right), expected)
+
+
+def test_a_refused_ufunc_leaves_nothing(run_script):
+    said = run_script(
+        """
+        import ctypes, isthmus_operators_test_ext as ext
+        class Heap(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_size_t) for name in
+                        "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+        libc = ctypes.CDLL(None)
+        if not hasattr(libc, "mallinfo2"):
+            print("no mallinfo2")
+            raise SystemExit
+        libc.mallinfo2.restype = Heap
+        def refuse():
+            try:
+                ext.scale.ufunc
+            except ValueError:
+                pass
+        for _ in range(10):
+            refuse()
+        before = libc.mallinfo2().uordblks
+        for _ in range(200):
+            refuse()
+        print(libc.mallinfo2().uordblks - before)
+        """
+    ).strip()
+    if said == "no mallinfo2":
+        pytest.skip("the C library does not count what is allocated")
+    assert int(said) < 200 * 1000, "each is larger than that"
+
+
 def test_scalars_broadcast(ext):
     result = ext.shift.ufunc(np.zeros(2), [[1.0], [2.0]], 3, [True, False])
     assert result.tolist() == [[[-3, -3], [3, 3]], [[-6, -6], [6, 6]]]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import Error, TensorValueError
 from ._sizes import infer
 
 _registered: dict[str, JaxOperator] = {}
+_lock = threading.RLock()
 
 
 def register(op: Any) -> JaxOperator:
@@ -22,6 +25,11 @@ def register(op: Any) -> JaxOperator:
     known: JaxOperator | None = op.__dict__.get("_jax")
     if known is not None:
         return known
+    with _lock:
+        return _register(op)
+
+
+def _register(op: Any) -> JaxOperator:
     name = op._table["name"]
     known = _registered.get(name)
     if known is not None and known.identity != op._identity:
@@ -93,14 +101,24 @@ class JaxOperator:
             return run(*operands)
         function = jax.custom_vjp(run)
 
-        def forward(*operands: Any) -> Any:
+        def forward(*primals: Any) -> Any:
+            for place, operand in zip(places, primals, strict=True):
+                if operand.perturbed and self.inputs[place]["kind"] == "number":
+                    self.refuse_differentiated(self.inputs[place]["name"])
+            operands = tuple(operand.value for operand in primals)
             return function(*operands), operands
 
         def backward(operands: Sequence[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:
             return self.backward(self.filled(said, places, operands), places, gradients)
 
-        function.defvjp(forward, backward)
+        function.defvjp(forward, backward, symbolic_zeros=True)
         return function(*operands)  # type: ignore[no-any-return]
+
+    def refuse_differentiated(self, name: str) -> None:
+        raise NotImplementedError(
+            f"{self.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its tensors alone;"
+            f" wanted jax.lax.stop_gradient({name}), or a tensor argument"
+        )
 
     @staticmethod
     def filled(said: Sequence[Any], places: Sequence[int], operands: Sequence[Any]) -> list[Any]:
@@ -115,6 +133,7 @@ class JaxOperator:
         if kind in ("tensor", "in_out"):
             return (None,) if value is None and row["optional"] else None
         if kind != "text" and isinstance(value, jax.core.Tracer):
+            self.check_traced_scalar(row, value)
             return None
 
         def refuse(wanted: str) -> TypeError:
@@ -134,6 +153,16 @@ class JaxOperator:
             return (float(value),) if kind == "number" else (operator.index(value),)
         except TypeError:
             raise refuse("a number" if kind == "number" else "an integer") from None
+
+    def check_traced_scalar(self, row: dict[str, Any], value: Any) -> None:
+        wanted, dtypes = _TRACED[row["kind"]]
+        dtype = _dtype_name(value.dtype)
+        if value.ndim != 0 or dtype not in dtypes:
+            sizes = ", ".join(map(str, value.shape))
+            raise TypeError(
+                f"{self.function}(): argument {row['name']!r}: expected {wanted}, got a traced {dtype}[{sizes}];"
+                f" wanted a scalar of {' or '.join(dtypes)}"
+            )
 
     def check(self, values: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
         """The results' dtypes and sizes. Raises what an eager call would raise."""
@@ -182,7 +211,7 @@ class JaxOperator:
         assert self.gradient is not None
         results = self.check(values)
         gradients = [  # an integer result has none, and its place is filled
-            jnp.zeros(g.shape, _dtype(dtype)) if g.dtype == jax.dtypes.float0 else g
+            jnp.zeros(g.shape, _dtype(dtype)) if isinstance(g, SymbolicZero) or g.dtype == jax.dtypes.float0 else g
             for g, (dtype, _) in zip(gradients, results, strict=True)
         ]
         by_input: list[Any] = [None] * len(self.inputs)
@@ -198,6 +227,13 @@ class JaxOperator:
 
 
 _ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str}
+
+# By kind, what a traced scalar may be: what the extension reads of XLA's operands.
+_TRACED = {
+    "number": ("a number", ("float32", "float64", "int32", "int64", "bool")),
+    "integer": ("an integer", ("int32", "int64")),
+    "boolean": ("True or False", ("bool",)),
+}
 
 
 def _dtype_name(dtype: Any) -> str:

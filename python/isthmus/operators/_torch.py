@@ -8,6 +8,7 @@ pass is traced, compiled and mapped like any other.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,14 +25,21 @@ Split = Callable[[Sequence[Any]], tuple[int, Sequence[Any]]]
 
 _libraries: dict[str, torch.library.Library] = {}
 _registered: dict[str, TorchOperator] = {}
+_refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
+_lock = threading.RLock()
 
 
 def register(op: Any) -> TorchOperator:
     """What torch knows of an operator, which it learns now if it did not know it. Raises isthmus.Error where another module
-    has defined an operator of this name."""
+    has defined an operator of this name, or torch refused it."""
     known: TorchOperator | None = op.__dict__.get("_torch")
     if known is not None:
         return known
+    with _lock:
+        return _register(op)
+
+
+def _register(op: Any) -> TorchOperator:
     name = op._table["name"]
     known = _registered.get(name)
     if known is not None and known.identity != op._identity:
@@ -39,9 +47,19 @@ def register(op: Any) -> TorchOperator:
             f"operator {name!r}: {known.module!r} has registered an operator of this name with torch, and {op.__module__!r} has"
             " another; wanted another name or namespace for one of them"
         )
+    if op._identity in _refused:  # a part of it may be defined, so that torch would now refuse it for that
+        raise _refused[op._identity].with_traceback(None)
     if known is None:
-        known = _registered[name] = TorchOperator(op)
-        known.define()
+        known = TorchOperator(op)
+        try:
+            known.define()
+        except Error as error:
+            _refused[op._identity] = error
+            raise
+        except RuntimeError as error:
+            _refused[op._identity] = Error(f"operator {name!r}: torch refused it: {str(error).splitlines()[0]}")
+            raise _refused[op._identity] from error
+        _registered[name] = known
     op._torch = known  # a module that was imported again goes by the registration of the first time
     return known
 
@@ -69,7 +87,7 @@ def call(op: Any, arguments: dict[str, Any]) -> Any:
         plain = all(type(v) is torch.Tensor or not isinstance(v, torch.Tensor) for v in arguments.values())
         if plain and torch._C._len_torch_dispatch_stack() == 0:
             return NotImplemented
-    return known.overload(**arguments)
+    return known.overload(**known.filled((), arguments))
 
 
 class TorchOperator:
@@ -109,7 +127,7 @@ class TorchOperator:
         overload, eager = self.overload, self.op.eager
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return overload(*args, **kwargs) if torch.compiler.is_compiling() else eager(*args, **kwargs)
+            return overload(*args, **self.filled(args, kwargs)) if torch.compiler.is_compiling() else eager(*args, **kwargs)
 
         self.call = call
 
@@ -128,9 +146,18 @@ class TorchOperator:
             row = self.inputs[i]
             if "default" not in row and not row["optional"]:
                 break
-            value = row.get("default")
-            texts[i] += "=" + (f'"{value}"' if isinstance(value, str) else repr(value))
+            default = _spelled(texts[i], row.get("default"))
+            if default is None:
+                break
+            texts[i] = default
         return texts
+
+    def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """With the defaults that the schema has not."""
+        for row in self.inputs[len(args) :]:
+            if ("default" in row or row["optional"]) and row["name"] not in arguments:
+                arguments[row["name"]] = row.get("default")
+        return arguments
 
     def returns(self) -> str:
         count = len(self.outs)
@@ -328,7 +355,7 @@ class TorchOperator:
         name = overload._schema.name.split("::")[1]
 
         def refuse(keyset: Any, *args: Any) -> Any:
-            arguments = split(args)[1]
+            arguments = self.complete(split(args)[1])
             if torch.is_grad_enabled():
                 for row, a in zip(self.inputs, arguments, strict=True):
                     if isinstance(a, torch.Tensor) and a.requires_grad:
@@ -346,6 +373,18 @@ class TorchOperator:
 
         self.library.impl(name, refuse, "Autograd", with_keyset=True)
         self.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
+
+
+def _spelled(argument: str, value: Any) -> str | None:
+    """An argument of a schema with its default, or None where torch's schemas cannot spell that."""
+    text = repr(value)
+    if isinstance(value, str):
+        text = '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    try:
+        (parsed,) = torch._C.parse_schema(f"f({argument}={text}) -> ()").arguments
+    except RuntimeError:
+        return None
+    return f"{argument}={text}" if parsed.default_value == value else None
 
 
 def _dtype_name(tensor: torch.Tensor) -> str:

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 
@@ -150,6 +151,25 @@ inline void cross(View<const one_of<float, double>, 1, sizes<"3">> a, View<const
     });
 }
 
+/// A result with more dimensions than either argument has.
+inline void outer(View<const double, 1, sizes<"n">> a, View<const double, 1, sizes<"m">> b, Out<double, 2, sizes<"n m">> c) {
+    for (std::int64_t i = 0; i < a.extent(0); ++i)
+        for (std::int64_t j = 0; j < b.extent(0); ++j) c(i, j) = a(i) * b(j);
+}
+/// Defaults that a schema of torch can spell, and one that it cannot.
+inline void limit(View<const double, 1, sizes<"n">> x, double most, std::string_view note, Out<double, 1, sizes<"n">> y) {
+    if (note != "\"so\" it's \\") throw std::invalid_argument("note is another");
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i) < most ? x(i) : most;
+}
+/// A default before an argument that has none.
+inline void raise_to(View<const double, 1, sizes<"n">> x, double factor, double power, Out<double, 1, sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = factor * std::pow(x(i), power);
+}
+/// Writes in place, with a default at the end.
+inline void add_times(InOut<float, 1, sizes<"n">> y, View<const float, 1, sizes<"n">> x, double times) {
+    for (std::int64_t i = 0; i < y.extent(0); ++i) y(i) += static_cast<float>(times * x(i));
+}
+
 inline void fail(View<const float, 1> x, std::string_view how, Out<float, 1> y) {
     if (how == "value") throw std::invalid_argument("a bad value");
     if (how == "index") throw std::out_of_range("far out");
@@ -181,6 +201,11 @@ bool bind(Module&& m) {
            isthmus::op<ISTHMUS_TEST_SPACE "::shift", shift>(m, {"x", "by", "times", "back"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::conjugate", conjugate>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::cross", cross>(m, {"a", "b"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::outer", outer>(m, {"a", "b"}, {.batch = true}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::limit", limit>(
+               m, {"x", arg("most") = std::numeric_limits<double>::infinity(), arg("note") = "\"so\" it's \\"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::raise_to", raise_to>(m, {"x", arg("factor") = 2.0, "power"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::add_times", add_times>(m, {"y", "x", arg("times") = 1.0}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::fail", fail>(m, {"x", "how"});
 }
 

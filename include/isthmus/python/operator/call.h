@@ -48,7 +48,7 @@ public:
 
     /// Chooses the overload by what the inputs hold, and gives their named sizes their values. Once all inputs are set.
     ISTHMUS_ALWAYS_INLINE Result<void> choose() {
-        if (ISTHMUS_UNLIKELY(batched_))
+        if (ISTHMUS_UNLIKELY(batched_ || batch_dims_ > 0 || batch_dims_ < -1))
             if (auto broadcast = broadcast_leads(); !broadcast) return broadcast;
         for (int i = 0; i < op_.overload_count; ++i) {
             names_.count = 0;
@@ -58,7 +58,7 @@ public:
         }
         return explain();
     }
-    /// The sizes of result `out`, the leading ones first. After choose().
+    /// The sizes of result `out`, the leading ones first, at most max_ndim. After choose().
     Result<void> shape_of(int out, SizesList& shape) const;
     DType dtype_of(int out) const noexcept {
         const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
@@ -89,7 +89,9 @@ private:
         }
         return true;
     }
+    Result<void> append_sizes(int out, SizesList& shape) const;
     void split(int parameter) noexcept;
+    Result<void> check_leads();
     Result<void> broadcast_leads();
     Error explain();
     Error explain_dtype(int parameter) const;
@@ -125,7 +127,24 @@ ISTHMUS_API void OperatorCall::split(int parameter) noexcept {
     t.strides += count;
 }
 
+/// Whether each tensor has the leading dimensions that the caller says all have.
+ISTHMUS_API Result<void> OperatorCall::check_leads() {
+    if (batch_dims_ < -1)
+        return Error(ErrorCode::bad_argument, ErrorKind::value,
+                     concat({op_.function, "(): found ", batch_dims_, " leading dimensions; wanted 0 or more"}));
+    if (!batched_) batch_dims_ = 0;  // no tensor was given, so no result has any
+    for (int i = 0; batch_dims_ > 0 && i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr || leads_[p] == batch_dims_) continue;
+        return Error(ErrorCode::bad_layout, ErrorKind::value,
+                     concat({call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str()), "expected ", batch_dims_,
+                             " leading dimensions, got ", describe_tensor(inner_[p])}));
+    }
+    return {};
+}
+
 ISTHMUS_API Result<void> OperatorCall::broadcast_leads() {
+    if (auto checked = check_leads(); !checked || !batched_) return checked;
     int most = 0;
     for (int i = 0; i < op_.parameter_count(); ++i) most = leads_[i] > most ? leads_[i] : most;
     lead_.clear();
@@ -200,6 +219,14 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
 }
 
 ISTHMUS_API Result<void> OperatorCall::shape_of(int out, SizesList& shape) const {
+    auto told = append_sizes(out, shape);
+    if (!told || ISTHMUS_LIKELY(shape.size() <= static_cast<std::size_t>(max_ndim))) return told;
+    return Error(ErrorCode::bad_layout, ErrorKind::value,
+                 concat({call_prefix(op_.function.c_str(), op_.out_names[out].c_str()), "it would have ", shape.size(),
+                         " dimensions; wanted at most ", max_ndim}));
+}
+
+ISTHMUS_API Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
     const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
     shape.clear();
     for (const std::int64_t size : lead_) shape.push_back(size);

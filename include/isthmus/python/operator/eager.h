@@ -71,6 +71,7 @@ private:
     bool announce_writes();
     bool place_outs();
     bool take_out(int out, PyObject* object, const SizesList& shape);
+    bool stands_alone(int out);
     PyObject* given_out(int out);
     bool call();
     PyObject* reply();
@@ -202,6 +203,27 @@ inline PyObject* EagerCall::given_out(int out) {
     return nullptr;
 }
 
+/// Whether the last that was borrowed, a result, has memory of its own: a function may read an argument after it has written
+/// a result, so that only an operator's author could know which results may lie in an argument's memory.
+inline bool EagerCall::stands_alone(int out) {
+    const int last = borrowed_.size() - 1;
+    const DLTensor& written = borrowed_[last]->descriptor();
+    int place = 0;
+    const auto refuse_shared = [&](const std::string& name) {
+        return fail(Error(ErrorCode::bad_argument, ErrorKind::value,
+                          concat({call_prefix(function(), op_.out_names[out].c_str()), "shares memory with argument '", name,
+                                  "'; wanted memory of its own"})));
+    };
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!op_.parameters()[p].is_tensor() || call_.value(p).tensor == nullptr) continue;
+        if (layout::may_share(borrowed_[place++]->descriptor(), written)) return refuse_shared(op_.inputs[i].name);
+    }
+    for (int i = 0; place < last; ++i)
+        if (layout::may_share(borrowed_[place++]->descriptor(), written)) return refuse_shared(op_.out_names[i]);
+    return true;
+}
+
 inline bool EagerCall::take_out(int out, PyObject* object, const SizesList& shape) {
     ImportOptions options;
     options.require_writable = options.announce = options.refuse_grad = true;
@@ -210,7 +232,7 @@ inline bool EagerCall::take_out(int out, PyObject* object, const SizesList& shap
     const Result<Borrowed>& result = borrowed_.add([&] { return borrow_py(object, options); });
     if (!result) return fail(argument_error(result.error(), function()));
     auto set = call_.set_out(out, result->descriptor(), result->flags(), shape);
-    return set.has_value() || fail(set.error());
+    return set.has_value() ? stands_alone(out) : fail(set.error());
 }
 
 inline bool EagerCall::place_outs() {

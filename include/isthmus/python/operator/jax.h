@@ -59,7 +59,9 @@ private:
     }
     double number(int input, int dtype, const void* value) const;
     void set_scalar(ParameterValue& value, int input, int dtype, const void* data) const;
+    void check_letters() const;
     void find_leads();
+    void check_lead(const xla::Buffer& buffer, const char* name) const;
     DLTensor describe(const xla::Buffer& buffer, const std::int64_t* place, std::int64_t* strides) const;
     void run_at(const std::int64_t* place);
 
@@ -103,27 +105,65 @@ inline void XlaCall::set_scalar(ParameterValue& value, int input, int dtype, con
                        kind == ParameterKind::boolean ? "True or False" : "an integer", ", got ", xla::dtype_of(dtype)}));
 }
 
+inline void XlaCall::check_letters() const {
+    if (static_cast<int>(how_.size()) != op_.input_count) refuse("the attribute 'how' has not a letter for each input");
+    for (int i = 0; i < op_.input_count; ++i) {
+        const ParameterFacts& facts = op_.parameters()[op_.inputs[i].parameter];
+        const char c = how_[static_cast<std::size_t>(i)];
+        const bool scalar = !facts.is_tensor() && (c == 'a' || (c == 's' && facts.kind != ParameterKind::text));
+        if (scalar || (facts.is_tensor() && (c == 't' || (c == 'n' && facts.optional)))) continue;
+        refuse(concat({"argument '", op_.inputs[i].name, "': the attribute 'how' has '", std::string(1, c),
+                       "', which is not for an argument of its kind"}));
+    }
+}
+
+/// Whether a buffer has the leading dimensions, each of the size that all have or of size 1.
+inline void XlaCall::check_lead(const xla::Buffer& buffer, const char* name) const {
+    const auto refuse_it = [&](const std::string& wanted) {
+        refuse(concat({"argument '", name, "': expected ", wanted, ", got sizes ",
+                       sizes_text(buffer.dims, static_cast<int>(buffer.rank))}));
+    };
+    if (buffer.rank < lead_count_) refuse_it(concat({lead_count_, " leading dimensions"}));
+    for (int d = 0; d < lead_count_; ++d)
+        if (buffer.dims[d] != 1 && buffer.dims[d] != lead_[d])
+            refuse_it(concat({"the leading sizes ", sizes_text(lead_, lead_count_)}));
+}
+
 /// How many leading dimensions vmap has added, and how long they are.
 inline void XlaCall::find_leads() {
     how_ = text("how");
+    check_letters();
     int operands = 0;
     for (const char c : how_) operands += c == 't' || c == 's';
-    if (static_cast<int>(how_.size()) != op_.input_count || frame_.arguments.size != operands ||
-        frame_.results.size != op_.out_count)
+    if (frame_.arguments.size != operands || frame_.results.size != op_.out_count)
         refuse("XLA's operands and results are not those of this operator");
     if (operands == 0) return;
-    lead_count_ = static_cast<int>(operand(0).rank - *static_cast<const std::int64_t*>(scalar("rank").value));
-    if (lead_count_ < 0 || lead_count_ > max_ndim) refuse("the attribute 'rank' is not that of the first operand");
+    const xla::Scalar& said = scalar("rank");
+    if (said.dtype != xla::int64_number) refuse("the attribute 'rank' is not an int64");
+    const std::int64_t rank = *static_cast<const std::int64_t*>(said.value), whole = operand(0).rank;
+    if (rank < 0 || rank > whole || whole > max_ndim) refuse("the attribute 'rank' is not that of the first operand");
+    lead_count_ = static_cast<int>(whole - rank);
     for (int d = 0; d < lead_count_; ++d) lead_[d] = 1;
     int next = 0;
-    for (const char c : how_) {
+    for (int i = 0; i < op_.input_count; ++i) {
+        const char c = how_[static_cast<std::size_t>(i)];
         if (c != 't' && c != 's') continue;
         const xla::Buffer& buffer = operand(next++);
         for (int d = 0; d < lead_count_ && d < buffer.rank; ++d) {
-            if (buffer.dims[d] == 1) continue;
-            lead_[d] = buffer.dims[d];
-            if (c == 's') scalars_vary_ = true;
+            if (lead_[d] == 1) lead_[d] = buffer.dims[d];
+            if (c == 's' && buffer.dims[d] != 1) scalars_vary_ = true;
         }
+        check_lead(buffer, op_.inputs[i].name.c_str());
+        if (c == 's' && buffer.rank != lead_count_)
+            refuse(concat({"argument '", op_.inputs[i].name, "': expected a scalar, got an array of sizes ",
+                           sizes_text(buffer.dims + lead_count_, static_cast<int>(buffer.rank - lead_count_))}));
+    }
+    for (int i = 0; i < op_.out_count; ++i) {
+        check_lead(result(i), op_.out_names[i].c_str());
+        for (int d = 0; d < lead_count_; ++d)
+            if (result(i).dims[d] != lead_[d])
+                refuse(concat({"argument '", op_.out_names[i], "': expected the leading sizes ", sizes_text(lead_, lead_count_),
+                               ", got sizes ", sizes_text(result(i).dims, static_cast<int>(result(i).rank))}));
     }
 }
 

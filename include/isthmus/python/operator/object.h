@@ -81,18 +81,24 @@ inline PyObject* operator_get_traced(PyObject* self, void*) {
 inline PyObject* operator_get_signature(PyObject* self, void*) {
     const OperatorDefinition& op = *as_operator(self)->op;
     std::string text = "lambda ";
-    for (int i = 0; i < op.input_count; ++i) {
-        text += concat({i != 0 ? ", " : "", op.inputs[i].name});
-        if (!op.inputs[i].has_default && !op.parameters()[op.inputs[i].parameter].optional) continue;
-        Ref value(op.inputs[i].has_default ? default_value(op, op.inputs[i]) : Py_NewRef(Py_None));
-        Ref repr(value ? PyObject_Repr(value.get()) : nullptr);
-        if (!repr) return nullptr;
-        text += concat({"=", PyUnicode_AsUTF8(repr.get())});
-    }
-    // A default before what has none is a syntax error: what follows is then by name.
-    text += op.out_count > 0 ? ", *, out=None: None" : ": None";
     Ref globals(PyDict_New()), inspect(PyImport_ImportModule("inspect"));
-    Ref function(globals && inspect ? PyRun_String(text.c_str(), Py_eval_input, globals.get(), globals.get()) : nullptr);
+    if (!globals || !inspect) return nullptr;
+    bool had_default = false, by_name = false;
+    for (int i = 0; i < op.input_count; ++i) {
+        const bool has_default = op.inputs[i].has_default || op.parameters()[op.inputs[i].parameter].optional;
+        // A default before what has none is a syntax error: what follows is then by name.
+        const bool turns = had_default && !has_default && !by_name;
+        by_name = by_name || turns;
+        had_default = had_default || has_default;
+        text += concat({i != 0 ? ", " : "", turns ? "*, " : "", op.inputs[i].name});
+        if (!has_default) continue;
+        Ref value(op.inputs[i].has_default ? default_value(op, op.inputs[i]) : Py_NewRef(Py_None));
+        const std::string name = concat({"default_", i});  // by name: inf is no expression
+        if (!value || PyDict_SetItemString(globals.get(), name.c_str(), value.get()) != 0) return nullptr;
+        text += concat({"=", name});
+    }
+    text += op.out_count == 0 ? ": None" : by_name ? ", out=None: None" : ", *, out=None: None";
+    Ref function(PyRun_String(text.c_str(), Py_eval_input, globals.get(), globals.get()));
     return function ? PyObject_CallMethod(inspect.get(), "signature", "O", function.get()) : nullptr;
 }
 inline PyObject* operator_repr(PyObject* self) {

@@ -4,6 +4,8 @@
 
 #include <isthmus/python/framework/torch/shims.h>  // Python.h must come before any standard header
 
+#include <algorithm>
+
 #include <isthmus/python/operator/call.h>
 #include <isthmus/python/operator/results.h>
 
@@ -58,7 +60,11 @@ ISTHMUS_API Result<bool> implement_in_torch(const OperatorDefinition& op, const 
 class TorchStack {
 public:
     TorchStack(const OperatorDefinition& op, std::uint64_t* stack, bool batched)
-        : op_(op), stack_(stack), first_(batched ? 1 : 0), call_(op, batched ? static_cast<int>(stack[0]) : -1) {}
+        : op_(op),
+          stack_(stack),
+          first_(batched ? 1 : 0),
+          call_(op,
+                batched ? static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(stack[0]), 0, max_ndim)) : -1) {}
     TorchStack(const TorchStack&) = delete;
     TorchStack& operator=(const TorchStack&) = delete;
     ~TorchStack() {
@@ -67,6 +73,10 @@ public:
     }
 
     void run() {
+        const auto batch = static_cast<std::int64_t>(stack_[0]);
+        if (first_ != 0 && (batch < 0 || batch > max_ndim))
+            throw std::runtime_error(concat({call_prefix(concat({op_.function, "_batched"}).c_str(), "batch"), "found ", batch,
+                                             "; wanted a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
         require(call_.choose());
         for (; made_ < op_.out_count;) make(made_);

@@ -4,6 +4,8 @@
 
 #include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
 
+#include <memory>
+
 #include <isthmus/python/framework/numpy/export.h>
 #include <isthmus/python/operator/thrown.h>
 
@@ -39,6 +41,7 @@ struct OperatorUfunc {
     int operand_count = 0;
     Loop loops[most_loops];
     void* data[most_loops];
+    UfuncLoop rows[most_loops];
     char types[most_loops * max_parameters];
     int loop_count = 0;
 
@@ -243,6 +246,36 @@ inline void OperatorUfunc::run(char** data, const Py_ssize_t* dims, const Py_ssi
     }
 }
 
+/// The head of NumPy's PyUFuncObject (numpy/ufuncobject.h), the same in all of NumPy 1.x and 2.x.
+struct UfuncHead {
+    PyObject_HEAD int nin, nout, nargs, identity;
+    void *functions, *data;
+    int ntypes, reserved1;
+    const char *name, *types, *doc;
+    void *memory, *object, *user_loops;
+    int core_enabled, core_num_dim_ix;
+    void *core_num_dims, *core_dim_ixs, *core_offsets, *core_signature;
+    void *type_resolver, *legacy_selector, *vectorcall, *reserved3;
+    std::uint32_t* op_flags;
+};
+
+/// NumPy takes an out= that shares memory with an input to be read and written element by element, as it is without core
+/// dimensions. Of np.matmul it knows better, by flags of its result that it offers to no other: ours get the same.
+inline void let_results_overlap(PyObject* numpy, PyObject* made) {
+    constexpr std::uint32_t write_only = 0x00040000, assume_elementwise = 0x40000000;
+    Ref matmul(PyObject_GetAttrString(numpy, "matmul"));
+    if (!matmul) return PyErr_Clear();
+    if (Py_TYPE(matmul.get()) != Py_TYPE(made)) return;
+    const auto& known = *reinterpret_cast<const UfuncHead*>(matmul.get());
+    auto& ours = *reinterpret_cast<UfuncHead*>(made);
+    if (known.nin != 2 || known.nout != 1 || known.nargs != 3 || known.core_enabled != 1 || known.op_flags == nullptr) return;
+    if (ours.core_enabled != 1 || ours.op_flags == nullptr) return;
+    const std::uint32_t flags = known.op_flags[2];
+    if ((flags & write_only) == 0 || (flags & assume_elementwise) != 0) return;
+    for (int i = ours.nin; i < ours.nargs; ++i)
+        if (ours.op_flags[i] == 0) ours.op_flags[i] = flags;
+}
+
 ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
     using Make = PyObject* (*)(OperatorUfunc::Loop*, void**, const char*, int, int, int, int, const char*, const char*, int,
                                const char*);
@@ -256,15 +289,21 @@ ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
     if (table == nullptr) return nullptr;
     const auto make = reinterpret_cast<Make>(table[31]);
     try {
-        auto* ufunc = new OperatorUfunc(op);
+        auto ufunc = std::make_unique<OperatorUfunc>(op);
         ufunc->check();
         ufunc->sign();
         for (int o = 0; o < op.overload_count; ++o) ufunc->add_loops(op.overloads[o]);
         if (ufunc->loop_count == 0) refuse_operator(op.name, "it is no ufunc: NumPy has none of its dtypes");
-        for (int i = 0; i < ufunc->loop_count; ++i)
-            ufunc->data[i] = new UfuncLoop{ufunc, ufunc->types + i * ufunc->operand_count};
-        return make(ufunc->loops, ufunc->data, ufunc->types, ufunc->loop_count, op.input_count, op.out_count, -1,
-                    op.function.c_str(), "", 0, ufunc->signature.c_str());
+        for (int i = 0; i < ufunc->loop_count; ++i) {
+            ufunc->rows[i] = UfuncLoop{ufunc.get(), ufunc->types + i * ufunc->operand_count};
+            ufunc->data[i] = ufunc->rows + i;
+        }
+        Ref made(make(ufunc->loops, ufunc->data, ufunc->types, ufunc->loop_count, op.input_count, op.out_count, -1,
+                      op.function.c_str(), "", 0, ufunc->signature.c_str()));
+        if (!made) return nullptr;
+        ufunc.release();  // NumPy keeps its addresses for good
+        let_results_overlap(module.get(), made.get());
+        return made.release();
     } catch (const Error& error) {
         set_python_error(error);
         return nullptr;

@@ -122,6 +122,7 @@ inline constexpr NumberedDType dtypes[] = {
     {25, float8_e4m3fnuz},
     {33, float8_e8m0fnu},
 };
+inline constexpr int int64_number = 5;
 /// bits() is 0 where there is none.
 constexpr DType dtype_of(int number) noexcept {
     for (const NumberedDType& row : dtypes)
