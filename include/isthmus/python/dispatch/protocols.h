@@ -111,17 +111,17 @@ constexpr bool protocol_rows_are_in_order() {
 static_assert(protocol_rows_are_in_order(), "isthmus: one row per protocol, in the order of the enumerators");
 static_assert(!is_enumerator<static_cast<Protocol>(protocol_count)>(), "isthmus: the last protocol has no row");
 
-/// What the users of the table take for granted: only `none` imports nothing, and what is looked for on instances, or named to
-/// users, is an attribute.
+/// What the users of the table take for granted: what is looked for on instances, or named to users, is an attribute. (A
+/// function's address is no constant under -fsanitize=undefined.)
 constexpr bool protocol_rows_are_whole() {
     for (const ProtocolFacts& row : protocols) {
-        if (row.name == nullptr || (row.import == nullptr) != (row.protocol == Protocol::none)) return false;
+        if (row.name == nullptr) return false;
         if (row.attribute == nullptr ? row.on_instance : row.wanted == nullptr) return false;
     }
     return true;
 }
 static_assert(protocol_rows_are_whole(),
-              "isthmus: a protocol needs name and import; an attribute its word in `wanted`; on_instance an attribute");
+              "isthmus: a protocol needs a name; an attribute its word in `wanted`; on_instance an attribute");
 
 constexpr const ProtocolFacts& facts_of(Protocol protocol) noexcept { return protocols[static_cast<int>(protocol)]; }
 

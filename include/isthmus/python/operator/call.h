@@ -154,7 +154,7 @@ ISTHMUS_API Result<void> OperatorCall::broadcast_leads() {
         if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
         const std::int64_t* sizes = inner_[p].shape - leads_[p];
         for (int d = 0; d < leads_[p]; ++d) {
-            std::int64_t& whole = lead_[static_cast<std::size_t>(most - leads_[p] + d)];
+            std::int64_t& whole = lead_[static_cast<std::size_t>(most - leads_[p]) + static_cast<std::size_t>(d)];
             if (sizes[d] == whole || sizes[d] == 1) continue;
             if (whole != 1)
                 return Error(ErrorCode::bad_layout, ErrorKind::value,

@@ -215,7 +215,7 @@ inline void XlaCall::run_at(const std::int64_t* place) {
         call.set_out(i, describe(result(i), place, strides[op_.outs[i]]), 0, shape).value();
     }
     const Thrown thrown = call.run();
-    if (thrown.kind == Thrown::Kind::error) throw Error(*thrown.error);
+    if (thrown.kind == Thrown::Kind::error && thrown.error) throw Error(*thrown.error);
     if (thrown.kind == Thrown::Kind::memory) throw std::bad_alloc();
     if (thrown) throw std::runtime_error(concat({op_.function, "(): ", thrown.text}));
 }

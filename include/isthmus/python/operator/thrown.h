@@ -12,7 +12,7 @@ namespace detail {
 
 /// isthmus::Error and the classes of <stdexcept> become those of Python that fit. The GIL is held.
 ISTHMUS_COLD inline void set_thrown(const OperatorDefinition& op, const Thrown& thrown) {
-    if (thrown.kind == Thrown::Kind::error) return set_python_error(*thrown.error);
+    if (thrown.kind == Thrown::Kind::error && thrown.error) return set_python_error(*thrown.error);
     PyObject* const classes[] = {
         nullptr, nullptr, PyExc_MemoryError, PyExc_ValueError, PyExc_IndexError, PyExc_OverflowError, PyExc_RuntimeError};
     PyErr_Format(classes[static_cast<int>(thrown.kind)], "%s(): %s", op.function.c_str(), thrown.text.c_str());

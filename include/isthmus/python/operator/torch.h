@@ -39,10 +39,6 @@ ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
 /// Makes the kernels of the operator those that torch calls for `key` ("CPU"). The operator and its batched form are defined.
 /// False where this torch has no shims for it, an Error where it refuses.
 ISTHMUS_API Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key);
-/// The kernel of an operator; `batched`: the first value says how many leading dimensions there are. Throws
-/// std::runtime_error, which torch raises.
-ISTHMUS_API void run_in_torch(const OperatorDefinition& op, std::uint64_t* stack, bool batched);
-
 #if ISTHMUS_DEFINE
 
 ISTHMUS_API Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key) {
@@ -132,7 +128,8 @@ inline void TorchStack::load_tensor(int input) {
     const int parameter = op_.inputs[input].parameter;
     void* const tensor = handle(input);
     if (tensor == nullptr) return call_.set_absent(parameter);
-    DLTensor t{};
+    DLTensor t;
+    std::memset(&t, 0, sizeof t);
     std::int64_t ndim = 0;
     std::int32_t number = 0, type = 0, index = 0;
     const bool writes = facts(input).kind == ParameterKind::in_out;

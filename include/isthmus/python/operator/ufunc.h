@@ -105,7 +105,7 @@ inline void OperatorUfunc::sign() {
             else
                 add_core(i, d, concat({op.name_of(of), "_", d}));
         }
-        signature += ")";
+        signature += ')';
     }
 }
 
@@ -220,7 +220,7 @@ inline void UfuncRun::describe(const char* types) {
         const int p = ufunc_.parameters[i];
         const Requirement* r = op_.parameters()[p].requirement;
         if (r == nullptr) continue;
-        const DType dtype = numpy_dtypes[static_cast<int>(types[i])];
+        const DType dtype = numpy_dtypes[static_cast<unsigned char>(types[i])];
         std::int64_t* shape = layout_[i];
         for (int d = 0; d < r->least_rank; ++d) {
             const Py_ssize_t bytes = *step++;
@@ -301,7 +301,7 @@ ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
         Ref made(make(ufunc->loops, ufunc->data, ufunc->types, ufunc->loop_count, op.input_count, op.out_count, -1,
                       op.function.c_str(), "", 0, ufunc->signature.c_str()));
         if (!made) return nullptr;
-        ufunc.release();  // NumPy keeps its addresses for good
+        [[maybe_unused]] const auto* kept = ufunc.release();  // NumPy keeps its addresses for good
         let_results_overlap(module.get(), made.get());
         return made.release();
     } catch (const Error& error) {
