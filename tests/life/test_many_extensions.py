@@ -282,7 +282,7 @@ def other_version(folder: Path) -> Path:
     changed = 0
     for path in include.rglob("*.h"):
         text = path.read_text()
-        new = re.sub(r'(?m)^(\s*)(\{"float4_e2m1fn", 4\},)', r'\1\2\n\1{"newfloat", 7},', text)
+        new = re.sub(r'(?m)^(\s*)(\{"float4_e2m1fn", 4, true\},)', r'\1\2\n\1{"newfloat", 7, true},', text)
         if new != text:
             path.write_text(new)
             changed += 1

@@ -43,7 +43,7 @@ public:
     /// A thread that the interpreter's end has stopped inside a call comes by here without the GIL, while its stack is unwound:
     /// the reference is then left.
     ~Ref() noexcept(false) {
-        if (object_ != nullptr && have_gil()) Py_DECREF(object_);
+        if (object_ != nullptr && (Py_REFCNT(object_) > 1 || have_gil())) Py_DECREF(object_);
     }
 
     static Ref borrow(PyObject* object) noexcept {
