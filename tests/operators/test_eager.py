@@ -154,6 +154,15 @@ def test_out_that_shares_memory_is_refused(ext):
     assert ext.weighted(np.ones(3), None, out=(np.empty(()), memory))[0] == 3
 
 
+def test_out_that_shares_padded_elements_is_refused(ext):
+    """NumPy gives an element of 4 bits a byte of its own."""
+    whole = np.zeros(40, pytest.importorskip("ml_dtypes").float4_e2m1fn)
+    with pytest.raises(ValueError, match="argument 'out': shares memory with argument 'x'"):
+        ext.any_float(whole[:10], out=whole[9:19])
+    apart = whole[10:20]
+    assert ext.any_float(whole[:10], out=apart) is apart
+
+
 def test_leading_dimensions_broadcast_where_asked(ext):
     a, b = np.random.rand(4, 1, 3), np.random.rand(2, 3)
     np.testing.assert_allclose(ext.dot(a, b), (a * b).sum(-1))

@@ -227,22 +227,16 @@ ISTHMUS_NOINLINE inline bool search_overlap(const std::int64_t* shape, const std
     return !is_contiguous(t.shape, t.strides, t.ndim) && search_overlap(t.shape, t.strides, t.ndim);
 }
 
-/// The addresses from the first byte of a tensor with strides to behind its last; both are 0 where it has no elements.
+/// The addresses from the first byte of a tensor with strides to behind its last, of a descriptor that was found sound; both
+/// are 0 where it has no elements. An element of less than a byte is taken to have one of its own.
 struct AddressRange {
     std::uintptr_t begin = 0, end = 0;
 };
 [[nodiscard]] inline AddressRange addresses(const DLTensor& t) noexcept {
-    std::int64_t lowest = 0, highest = 0;
-    for (int d = 0; d < t.ndim; ++d) {
-        if (t.shape[d] == 0) return {};
-        const std::int64_t reach = (t.shape[d] - 1) * t.strides[d];
-        (reach < 0 ? lowest : highest) += reach;
-    }
-    const std::int64_t bits = std::int64_t{t.dtype.bits} * t.dtype.lanes;
-    const auto at = [&](std::int64_t offset) {
-        return reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset + static_cast<std::uintptr_t>(offset);
-    };
-    return {at(lowest * bits / 8), at(((highest + 1) * bits + 7) / 8)};
+    std::int64_t first = 0, last = 0;
+    if (numel(t) == 0 || !extent(t.shape, t.strides, t.ndim, DType(t.dtype).itemsize(), first, last)) return {};
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+    return {begin + static_cast<std::uintptr_t>(first), begin + static_cast<std::uintptr_t>(last) + 1};
 }
 /// Whether the ranges of addresses of two tensors with strides meet.
 [[nodiscard]] inline bool may_share(const DLTensor& a, const DLTensor& b) noexcept {

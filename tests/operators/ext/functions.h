@@ -21,6 +21,7 @@ namespace functions {
 using isthmus::arg;
 using isthmus::c_contiguous;
 using isthmus::dynamic_rank;
+using isthmus::floating;
 using isthmus::InOut;
 using isthmus::one_of;
 using isthmus::Out;
@@ -120,6 +121,9 @@ inline void twice(View<const one_of<float, double, std::int32_t>, dynamic_rank> 
     });
 }
 
+/// A set with dtypes that have no C++ type here. What they hold is left alone.
+inline void any_float(View<const floating, 1> x, Out<floating, 1>) { note(x.data()); }
+
 /// A size that an integer argument tells.
 inline void first(View<const float, 1, sizes<"n">> x, std::int64_t k, Out<float, 1, sizes<"k">> y) {
     for (std::int64_t i = 0; i < k; ++i) y(i) = i < x.extent(0) ? x(i) : 0;
@@ -196,6 +200,7 @@ bool bind(Module&& m) {
            isthmus::op<ISTHMUS_TEST_SPACE "::weighted", weighted>(m, {"x", "w"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::add_to", add_to>(m, {"y", "x"}) && isthmus::op<"both::twice", twice>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::twice", twice>(m, {"x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::any_float", any_float>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::first", first>(m, {"x", "k"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::dot", dot>(m, {"a", "b"}, {.batch = true}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::shift", shift>(m, {"x", "by", "times", "back"}) &&
