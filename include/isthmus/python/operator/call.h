@@ -23,6 +23,23 @@ struct Thrown {
     explicit operator bool() const noexcept { return kind != Kind::nothing; }
 };
 
+/// Moves on to the next place, the last dimension first; false behind the last one. Every size is above 0.
+inline bool next_place(std::int64_t* place, const std::int64_t* sizes, int ndim) noexcept {
+    for (int d = ndim - 1; d >= 0; --d) {
+        if (++place[d] != sizes[d]) return true;
+        place[d] = 0;
+    }
+    return false;
+}
+/// The elements from the first to a place, of a tensor whose dimensions of size 1 stand for any size.
+inline std::int64_t elements_to(const std::int64_t* place, const std::int64_t* shape, const std::int64_t* strides,
+                                int ndim) noexcept {
+    std::int64_t elements = 0;
+    for (int d = 0; d < ndim; ++d)
+        if (shape[d] != 1) elements += place[d] * strides[d];
+    return elements;
+}
+
 /// The tensors and scalars of one call. The descriptors that are set must stay until the call is over; each has strides.
 class OperatorCall {
 public:
@@ -292,18 +309,16 @@ ISTHMUS_API void OperatorCall::run_batched() {
     for (const std::int64_t size : lead_)
         if (size == 0) return;
     std::int64_t place[max_ndim] = {};
-    for (int d = 0; d >= 0;) {
+    do {
         for (int p = 0; p < op_.parameter_count(); ++p) {
             if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
             DLTensor& t = inner_[p];
-            std::int64_t elements = 0;
-            for (int i = 0; i < leads_[p]; ++i)
-                if (t.shape[i - leads_[p]] != 1) elements += place[most - leads_[p] + i] * t.strides[i - leads_[p]];
+            const int leads = leads_[p];
+            const std::int64_t elements = elements_to(place + most - leads, t.shape - leads, t.strides - leads, leads);
             t.data = static_cast<char*>(base[p]) + elements * DType(t.dtype).itemsize();
         }
         overload_->call(values_);
-        for (d = most - 1; d >= 0 && ++place[d] == lead_[static_cast<std::size_t>(d)]; --d) place[d] = 0;
-    }
+    } while (next_place(place, lead_.data(), most));
 }
 
 ISTHMUS_API Thrown OperatorCall::run() {

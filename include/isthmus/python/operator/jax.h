@@ -30,10 +30,8 @@ public:
             if (lead_[i] == 0) return;
         if (!scalars_vary_) return run_at(nullptr);
         std::int64_t place[max_ndim] = {};
-        for (int d = 0; d >= 0;) {  // each place has scalars of its own
-            run_at(place);
-            for (d = lead_count_ - 1; d >= 0 && ++place[d] == lead_[d]; --d) place[d] = 0;
-        }
+        do run_at(place);  // each place has scalars of its own
+        while (next_place(place, lead_, lead_count_));
     }
 
 private:
@@ -175,10 +173,7 @@ inline DLTensor XlaCall::describe(const xla::Buffer& buffer, const std::int64_t*
     (void)layout::row_major(buffer.dims, rank, strides);
     DLTensor t{buffer.data, Device::cpu(), rank, dtype, buffer.dims, strides, 0};
     if (place == nullptr) return t;
-    std::int64_t elements = 0;
-    for (int d = 0; d < lead_count_; ++d)
-        if (buffer.dims[d] != 1) elements += place[d] * strides[d];
-    t.data = static_cast<char*>(buffer.data) + elements * dtype.itemsize();
+    t.data = static_cast<char*>(buffer.data) + elements_to(place, buffer.dims, strides, lead_count_) * dtype.itemsize();
     t.ndim -= lead_count_;
     t.shape += lead_count_;
     t.strides += lead_count_;
