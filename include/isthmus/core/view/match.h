@@ -57,11 +57,7 @@ public:
         return {};
     }
     /// The size that a name stands for; -1 for a name not seen yet.
-    std::int64_t operator[](std::string_view name) const noexcept {
-        for (int i = 0; i < names_.count; ++i)
-            if (names_.entries[i].name == name) return names_.entries[i].size;
-        return -1;
-    }
+    std::int64_t operator[](std::string_view name) const noexcept { return names_.size_of(name); }
 
 private:
     ISTHMUS_COLD Error disagreement(const char* argument, const detail::Requirement& r, int dimension, std::int64_t size,

@@ -39,6 +39,8 @@ struct Requirement {
     int device_type = host_memory;
     std::size_t alignment = 1;
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
+
+    constexpr bool takes(DType found) const noexcept { return accepts != nullptr ? accepts(found) : found == dtype; }
 };
 
 constexpr bool is_host_type(int type) noexcept {
@@ -161,6 +163,12 @@ struct SizeNames {
         entries[count++] = Entry{name, size, argument, dimension};
         return nullptr;
     }
+    /// -1 for a name not seen yet.
+    std::int64_t size_of(std::string_view name) const noexcept {
+        for (int i = 0; i < count; ++i)
+            if (entries[i].name == name) return entries[i].size;
+        return -1;
+    }
 };
 
 inline bool has_order(const DLTensor& t, Order order) noexcept {
@@ -191,7 +199,7 @@ inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& name
 /// Every check but the sizes. Inlined where `r` is a constant, so that what is not asked costs nothing.
 ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requirement& r) noexcept {
     const DType dtype = t.dtype;
-    if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return false;
+    if (!r.takes(dtype)) return false;
     if (r.least_rank == r.most_rank ? t.ndim != r.least_rank : (t.ndim < r.least_rank || t.ndim > r.most_rank)) return false;
     if (r.device_type == host_memory ? !Device(t.device).is_host()
                                      : (r.device_type != any_memory && t.device.device_type != r.device_type))
@@ -249,7 +257,7 @@ ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, 
                                      (read_only ? "read-only " : ""), describe_tensor(t), ": "});
     const auto error = [&](ErrorCode code, const std::string& what) { return Error(code, ErrorKind::value, both + what); };
     const DType dtype = t.dtype;
-    if (r.accepts != nullptr ? !r.accepts(dtype) : dtype != r.dtype) return error(ErrorCode::bad_dtype, "dtype differs");
+    if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
     if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
     if (r.device_type == host_memory && !Device(t.device).is_host())
         return error(ErrorCode::bad_device, "the host must not touch this memory");

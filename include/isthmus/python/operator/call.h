@@ -215,8 +215,7 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
             const int p = op_.inputs[count].parameter;
             const Requirement* r = op_.overloads[o].parameters[p].requirement;
             if (r == nullptr || values_[p].tensor == nullptr) continue;
-            const DType dtype = inner_[p].dtype;
-            if (r->accepts != nullptr ? !r->accepts(dtype) : dtype != r->dtype) break;
+            if (!r->takes(inner_[p].dtype)) break;
         }
         if (count <= reached) continue;
         reached = count;
@@ -262,8 +261,7 @@ ISTHMUS_API Result<void> OperatorCall::append_sizes(int out, SizesList& shape) c
         const SizeSpec& spec = r.sizes[d];
         std::int64_t size = spec.size;
         if (!spec.name.empty()) {
-            for (int i = 0; i < names_.count && size == dyn; ++i)
-                if (names_.entries[i].name == spec.name) size = names_.entries[i].size;
+            size = names_.size_of(spec.name);
             const int integer = size == dyn ? op_.integer_named(spec.name) : -1;
             if (integer >= 0) size = values_[integer].integer;
             if (integer >= 0 && size < 0)
