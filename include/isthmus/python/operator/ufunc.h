@@ -279,13 +279,8 @@ inline void let_results_overlap(PyObject* numpy, PyObject* made) {
 ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
     using Make = PyObject* (*)(OperatorUfunc::Loop*, void**, const char*, int, int, int, int, const char*, const char*, int,
                                const char*);
-    Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
-    if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
-        PyErr_Clear();
-        module = Ref(PyImport_ImportModule("numpy.core._multiarray_umath"));
-    }
-    Ref capsule(module ? PyObject_GetAttrString(module.get(), "_UFUNC_API") : nullptr);
-    void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+    const Ref core = import_numpy_core();
+    void** table = core ? numpy_table(core.get(), "_UFUNC_API") : nullptr;
     if (table == nullptr) return nullptr;
     const auto make = reinterpret_cast<Make>(table[31]);
     try {
@@ -302,7 +297,7 @@ ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
                       op.function.c_str(), "", 0, ufunc->signature.c_str()));
         if (!made) return nullptr;
         [[maybe_unused]] const auto* kept = ufunc.release();  // NumPy keeps its addresses for good
-        let_results_overlap(module.get(), made.get());
+        let_results_overlap(core.get(), made.get());
         return made.release();
     } catch (const Error& error) {
         set_python_error(error);

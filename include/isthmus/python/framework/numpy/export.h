@@ -12,6 +12,19 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// NumPy's module in C; an empty Ref with a Python exception set where there is none.
+inline Ref import_numpy_core() {
+    Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
+    if (module || !PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) return module;
+    PyErr_Clear();
+    return Ref(PyImport_ImportModule("numpy.core._multiarray_umath"));
+}
+/// The function table of one of its C APIs, or NULL with a Python exception set.
+inline void** numpy_table(PyObject* core, const char* name) {
+    Ref capsule(PyObject_GetAttrString(core, name));
+    return capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+}
+
 /// NumPy's C API, found at run time, so that nothing is compiled against NumPy: the function table whose slots have kept their
 /// numbers since 1.7 (numpy/__multiarray_api.h).
 struct NumpyApi {
@@ -25,13 +38,8 @@ struct NumpyApi {
 
     /// False with a Python exception set.
     bool find() {
-        Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
-        if (!module && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
-            PyErr_Clear();
-            module = Ref(PyImport_ImportModule("numpy.core._multiarray_umath"));
-        }
-        Ref capsule(module ? PyObject_GetAttrString(module.get(), "_ARRAY_API") : nullptr);
-        void** table = capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+        const Ref core = import_numpy_core();
+        void** table = core ? numpy_table(core.get(), "_ARRAY_API") : nullptr;
         if (table == nullptr) return false;
         array_type = static_cast<PyTypeObject*>(table[2]);
         const auto dtype_of = reinterpret_cast<DescrFromType>(table[45]);
