@@ -28,6 +28,11 @@ def test_it_is_a_ufunc_with_the_signature_of_the_named_sizes(ext):
     assert (ext.cross.ufunc.signature, ext.cross.ufunc.types) == ("(3),(3)->(3)", ["ff->f", "dd->d"])
 
 
+def test_a_signature_has_as_many_sizes_as_its_operands(ext):
+    sizes = [",".join(f"{name}_{d}" for d in range(64)) for name in "abcd"]
+    assert ext.many_sizes.ufunc.signature == f"({'),('.join(sizes)})->()"
+
+
 def test_it_broadcasts(ext, points):
     a, b = points
     result = ext.distance.ufunc(a, b)

@@ -155,6 +155,12 @@ inline void cross(View<const one_of<float, double>, 1, sizes<"3">> a, View<const
     });
 }
 
+/// As many different sizes as four tensors can have.
+inline void many_sizes(View<const double, 64> a, View<const double, 64>, View<const double, 64>, View<const double, 64>,
+                       Out<double, 0> c) {
+    c() = static_cast<double>(a.size());
+}
+
 /// A result with more dimensions than either argument has.
 inline void outer(View<const double, 1, sizes<"n">> a, View<const double, 1, sizes<"m">> b, Out<double, 2, sizes<"n m">> c) {
     for (std::int64_t i = 0; i < a.extent(0); ++i)
@@ -206,6 +212,7 @@ bool bind(Module&& m) {
            isthmus::op<ISTHMUS_TEST_SPACE "::shift", shift>(m, {"x", "by", "times", "back"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::conjugate", conjugate>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::cross", cross>(m, {"a", "b"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::many_sizes", many_sizes>(m, {"a", "b", "c", "d"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::outer", outer>(m, {"a", "b"}, {.batch = true}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::limit", limit>(
                m, {"x", arg("most") = std::numeric_limits<double>::infinity(), arg("note") = "\"so\" it's \\"}) &&

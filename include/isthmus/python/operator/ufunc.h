@@ -4,7 +4,9 @@
 
 #include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 #include <isthmus/python/framework/numpy/export.h>
 #include <isthmus/python/operator/thrown.h>
@@ -33,10 +35,7 @@ struct OperatorUfunc {
 
     const OperatorDefinition& op;
     std::string signature;
-    std::string_view core_names[max_parameters * 8];  ///< the different sizes of the signature, in NumPy's order
-    std::string made_names[max_parameters * 8];       ///< those of sizes that have no name
-    int core_count = 0;
-    int cores[max_parameters][max_ndim];  ///< by operand, the place of each of its sizes in `core_names`
+    int cores[max_parameters][max_ndim];  ///< by operand, the place of each of its sizes among the different ones
     int parameters[max_parameters];       ///< by operand: inputs, then results
     int operand_count = 0;
     Loop loops[most_loops];
@@ -51,7 +50,6 @@ struct OperatorUfunc {
     }
     void check() const;
     void sign();
-    void add_core(int operand, int dimension, std::string_view name);
     void add_loops(const OverloadFacts& overload);
     bool add_loop(const OverloadFacts& overload, DType of_sets);
     static void run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
@@ -75,19 +73,9 @@ ISTHMUS_COLD inline void OperatorUfunc::check() const {
     }
 }
 
-inline void OperatorUfunc::add_core(int operand, int dimension, std::string_view name) {
-    int place = 0;
-    while (place < core_count && core_names[place] != name) ++place;
-    if (place == core_count) {
-        made_names[place] = name;
-        core_names[core_count++] = made_names[place];
-    }
-    cores[operand][dimension] = place;
-    signature += concat({dimension != 0 ? "," : "", name});
-}
-
 /// "(n,d),(m,d)->(n,m)"
 inline void OperatorUfunc::sign() {
+    std::vector<std::string> names;  // the different sizes, in NumPy's order
     for (int i = 0; i < operand_count; ++i) {
         signature += i == 0 ? "(" : i == op.input_count ? "->(" : ",(";
         const Requirement* r = op.parameters()[parameters[i]].requirement;
@@ -98,12 +86,13 @@ inline void OperatorUfunc::sign() {
         const Requirement* source = like ? op.parameters()[of].requirement : r;
         for (int d = 0; r != nullptr && d < r->least_rank; ++d) {
             const SizeSpec spec = source->size_count >= 0 ? source->sizes[d] : SizeSpec{};
-            if (!spec.name.empty())
-                add_core(i, d, spec.name);
-            else if (spec.size != dyn)
-                add_core(i, d, std::to_string(spec.size));
-            else
-                add_core(i, d, concat({op.name_of(of), "_", d}));
+            const std::string name = !spec.name.empty() ? std::string(spec.name)
+                                     : spec.size != dyn ? std::to_string(spec.size)
+                                                        : concat({op.name_of(of), "_", d});
+            const auto found = std::find(names.begin(), names.end(), name);
+            cores[i][d] = static_cast<int>(found - names.begin());
+            if (found == names.end()) names.push_back(name);
+            signature += concat({d != 0 ? "," : "", name});
         }
         signature += ')';
     }
@@ -134,7 +123,9 @@ inline bool OperatorUfunc::add_loop(const OverloadFacts& overload, DType of_sets
         row[i] = static_cast<char>(number);
     }
     loops[loop_count] = run;
-    data[loop_count++] = nullptr;  // set once all rows are there
+    rows[loop_count] = UfuncLoop{this, row};
+    data[loop_count] = rows + loop_count;
+    ++loop_count;
     return true;
 }
 
@@ -166,15 +157,13 @@ public:
         }
         for (Py_ssize_t o = 0; o < dims_[0]; ++o) {
             for (int i = 0; i < ufunc_.operand_count; ++i) move(i, data_[i] + o * steps_[i]);
-            if (const Thrown thrown = call_.run()) return fail(thrown);
+            if (const Thrown thrown = call_.run()) return with_gil([&] { set_thrown(op_, thrown); });
         }
     }
-    static void raise(const std::exception& error) {
+    template <class F>
+    static void with_gil(F&& f) {
         const PyGILState_STATE state = PyGILState_Ensure();
-        if (const auto* own = dynamic_cast<const Error*>(&error))
-            set_python_error(*own);
-        else
-            PyErr_SetString(PyExc_RuntimeError, error.what());
+        f();
         PyGILState_Release(state);
     }
 
@@ -196,11 +185,6 @@ private:
             default:
                 call_.move_tensor(p, at);
         }
-    }
-    void fail(const Thrown& thrown) const {
-        const PyGILState_STATE state = PyGILState_Ensure();
-        set_thrown(op_, thrown);
-        PyGILState_Release(state);
     }
 
     const OperatorUfunc& ufunc_;
@@ -241,8 +225,10 @@ inline void OperatorUfunc::run(char** data, const Py_ssize_t* dims, const Py_ssi
     if (dims[0] == 0) return;
     try {
         UfuncRun(*loop->ufunc, data, dims, steps).run(loop->types);
+    } catch (const Error& error) {
+        UfuncRun::with_gil([&] { set_python_error(error); });
     } catch (const std::exception& error) {
-        UfuncRun::raise(error);
+        UfuncRun::with_gil([&] { PyErr_SetString(PyExc_RuntimeError, error.what()); });
     }
 }
 
@@ -289,10 +275,6 @@ ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op) {
         ufunc->sign();
         for (int o = 0; o < op.overload_count; ++o) ufunc->add_loops(op.overloads[o]);
         if (ufunc->loop_count == 0) refuse_operator(op.name, "it is no ufunc: NumPy has none of its dtypes");
-        for (int i = 0; i < ufunc->loop_count; ++i) {
-            ufunc->rows[i] = UfuncLoop{ufunc.get(), ufunc->types + i * ufunc->operand_count};
-            ufunc->data[i] = ufunc->rows + i;
-        }
         Ref made(make(ufunc->loops, ufunc->data, ufunc->types, ufunc->loop_count, op.input_count, op.out_count, -1,
                       op.function.c_str(), "", 0, ufunc->signature.c_str()));
         if (!made) return nullptr;
