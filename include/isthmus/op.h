@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 /// An input's name with its default: isthmus::arg("k") = 2.0.
 class arg {
 public:
-    explicit constexpr arg(const char* name) noexcept : said_{name} {}
+    explicit constexpr arg(const char* name) noexcept : said_(name) {}
     constexpr detail::SaidInput operator=(double value) const noexcept {
         return with(detail::SaidInput::Default::number, {.number = value});
     }
@@ -40,15 +40,6 @@ private:
         return said;
     }
     detail::SaidInput said_;
-};
-
-/// What one input of an operator is called.
-class OperatorArgument {
-public:
-    constexpr OperatorArgument(const char* name) noexcept : said(detail::SaidInput{name}) {}
-    constexpr OperatorArgument(const arg& name) noexcept : said(name) {}
-    constexpr OperatorArgument(const detail::SaidInput& said) noexcept : said(said) {}
-    detail::SaidInput said;
 };
 
 struct OperatorOptions {
@@ -148,18 +139,14 @@ private:
 /// `module` is a PyObject*, nb::module_& or py::module_&; `names` are those of the inputs. Throws Error where it cannot be
 /// made; with a PyObject* it sets the Python exception instead. The GIL must be held.
 template <detail::Literal name, auto... f, class Module>
-auto op(Module&& module, std::initializer_list<OperatorArgument> names, const OperatorOptions& options = {}) {
+auto op(Module&& module, std::initializer_list<detail::SaidInput> names, const OperatorOptions& options = {}) {
     constexpr bool bare = std::is_convertible_v<Module&, PyObject*>;
     static_assert(sizeof...(f) > 0, "isthmus: op<\"namespace::name\", function> wants a function");
     PyObject* object = nullptr;
     detail::registering<bare>([&] {
         detail::OperatorDefinition& made = detail::OperatorOf<name, f...>::make();
         made.batch = options.batch;
-        detail::SaidInput said[detail::max_parameters];
-        int count = 0;
-        for (const OperatorArgument& input : names)
-            if (count < detail::max_parameters) said[count++] = input.said;
-        detail::name_operator(made, said, count);
+        detail::name_operator(made, names.begin(), static_cast<int>(names.size()));
         object = detail::publish_operator(made, detail::module_object(module), options.doc);
         return object != nullptr;
     });

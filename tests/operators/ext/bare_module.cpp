@@ -19,6 +19,10 @@ PyObject* refuse(PyObject*, PyObject* which) {
     const std::string_view name = PyUnicode_AsUTF8(which);
     using isthmus::op;
     if (name == "few names") return op<"bad::plain", plain>(self, {}), nullptr;
+    if (name == "many names")
+        return op<"bad::plain", plain>(self, {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m",
+                                              "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z"}),
+               nullptr;
     if (name == "no namespace") return op<"plain", plain>(self, {"x"}), nullptr;
     if (name == "name twice") return op<"bad::dot", f::dot>(self, {"x", "x"}), nullptr;
     if (name == "named out") return op<"bad::plain", plain>(self, {"out"}), nullptr;
