@@ -118,6 +118,14 @@ def test_gradients(ext, ops, how):
     torch.testing.assert_close(b.grad, z.grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_a_set_of_narrow_dtypes(ext, dtype):
+    x = torch.ones(3, dtype=dtype, requires_grad=True)
+    (2 * ext.same(x)).sum().backward()
+    assert x.grad.dtype == dtype
+    assert x.grad.tolist() == [2, 2, 2]
+
+
 def test_gradients_of_a_part(ext):
     a, b = points()
     a.requires_grad_()

@@ -18,6 +18,26 @@
 
 namespace functions {
 
+struct Half {
+    std::uint16_t bits;
+};
+struct Brain {
+    std::uint16_t bits;
+};
+
+}  // namespace functions
+
+template <>
+struct isthmus::dtype_traits<functions::Half> {
+    static constexpr DType value = float16;
+};
+template <>
+struct isthmus::dtype_traits<functions::Brain> {
+    static constexpr DType value = bfloat16;
+};
+
+namespace functions {
+
 using isthmus::arg;
 using isthmus::c_contiguous;
 using isthmus::dynamic_rank;
@@ -124,6 +144,19 @@ inline void twice(View<const one_of<float, double, std::int32_t>, dynamic_rank> 
 /// A set with dtypes that have no C++ type here. What they hold is left alone.
 inline void any_float(View<const floating, 1> x, Out<floating, 1>) { note(x.data()); }
 
+/// A set of nothing but narrow floating-point dtypes.
+inline void same(View<const one_of<Half, Brain>, 1> x, Out<one_of<Half, Brain>, 1> y) {
+    x.visit([&](auto from) {
+        using T = std::remove_const_t<typename decltype(from)::element_type>;
+        const auto to = y.as<T>().value();
+        for (std::int64_t i = 0; i < from.size(); ++i) to(i) = from(i);
+    });
+}
+inline void same_gradient(View<const one_of<Half, Brain>, 1> g, View<const one_of<Half, Brain>, 1>,
+                          Out<one_of<Half, Brain>, 1> dx) {
+    same(g, dx);
+}
+
 /// A size that an integer argument tells.
 inline void first(View<const float, 1, sizes<"n">> x, std::int64_t k, Out<float, 1, sizes<"k">> y) {
     for (std::int64_t i = 0; i < k; ++i) y(i) = i < x.extent(0) ? x(i) : 0;
@@ -207,6 +240,7 @@ bool bind(Module&& m) {
            isthmus::op<ISTHMUS_TEST_SPACE "::add_to", add_to>(m, {"y", "x"}) && isthmus::op<"both::twice", twice>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::twice", twice>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::any_float", any_float>(m, {"x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::same", same>(m, {"x"}).template gradient<same_gradient>() &&
            isthmus::op<ISTHMUS_TEST_SPACE "::first", first>(m, {"x", "k"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::dot", dot>(m, {"a", "b"}, {.batch = true}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::shift", shift>(m, {"x", "by", "times", "back"}) &&

@@ -98,6 +98,14 @@ ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module,
     return good ? object.release() : nullptr;
 }
 
+/// Whether there is a gradient with respect to such a tensor.
+inline bool is_floating(const Requirement& r) noexcept {
+    if (r.accepts == nullptr) return r.dtype.code == kDLFloat || r.dtype.code == kDLBfloat || r.dtype.code == kDLComplex;
+    for (const DType dtype : {float16, bfloat16, float32, float64, complex32, complex64, complex128})
+        if (r.accepts(dtype)) return true;
+    return false;
+}
+
 ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
     const auto refuse = [&](const std::string& why) { refuse_operator(op.name, concat({"its gradient ", why})); };
     if (op.writes_inputs) refuse("cannot be, since it writes an argument in place");

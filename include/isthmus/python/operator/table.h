@@ -11,8 +11,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "rank", "contiguous", "floating"[, "default"]}, …], "outs":
-/// […], "batch", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor", "in_out", "number",
+/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "rank", "contiguous"[, "default"]}, …], "outs": […],
+/// "batch", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor", "in_out", "number",
 /// "integer", "boolean" or "text"; `rank` is -1 and `sizes` None where they are free.
 ISTHMUS_API PyObject* operator_table(const OperatorDefinition& op);
 
@@ -38,11 +38,6 @@ inline PyObject* table_sizes(const Requirement& r) {
         PyTuple_SET_ITEM(tuple.get(), i, item);
     }
     return tuple.release();
-}
-
-inline bool is_floating(const Requirement& r) noexcept {
-    if (r.accepts != nullptr) return r.accepts(float32) || r.accepts(float64) || r.accepts(complex64);
-    return r.dtype.code == kDLFloat || r.dtype.code == kDLBfloat || r.dtype.code == kDLComplex;
 }
 
 inline PyObject* default_value(const OperatorDefinition& op, const OperatorInput& input) {
@@ -73,8 +68,7 @@ inline PyObject* table_row(const OperatorDefinition& op, const std::string& name
     if (good && facts.is_tensor()) {
         const Requirement& r = *facts.requirement;
         good = put(row.get(), "sizes", table_sizes(r)) && put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
-               put(row.get(), "rank", PyLong_FromLong(r.least_rank == r.most_rank ? r.least_rank : -1)) &&
-               put(row.get(), "floating", PyBool_FromLong(is_floating(r)));
+               put(row.get(), "rank", PyLong_FromLong(r.least_rank == r.most_rank ? r.least_rank : -1));
     }
     return good ? row.release() : nullptr;
 }
