@@ -90,10 +90,10 @@ ISTHMUS_API void offer_operator(OperatorDefinition& op, PyObject* object) noexce
 ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module, const char* doc) {
     Ref object(make_operator_object(&op));
     PyObject* list = object ? all_operators() : nullptr;
-    PyObject* name = PyModule_Check(module) ? PyModule_GetNameObject(module) : Py_NewRef(Py_None);
-    const bool good = list != nullptr && put(as_operator(object.get())->dict, "__module__", name) &&
-                      put(as_operator(object.get())->dict, "__doc__", PyUnicode_FromString(doc)) &&
-                      PyList_Append(list, object.get()) == 0 &&
+    if (list == nullptr) return nullptr;
+    PyObject* dict = as_operator(object.get())->dict;
+    const bool good = put(dict, "__module__", PyModule_Check(module) ? PyModule_GetNameObject(module) : Py_NewRef(Py_None)) &&
+                      put(dict, "__doc__", PyUnicode_FromString(doc)) && PyList_Append(list, object.get()) == 0 &&
                       PyObject_SetAttrString(module, op.function.c_str(), object.get()) == 0;
     return good ? object.release() : nullptr;
 }
