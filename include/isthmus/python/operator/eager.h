@@ -198,8 +198,7 @@ inline bool EagerCall::announce_writes() {
 inline PyObject* EagerCall::given_out(int out) {
     if (op_.out_count == 1) return out_;
     if (PyTuple_Check(out_) && PyTuple_GET_SIZE(out_) == op_.out_count) return PyTuple_GET_ITEM(out_, out);
-    PyErr_Format(PyExc_TypeError, "%s(): argument 'out': expected a tuple of %d tensors, got %.200s", function(), op_.out_count,
-                 Py_TYPE(out_)->tp_name);
+    raise_type(function(), "out", concat({"a tuple of ", op_.out_count, " tensors"}).c_str(), out_);
     return nullptr;
 }
 

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/arguments.h>
 #include <isthmus/python/operator/call.h>
 #include <isthmus/python/runtime/tuples.h>
 
@@ -53,7 +54,7 @@ inline PyObject* default_value(const OperatorDefinition& op, const OperatorInput
     }
 }
 
-/// Adds what Py_BuildValue makes of the arguments after `key`. False with a Python exception set.
+/// Takes over `stolen`, which is NULL where making it failed. False with a Python exception set.
 inline bool put(PyObject* dict, const char* key, PyObject* stolen) {
     Ref value(stolen);
     return value && PyDict_SetItemString(dict, key, value.get()) == 0;
@@ -129,9 +130,7 @@ inline bool say_argument(OperatorCall& call, const OperatorInput& input, PyObjec
         call.set_absent(input.parameter);
     } else if (facts.is_tensor()) {
         if (!tensor.read(said, input.name.c_str())) {
-            if (PyErr_Occurred() == nullptr)
-                PyErr_Format(PyExc_TypeError, "%s(): argument '%s': expected a tensor, got %.200s", op.function.c_str(),
-                             input.name.c_str(), Py_TYPE(said)->tp_name);
+            if (PyErr_Occurred() == nullptr) raise_type(op.function.c_str(), input.name.c_str(), "a tensor", said);
             return false;
         }
         call.set_tensor(input.parameter, tensor.t, 0);
