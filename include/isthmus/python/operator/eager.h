@@ -253,9 +253,8 @@ inline bool EagerCall::place_outs() {
 }
 
 inline bool EagerCall::call() {
-    Thrown thrown;
     PyThreadState* state = PyEval_SaveThread();
-    thrown = call_.run();
+    const Thrown thrown = call_.run();
     PyEval_RestoreThread(state);
     if (ISTHMUS_LIKELY(!thrown)) return true;
     set_thrown(op_, thrown);
