@@ -14,11 +14,6 @@ namespace detail {
 // "p<place>", n for none; "rank" is that of the first operand without leading dimensions, which all operands have alike.
 #if ISTHMUS_DEFINE
 
-inline constexpr const char* place_names[] = {"p0",  "p1",  "p2",  "p3",  "p4",  "p5",  "p6",  "p7",
-                                              "p8",  "p9",  "p10", "p11", "p12", "p13", "p14", "p15",
-                                              "p16", "p17", "p18", "p19", "p20", "p21", "p22", "p23"};
-static_assert(sizeof(place_names) / sizeof(place_names[0]) == max_parameters);
-
 /// The arguments of one call as XLA hands them over.
 class XlaCall {
 public:
@@ -73,15 +68,15 @@ private:
 
 inline double XlaCall::number(int input, int dtype, const void* value) const {
     switch (dtype) {
-        case 1:
+        case xla::boolean_number:
             return *static_cast<const bool*>(value) ? 1 : 0;
-        case 4:
+        case xla::int32_number:
             return *static_cast<const std::int32_t*>(value);
-        case 5:
+        case xla::int64_number:
             return static_cast<double>(*static_cast<const std::int64_t*>(value));
-        case 11:
+        case xla::float32_number:
             return static_cast<double>(*static_cast<const float*>(value));
-        case 12:
+        case xla::float64_number:
             return *static_cast<const double*>(value);
         default:
             refuse(
@@ -91,12 +86,13 @@ inline double XlaCall::number(int input, int dtype, const void* value) const {
 
 inline void XlaCall::set_scalar(ParameterValue& value, int input, int dtype, const void* data) const {
     const ParameterKind kind = op_.parameters()[op_.inputs[input].parameter].kind;
-    const bool whole = dtype == 1 || dtype == 4 || dtype == 5;
     if (kind == ParameterKind::number)
         value.number = number(input, dtype, data);
-    else if (kind == ParameterKind::integer && whole && dtype != 1)
-        value.integer = dtype == 5 ? *static_cast<const std::int64_t*>(data) : *static_cast<const std::int32_t*>(data);
-    else if (kind == ParameterKind::boolean && dtype == 1)
+    else if (kind == ParameterKind::integer && dtype == xla::int64_number)
+        value.integer = *static_cast<const std::int64_t*>(data);
+    else if (kind == ParameterKind::integer && dtype == xla::int32_number)
+        value.integer = *static_cast<const std::int32_t*>(data);
+    else if (kind == ParameterKind::boolean && dtype == xla::boolean_number)
         value.boolean = *static_cast<const bool*>(data);
     else
         refuse(concat({"argument '", op_.inputs[input].name, "': expected ",
@@ -196,10 +192,10 @@ inline void XlaCall::run_at(const std::int64_t* place) {
         } else if (facts.is_tensor()) {
             call.set_absent(p);
         } else if (facts.kind == ParameterKind::text) {
-            const std::string_view said = text(place_names[i]);
+            const std::string_view said = text(concat({"p", i}));
             call.value(p).text = {said.data(), said.size()};
         } else {
-            const xla::Scalar& said = scalar(place_names[i]);
+            const xla::Scalar& said = scalar(concat({"p", i}));
             set_scalar(call.value(p), i, said.dtype, said.value);
         }
     }

@@ -95,24 +95,25 @@ struct CallFrame {
     Attributes attributes;
 };
 
-/// XLA's numbers of dtypes.
+/// XLA's numbers of dtypes: those of scalars by name.
+inline constexpr int boolean_number = 1, int32_number = 4, int64_number = 5, float32_number = 11, float64_number = 12;
 struct NumberedDType {
     int number;
     DType dtype;
 };
 inline constexpr NumberedDType dtypes[] = {
-    {1, boolean},
+    {boolean_number, boolean},
     {2, int8},
     {3, int16},
-    {4, int32},
-    {5, int64},
+    {int32_number, int32},
+    {int64_number, int64},
     {6, uint8},
     {7, uint16},
     {8, uint32},
     {9, uint64},
     {10, float16},
-    {11, float32},
-    {12, float64},
+    {float32_number, float32},
+    {float64_number, float64},
     {15, complex64},
     {16, bfloat16},
     {18, complex128},
@@ -122,7 +123,6 @@ inline constexpr NumberedDType dtypes[] = {
     {25, float8_e4m3fnuz},
     {33, float8_e8m0fnu},
 };
-inline constexpr int int64_number = 5;
 /// bits() is 0 where there is none.
 constexpr DType dtype_of(int number) noexcept {
     for (const NumberedDType& row : dtypes)
