@@ -22,7 +22,7 @@ _FRAMEWORKS = ("torch", "jax")
 
 def list_operators() -> list[Any]:
     """The operators of all extensions imported so far, in the order of their registration."""
-    return list(_operators())
+    return _operators()
 
 
 def register(framework: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,35 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from .._isthmus import Error, TensorValueError
+from .._isthmus import TensorValueError
+from ._registry import KnownOperator, Registry
 from ._sizes import infer
-
-_registered: dict[str, JaxOperator] = {}
-_lock = threading.RLock()
-
-
-def register(op: Any) -> JaxOperator:
-    """What JAX knows of an operator: its target with XLA, by the operator's own name. Raises isthmus.Error where another module
-    has registered an operator of this name, and what XLA raises where it does not know this version of its interface."""
-    known: JaxOperator | None = op.__dict__.get("_jax")
-    if known is not None:
-        return known
-    with _lock:
-        return _register(op)
-
-
-def _register(op: Any) -> JaxOperator:
-    name = op._table["name"]
-    known = _registered.get(name)
-    if known is not None and known.identity != op._identity:
-        raise Error(
-            f"operator {name!r}: {known.module!r} has registered an operator of this name with JAX, and {op.__module__!r} has"
-            " another; wanted another name or namespace for one of them"
-        )
-    if known is None:
-        known = _registered[name] = JaxOperator(op)
-    op._jax = known
-    return known
 
 
 def must_see(values: Iterable[Any]) -> bool:
@@ -56,17 +29,12 @@ def call(op: Any, arguments: dict[str, Any]) -> Any:
     return known.packed(results)
 
 
-class JaxOperator:
-    """One operator as a target of XLA."""
+class JaxOperator(KnownOperator):
+    """One operator as a target of XLA, by the operator's own name. Making it raises what XLA raises where it does not know this
+    version of its interface."""
 
     def __init__(self, op: Any) -> None:
-        self.op = op
-        self.table = op._table
-        self.name: str = self.table["name"]
-        self.function: str = self.table["function"]
-        self.module: str = getattr(op, "__module__", "")
-        self.identity: int = op._identity
-        self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+        super().__init__(op)
         jax.ffi.register_ffi_target(self.name, op._xla_target, platform="cpu")
         gradient = op._gradient
         self.gradient = JaxOperator(gradient) if gradient is not None else None
@@ -75,11 +43,6 @@ class JaxOperator:
         if "default" not in row and not row["optional"]:
             raise TypeError(f"{self.function}() missing required argument {row['name']!r}")
         return row.get("default")
-
-    def packed(self, results: Sequence[Any]) -> Any:
-        if len(self.outs) == 1:
-            return results[0]
-        return tuple(results) if self.outs else None
 
     def bind(self, values: Sequence[Any]) -> Sequence[Any]:
         """The results for arguments by input: arrays and traced scalars become operands of XLA, the rest is known now."""
@@ -225,6 +188,9 @@ class JaxOperator:
             by_input[row["gradient_of"]] = result.sum(spread, keepdims=True) if spread else result
         return tuple(by_input[i] for i in places)
 
+
+# What JAX knows of an operator: Registry.register().
+register = Registry("JAX", JaxOperator).register
 
 _ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str}
 

@@ -8,13 +8,13 @@ pass is traced, compiled and mapped like any other.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from .._isthmus import Error
+from ._registry import KnownOperator, Registry
 from ._sizes import infer
 
 _TYPES = {"number": "float", "integer": "int", "boolean": "bool", "text": "str"}
@@ -24,44 +24,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 Split = Callable[[Sequence[Any]], tuple[int, Sequence[Any]]]
 
 _libraries: dict[str, torch.library.Library] = {}
-_registered: dict[str, TorchOperator] = {}
 _refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
-_lock = threading.RLock()
-
-
-def register(op: Any) -> TorchOperator:
-    """What torch knows of an operator, which it learns now if it did not know it. Raises isthmus.Error where another module
-    has defined an operator of this name, or torch refused it."""
-    known: TorchOperator | None = op.__dict__.get("_torch")
-    if known is not None:
-        return known
-    with _lock:
-        return _register(op)
-
-
-def _register(op: Any) -> TorchOperator:
-    name = op._table["name"]
-    known = _registered.get(name)
-    if known is not None and known.identity != op._identity:
-        raise Error(
-            f"operator {name!r}: {known.module!r} has registered an operator of this name with torch, and {op.__module__!r} has"
-            " another; wanted another name or namespace for one of them"
-        )
-    if op._identity in _refused:  # a part of it may be defined, so that torch would now refuse it for that
-        raise _refused[op._identity].with_traceback(None)
-    if known is None:
-        known = TorchOperator(op)
-        try:
-            known.define()
-        except Error as error:
-            _refused[op._identity] = error
-            raise
-        except RuntimeError as error:
-            _refused[op._identity] = Error(f"operator {name!r}: torch refused it: {str(error).splitlines()[0]}")
-            raise _refused[op._identity] from error
-        _registered[name] = known
-    op._torch = known  # a module that was imported again goes by the registration of the first time
-    return known
 
 
 def must_see(values: Iterable[Any]) -> bool:
@@ -90,21 +53,15 @@ def call(op: Any, arguments: dict[str, Any]) -> Any:
     return known.overload(**known.filled((), arguments))
 
 
-class TorchOperator:
+class TorchOperator(KnownOperator):
     """One operator in torch's dispatcher."""
 
     def __init__(self, op: Any) -> None:
-        self.op = op
-        self.table = op._table
-        self.name: str = self.table["name"]
-        self.module: str = getattr(op, "__module__", "")
-        self.identity: int = op._identity
+        super().__init__(op)
         self.gradient: TorchOperator | None = None
-        space, function = self.name.split("::")
-        if space not in _libraries:
-            _libraries[space] = torch.library.Library(space, "FRAGMENT")
-        self.library, self.space, self.function = _libraries[space], space, function
-        self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+        if self.space not in _libraries:
+            _libraries[self.space] = torch.library.Library(self.space, "FRAGMENT")
+        self.library = _libraries[self.space]
 
     def define(self) -> None:
         for name, arguments in (
@@ -135,7 +92,7 @@ class TorchOperator:
 
     def arguments(self, defaults: bool = True) -> list[str]:
         texts: list[str] = []
-        for row, letter in zip(self.inputs, itertools.chain(_LETTERS), strict=False):
+        for row, letter in zip(self.inputs, _LETTERS, strict=False):
             kind = _TYPES.get(row["kind"])
             if row["kind"] == "in_out":
                 kind = f"Tensor({letter}!)"
@@ -198,12 +155,6 @@ class TorchOperator:
             first.new_empty(sizes, dtype=getattr(torch, dtype)) for dtype, sizes in infer(self.op, said, batch or -1, _same)
         )
         return self.packed(results)
-
-    def packed(self, results: Sequence[Any]) -> Any:
-        """As the schema returns it."""
-        if len(self.outs) == 1:
-            return results[0]
-        return tuple(results) if self.outs else None
 
     def complete(self, arguments: Sequence[Any]) -> list[Any]:
         """With the defaults that torch leaves out where an argument has them."""
@@ -373,6 +324,26 @@ class TorchOperator:
 
         self.library.impl(name, refuse, "Autograd", with_keyset=True)
         self.library.impl(name, move_version, "ADInplaceOrView", with_keyset=True)
+
+
+def _defined(op: Any) -> TorchOperator:
+    """An operator that torch learns now. Raises isthmus.Error where torch refuses it, or did so before."""
+    if op._identity in _refused:  # a part of it may be defined, so that torch would now refuse it for that
+        raise _refused[op._identity].with_traceback(None)
+    known = TorchOperator(op)
+    try:
+        known.define()
+    except Error as error:
+        _refused[op._identity] = error
+        raise
+    except RuntimeError as error:
+        _refused[op._identity] = Error(f"operator {known.name!r}: torch refused it: {str(error).splitlines()[0]}")
+        raise _refused[op._identity] from error
+    return known
+
+
+# What torch knows of an operator: Registry.register().
+register = Registry("torch", _defined).register
 
 
 def _spelled(argument: str, value: Any) -> str | None:

@@ -1,0 +1,62 @@
+"""What the back ends of torch and JAX have in common: an operator's facts, and the operators that a framework knows by name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from .._isthmus import Error
+
+
+class KnownOperator:
+    """An operator as a framework knows it. It goes by the registration of the first time that its module was imported."""
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+        self.table = op._table
+        self.name: str = self.table["name"]
+        self.space: str = self.table["space"]
+        self.function: str = self.table["function"]
+        self.module: str = getattr(op, "__module__", "")
+        self.identity: int = op._identity
+        self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+
+    def packed(self, results: Sequence[Any]) -> Any:
+        """As a call returns them: one as it is, several as a tuple, none as None."""
+        if len(self.outs) == 1:
+            return results[0]
+        return tuple(results) if self.outs else None
+
+
+Known = TypeVar("Known", bound=KnownOperator)
+
+
+class Registry(Generic[Known]):
+    """The operators of one framework, by name."""
+
+    def __init__(self, framework: str, make: Callable[[Any], Known]) -> None:
+        self.framework = framework
+        self.make = make
+        self.known: dict[str, Known] = {}
+        self.lock = threading.RLock()
+        self.attribute = f"_{framework.lower()}"  # of the operator: found there from the second time on
+
+    def register(self, op: Any) -> Known:
+        """What the framework knows of an operator, made now if it did not know it. Raises isthmus.Error where another module
+        has registered an operator of this name, and what `make` raises."""
+        known: Known | None = op.__dict__.get(self.attribute)
+        if known is not None:
+            return known
+        with self.lock:
+            name = op._table["name"]
+            known = self.known.get(name)
+            if known is None:
+                known = self.known[name] = self.make(op)
+            elif known.identity != op._identity:
+                raise Error(
+                    f"operator {name!r}: {known.module!r} has registered an operator of this name with {self.framework}, and"
+                    f" {op.__module__!r} has another; wanted another name or namespace for one of them"
+                )
+            setattr(op, self.attribute, known)
+            return known
