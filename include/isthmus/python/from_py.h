@@ -61,17 +61,18 @@ ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
         return request.fail(ErrorCode::not_a_tensor,
                             concat({"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))}));
     request.keep_alive();
-    const char* hint = request.producer.hint;
+    const auto refuse = [&](const std::string& more) {
+        return request.fail(ErrorCode::not_a_tensor,
+                            concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more}));
+    };
+    if (const char* hint = request.producer.hint) return refuse(concat({"; ", hint, " gives one"}));
     for (const ProtocolFacts& row : protocols) {
-        if (hint != nullptr || !row.on_instance) continue;
+        if (!row.on_instance) continue;
         if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(object)}));
     }
-    return request.fail(
-        ErrorCode::not_a_tensor,
-        concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), (hint != nullptr ? "; " : ""),
-                (hint != nullptr ? hint : ""), (hint != nullptr ? " gives one" : "")}));
+    return refuse("");
 }
 
 inline bool import_by_protocol(ImportRequest& request) {
