@@ -1,3 +1,4 @@
+// The other half of isthmus.Tensor's pickling.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
@@ -11,7 +12,7 @@ using namespace package;
 PyObject* rebuild(PyObject*, PyObject* arguments) {
     PyObject *buffer = nullptr, *name = nullptr, *shape = nullptr, *strides = Py_None;
     int padded = 0, read_only = 0;
-    // Pickles made before 0.2 end with `padded`.
+    // Pickles of earlier versions end with `padded`.
     if (!PyArg_ParseTuple(arguments, "OOOp|Op:_rebuild", &buffer, &name, &shape, &padded, &strides, &read_only)) return nullptr;
     DType dtype;
     std::int64_t sizes[isthmus::max_ndim], steps[isthmus::max_ndim];

@@ -156,13 +156,15 @@ ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, 
 ISTHMUS_API Result<void> BorrowSlot::announce_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
     if (!(result_->flags() & unannounced_flag)) return {};
-    // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
-    const bool away = !have_gil();
-    const PyGILState_STATE state = away ? PyGILState_Ensure() : PyGILState_STATE{};
-    Result<void> announced = announce_write(object, argument);
-    if (!announced) announced = announced.error().prefixed(call_prefix(function, nullptr));
-    if (away) PyGILState_Release(state);
-    return announced;
+    return surviving_exit([&]() -> Result<void> {
+        // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
+        const bool away = !have_gil();
+        const PyGILState_STATE state = away ? PyGILState_Ensure() : PyGILState_STATE{};
+        Result<void> announced = announce_write(object, argument);
+        if (!announced) announced = announced.error().prefixed(call_prefix(function, nullptr));
+        if (away) PyGILState_Release(state);
+        return announced;
+    });
 }
 ISTHMUS_API Result<void> BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                                           Match* match) noexcept {

@@ -61,17 +61,18 @@ ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
         return request.fail(ErrorCode::not_a_tensor,
                             concat({"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))}));
     request.keep_alive();
-    const char* hint = request.producer.hint;
+    const auto refuse = [&](const std::string& more) {
+        return request.fail(ErrorCode::not_a_tensor,
+                            concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more}));
+    };
+    if (const char* hint = request.producer.hint) return refuse(concat({"; ", hint, " gives one"}));
     for (const ProtocolFacts& row : protocols) {
-        if (hint != nullptr || !row.on_instance) continue;
+        if (!row.on_instance) continue;
         if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(object)}));
     }
-    return request.fail(
-        ErrorCode::not_a_tensor,
-        concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), (hint != nullptr ? "; " : ""),
-                (hint != nullptr ? hint : ""), (hint != nullptr ? " gives one" : "")}));
+    return refuse("");
 }
 
 inline bool import_by_protocol(ImportRequest& request) {
@@ -118,17 +119,16 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     const bool copied = (request.out.flags() & flag::copied) != 0;
     const bool moved = options.device.type != 0 && options.device != found;
     const bool copy = options.copy == Copy::always && !copied;
-    const bool capsule = PyCapsule_CheckExact(request.object);
     // A copy of ours lies on the heap: one in memory of another kind is the producer's to make.
     const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
     if (moved || (copy && elsewhere)) {
-        if (capsule) return fail_capsule_elsewhere(request);
+        if (PyCapsule_CheckExact(request.object)) return fail_capsule_elsewhere(request);
         request.out.reset();
         return import_dlpack_method(request);
     }
     if (!copy) {
         if (copied && options.copy == Copy::never) {
-            if (capsule) give_back(request.object, request.out.b);
+            give_back(request.object, request.out.b);
             return request.fail_copied();
         }
         const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
@@ -136,7 +136,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     }
     Result<Tensor> made = copy_of(request.out.dl(), request.out.flags());
     if (!made) {
-        if (capsule) give_back(request.object, request.out.b);
+        give_back(request.object, request.out.b);
         return request.fail(std::move(made).error());
     }
     request.out.reset();
@@ -269,8 +269,8 @@ ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument) 
         Borrowed nothing;
         detail::ImportOutcome outcome;
         const detail::PendingException pending;
-        detail::ProducerType scratch, known;
-        const detail::ProducerType* type = object != nullptr ? detail::find_type(Py_TYPE(object), scratch) : nullptr;
+        detail::ProducerType known;
+        const detail::ProducerType* type = detail::look_at_type(object, known);
         if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
         detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
         const bool done = type != nullptr ? known.framework != Framework::torch || detail::announce_torch_write_later(request)

@@ -40,8 +40,8 @@ inline constexpr Hint hints[] = {
 inline const Hint* find_hint(PyTypeObject* type) {
     for (const Hint& hint : hints) {
         const auto is_named = [&](PyTypeObject* base) {
-            const std::string name = type_name(base);
-            return package_of(name) == hint.package && name_of(name) == hint.name;
+            const ClassName said(base);
+            return said.name == hint.name && package_of(said.module) == hint.package;
         };
         if (any_base(type, is_named)) return &hint;
     }

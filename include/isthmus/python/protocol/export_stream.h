@@ -34,9 +34,7 @@ inline std::int64_t stream_of(const Block* block) noexcept {
     return (block->flags & stream_flag) ? block->stream : legacy_stream(block->dl.device);
 }
 ISTHMUS_COLD inline Error explain_order(const Block* block, std::int64_t after) {
-    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
-                 concat({"the driver could not order stream ", after, " after stream ", stream_of(block), " of ",
-                         Device(block->dl.device)}));
+    return Error(ErrorCode::producer_failed, ErrorKind::buffer, explain_order(block->dl.device, stream_of(block), after));
 }
 
 /// Makes a consumer's stream (-1: none) wait for the work on a block's memory. False with a Python exception set.

@@ -30,8 +30,7 @@ ISTHMUS_NOINLINE inline bool settle_device_stream(ImportRequest& request, std::i
         const std::int64_t consumer = request.options.stream;
         const std::int64_t before = producer == no_stream ? legacy_stream(device) : producer;
         if (!ordered && !order_streams(device, before, consumer))
-            return request.fail(ErrorCode::producer_failed, concat({"the driver could not order stream ", consumer,
-                                                                    " after stream ", before, " of ", device}));
+            return request.fail(ErrorCode::producer_failed, explain_order(device, before, consumer));
         if (consumer != -1) producer = consumer;
     }
     if (producer != no_stream) request.out.set_stream(producer, stream_flag);

@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+#include <isthmus/python/runtime/interned.h>
+
 ISTHMUS_BEGIN
 
 namespace detail {
@@ -21,22 +23,44 @@ bool any_base(PyTypeObject* type, F&& look) {
     return false;
 }
 
-/// "numpy" of "numpy.ma.MaskedArray"
+// "numpy", "MaskedArray" and "numpy.ma" of "numpy.ma.MaskedArray".
 inline std::string_view package_of(std::string_view qualified) noexcept { return qualified.substr(0, qualified.find('.')); }
 inline std::string_view name_of(std::string_view qualified) noexcept { return qualified.substr(qualified.rfind('.') + 1); }
+inline std::string_view module_of(std::string_view qualified) noexcept {
+    const std::size_t dot = qualified.rfind('.');
+    return dot == qualified.npos ? std::string_view() : qualified.substr(0, dot);
+}
+
+/// Where a class says that it stands, as type_name() writes it but without a copy, so that many names may be compared. Valid as
+/// long as the class is as it is.
+struct ClassName {
+    std::string_view module, name;
+
+    explicit ClassName(PyTypeObject* type) : module(module_of(type->tp_name)), name(name_of(type->tp_name)) {
+        if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dict == nullptr) return;
+        const PendingException pending;
+        PyObject* said = PyDict_GetItemWithError(type->tp_dict, interned().module);
+        const char* utf8 = said != nullptr && PyUnicode_Check(said) ? PyUnicode_AsUTF8(said) : nullptr;
+        if (utf8 != nullptr) module = utf8;
+        PyErr_Clear();
+    }
+};
 
 inline bool has_base_of_package(PyTypeObject* type, std::string_view package) {
-    return any_base(type, [&](PyTypeObject* base) { return package_of(type_name(base)) == package; });
+    return any_base(type, [&](PyTypeObject* base) { return package_of(ClassName(base).module) == package; });
 }
 /// A base that says that it is "package.module.Name": any class may say so.
 inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
-    return any_base(type, [&](PyTypeObject* base) { return type_name(base) == qualified; });
+    return any_base(type, [&](PyTypeObject* base) {
+        const ClassName said(base);
+        return said.name == name_of(qualified) && said.module == module_of(qualified);
+    });
 }
 
 /// The class that "package.module.Name" means in the modules imported so far, borrowed from its module; NULL where that module
 /// is not (or not yet, or not any more) among sys.modules, or has no such class.
 inline PyTypeObject* loaded_class(std::string_view qualified) {
-    const std::string module(qualified.substr(0, qualified.rfind('.'))), name(name_of(qualified));
+    const std::string module(module_of(qualified)), name(name_of(qualified));
     PyObject* loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module.c_str());
     if (loaded == nullptr || !PyModule_Check(loaded)) return nullptr;
     PyObject* found = PyDict_GetItemString(PyModule_GetDict(loaded), name.c_str());

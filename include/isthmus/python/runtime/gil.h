@@ -21,20 +21,18 @@ enum class WayToInterpreter {
     another,  ///< it runs another interpreter, or would be led to another: only another thread can
 };
 
-/// The thread state that runs on this thread; NULL where none does.
+/// The thread state that runs on this thread, of whichever interpreter; NULL where none does.
 inline PyThreadState* running_thread_state() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-    return PyThreadState_GetUnchecked();
-#elif PY_VERSION_HEX >= 0x030C0000
-    return _PyThreadState_UncheckedGet();
-#else
+    PyThreadState* holding = holding_thread_state();
+#if PY_VERSION_HEX < 0x030C0000
     PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the one GIL
-    if (running == nullptr || running == PyGILState_GetThisThreadState()) return running;
+    if (holding != nullptr || running == nullptr) return holding;
     // That of a subinterpreter, perhaps, which PyGILState does not know. Without any the state is another thread's, which may
     // be freed at any moment.
     const bool alone = PyInterpreterState_Head() == PyInterpreterState_Main();
-    return !alone && running->thread_id == PyThread_get_thread_ident() ? running : nullptr;
+    if (!alone && running->thread_id == PyThread_get_thread_ident()) return running;
 #endif
+    return holding;
 }
 
 inline WayToInterpreter way_to_interpreter() noexcept {

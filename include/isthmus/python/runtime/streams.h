@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/stream_driver.h>
+#include <isthmus/python/runtime/stream_driver.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/concat.h>
 
 ISTHMUS_BEGIN
 
@@ -55,7 +57,12 @@ ISTHMUS_NOINLINE inline bool order_streams(Device device, std::int64_t before, s
     return driver->stream_wait_event(to, event.get(), 0) == 0;
 }
 
-/// The same for an event of the producer, which was recorded outside of any capture.
+/// What is said where order_streams() fails.
+ISTHMUS_COLD inline std::string explain_order(Device device, std::int64_t before, std::int64_t after) {
+    return concat({"the driver could not order stream ", after, " after stream ", before, " of ", device});
+}
+
+/// order_streams() for an event of the producer, which was recorded outside of any capture.
 ISTHMUS_NOINLINE inline bool order_event(Device device, void* event, std::int64_t after) noexcept {
     if (after == -1) return true;
     const StreamDriver* driver = driver_of(device);

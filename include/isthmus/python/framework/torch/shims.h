@@ -74,8 +74,8 @@ struct TorchShims {
     /// is where a DataPtr has its deleter: the first tensor must show the one, is_cow() the other.
     static constexpr std::size_t behind_counts = 2 * sizeof(void*);
     std::size_t deleter_at;  ///< in a StorageImpl; 0 while unknown
-    static const char* storage_of(Handle handle) noexcept {
-        const char* storage = nullptr;
+    static char* storage_of(Handle handle) noexcept {
+        char* storage = nullptr;
         std::memcpy(&storage, *static_cast<char**>(handle) + behind_counts, sizeof storage);
         return storage;
     }

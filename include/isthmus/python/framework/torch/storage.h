@@ -53,14 +53,8 @@ struct TorchStorage {
     }
 };
 
-/// The storage of a tensor, which follows the head of its TensorImpl.
 inline TorchStorage* torch_storage_of(void* handle) noexcept {
-    struct TensorHead {
-        void* functions;
-        std::uint64_t counts;
-        TorchStorage* storage;
-    };
-    return (*static_cast<TensorHead**>(handle))->storage;
+    return reinterpret_cast<TorchStorage*>(TorchShims::storage_of(handle));
 }
 
 /// What is known of the storages of the libtorch in this process.

@@ -35,9 +35,8 @@ inline bool is_only_ours(PyObject* exporter, Py_ssize_t references) {
         PyObject* base = PyMemoryView_GET_BASE(exporter);
         return base != nullptr && Py_REFCNT(view->mbuf) == 1 && is_only_ours(base, 1);
     }
-    const bool owns =
-        PyBytes_Check(exporter) || PyByteArray_Check(exporter) || std::strcmp(Py_TYPE(exporter)->tp_name, "array.array") == 0;
-    return owns;
+    return PyBytes_Check(exporter) || PyByteArray_Check(exporter) ||
+           std::strcmp(Py_TYPE(exporter)->tp_name, "array.array") == 0;
 }
 
 /// The buffer that an interface may give in place of an address; held by the import once it is open.

@@ -13,11 +13,7 @@ namespace detail {
 
 template <class Struct>
 void release_arrow(Struct& owned) {
-    if (owned.release == nullptr) return;
-    // A thread that the interpreter's end has stopped comes by here while its stack is unwound.
-    const PendingException pending(have_gil());
-    owned.release(&owned);
-    if (ISTHMUS_UNLIKELY(have_gil() && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
+    if (owned.release != nullptr) release_here([&owned] { owned.release(&owned); });
 }
 
 /// A struct of Arrow's that is ours: released at the end, unless it was moved on.

@@ -16,17 +16,21 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind. On a
-/// thread that runs another interpreter it is left to one of ours, so that `object` must not lie on the stack.
+/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind. Without
+/// the GIL it takes it by itself where it needs it.
+template <class F>
+void release_here(F&& release) {
+    const bool python = have_gil();
+    const PendingException pending(python);
+    release();
+    if (ISTHMUS_UNLIKELY(python && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
+}
+
+/// release_here(), but on a thread that runs another interpreter it is left to one of ours: `object` must not lie on the stack.
 inline void release_in_python(void (*release)(void*), void* object) {
-    if (ISTHMUS_UNLIKELY(!runs_our_interpreter())) {
-        const WayToInterpreter way = way_to_interpreter();
-        if (way == WayToInterpreter::another) return give_back_with_gil(release, object);
-        if (way == WayToInterpreter::ensure) return release(object);  // it takes the GIL by itself where it needs it
-    }
-    const PendingException pending;
-    release(object);
-    if (ISTHMUS_UNLIKELY(PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
+    if (ISTHMUS_UNLIKELY(!runs_our_interpreter()) && way_to_interpreter() == WayToInterpreter::another)
+        return give_back_with_gil(release, object);
+    release_here([=] { release(object); });
 }
 
 template <class Managed>
@@ -96,7 +100,7 @@ inline bool give_back_capsule(PyObject* capsule, const void* owner) noexcept {
     bool versioned = false;
     return was_taken(capsule, owner, versioned) && make_whole(capsule, versioned);
 }
-/// The same for what share_exported() made: the capsule holds the alias.
+/// give_back_capsule() for what share_exported() made: the capsule holds the alias.
 inline bool give_back_alias(PyObject* capsule, Block* alias) noexcept {
     bool versioned = false;
     if (!was_taken(capsule, root_of(alias), versioned)) return false;
