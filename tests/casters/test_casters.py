@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import processes
 import pytest
 
 MODULES = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
@@ -359,9 +358,4 @@ except (TypeError, ValueError, BufferError):
 else:
     raise SystemExit("a leaf was written")
 """
-    path = os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "ISTHMUS_NO_TORCH_SHIMS": hidden}
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", code], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    processes.run_python(code, Path(ext.__file__).parent, ISTHMUS_NO_TORCH_SHIMS=hidden)

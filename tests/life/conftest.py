@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import processes
 import pytest
 
 isthmus = pytest.importorskip("isthmus")
@@ -98,10 +99,9 @@ def child() -> Callable[..., str]:
     well and in time. What it printed."""
 
     def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
-        path = os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", textwrap.dedent(code)],
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env=processes.environment(*folders, **environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -153,8 +153,6 @@ def test_release_buffer_of_python(child) -> None:
     if sys.version_info < (3, 12):
         pytest.skip("classes have no buffer protocol before CPython 3.12")
     child("""
-        import sys
-        sys.path.insert(0, "tests/python/support")
         import modules
         import isthmus_test_ext as ext
         moves = modules.load("moves")
@@ -190,8 +188,6 @@ def test_the_shape_is_the_borrows_own(child, name: str) -> None:
     if "torch" in make:
         pytest.importorskip("torch")
     child(f"""
-        import sys
-        sys.path.insert(0, "tests/python/support")
         import numpy as np
         if "torch" in {make!r}:
             import torch

@@ -17,10 +17,6 @@ ext = pytest.importorskip("isthmus_test_ext")
 
 @pytest.fixture
 def calls():
-    import sys
-    from pathlib import Path
-
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "support"))
     import modules
 
     return modules.load("calls")
