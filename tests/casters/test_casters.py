@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import processes
 import pytest
+from casters import CASTERS
 
-MODULES = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 
-
-@pytest.fixture(params=MODULES)
+@pytest.fixture(params=CASTERS)
 def ext(request):
     return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
 
@@ -267,7 +266,7 @@ def test_a_view_is_not_cast_outside_a_call():
 
 
 def test_the_modules_share_one_tensor_type():
-    found = [importlib.import_module(name) for name in MODULES if importlib.util.find_spec(name)]
+    found = [importlib.import_module(name) for name in CASTERS if importlib.util.find_spec(name)]
     if len(found) < 2:
         pytest.skip("one caster's library alone is installed")
     assert len({type(module.counting(2)) for module in found}) == 1

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import modules
 import numpy as np
 import pytest
+from casters import CASTERS
 
 import isthmus_test_ext as ext
 
@@ -124,7 +125,7 @@ def test_an_argument_of_bytes(kind: str, make: Callable[[], object]) -> None:
     assert getattr(moves, kind + "_argument")(make()) == (5,)
 
 
-@pytest.mark.parametrize("module", ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"])
+@pytest.mark.parametrize("module", CASTERS)
 def test_an_argument_of_bytes_through_a_caster(module: str) -> None:
     bound = pytest.importorskip(module)
     for x in (b"12345", bytearray(b"12345")):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from casters import CASTERS
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 np = pytest.importorskip("numpy")
@@ -24,7 +25,6 @@ forward_ad = pytest.importorskip("torch.autograd.forward_ad")
 import modules  # noqa: E402  # which needs ext
 
 calls = modules.load("calls")
-CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 
 
 def leaf() -> torch.Tensor:

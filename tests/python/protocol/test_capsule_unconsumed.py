@@ -13,12 +13,12 @@ import capsules
 import modules
 import numpy as np
 import pytest
+from casters import CASTERS
 
 import isthmus_test_ext as ext
 
 isthmus = pytest.importorskip("isthmus")
 calls = modules.load("calls")
-CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 versions = pytest.mark.parametrize("version", [(1, 0), None], ids=["versioned", "legacy"])
 
 
