@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import capsules
 import numpy as np
 import processes
 import pytest
@@ -276,10 +277,6 @@ def capsule(array=None, **how):
     return (matrix() if array is None else array).__dlpack__(**how)
 
 
-def is_whole(capsule):
-    return "used" not in repr(capsule)
-
-
 @pytest.mark.parametrize("how", [{"max_version": (1, 0)}, {}], ids=["versioned", "legacy"])
 def test_a_capsule_is_whole_when_another_argument_misfits(ext, how):
     """A capsule is taken once: a call that does not take place must leave it to the next overload, or to another function."""
@@ -295,7 +292,7 @@ def test_a_capsule_is_whole_when_another_argument_misfits(ext, how):
         x = capsule(np.zeros(4, np.float32) if name == "fill" else None, **how)
         with pytest.raises((TypeError, ValueError)):
             call(x)
-        assert is_whole(x), name
+        assert capsules.is_whole(x), name
         np.testing.assert_array_equal(
             np.asarray(importlib.import_module("isthmus").from_dlpack(x)).shape, (4,) if name == "fill" else (2, 3)
         )
@@ -308,9 +305,9 @@ def test_a_capsule_of_ours_is_whole_too(ext):
     for _ in range(3):
         with pytest.raises((TypeError, ValueError)):
             ext.keep_if(x, matrix())
-        assert is_whole(x)
+        assert capsules.is_whole(x)
     ext.keep_if(x, True)
-    assert not is_whole(x)
+    assert not capsules.is_whole(x)
     kept = ext.give_back()
     assert kept.data_ptr == t.data_ptr
 
@@ -326,7 +323,7 @@ def test_a_capsule_is_taken_by_the_call(ext):
     for call in calls:
         x = capsule()
         call(x)
-        assert not is_whole(x)
+        assert not capsules.is_whole(x)
         with pytest.raises((TypeError, ValueError, BufferError)):
             call(x)
     ext.give_back()
