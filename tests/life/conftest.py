@@ -11,12 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import embedding
 import processes
 import pytest
 
@@ -77,12 +77,12 @@ def compile_program() -> Callable[..., Path]:
     """compile_program(source, *flags): a program that embeds this Python."""
 
     def build(source: str, *flags: str) -> Path:
-        library = Path(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "no")
-        if not library.exists() or ".so" not in library.name:
+        link = embedding.link_flags()
+        if link is None:
             pytest.skip("this Python has no shared library to embed")
         command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags, EXT / source]
         program = Path(source).stem
-        return compiled(program, [*command, library, f"-Wl,-rpath,{library.parent}", "-pthread"]) / program
+        return compiled(program, [*command, *link, "-pthread"]) / program
 
     return build
 
