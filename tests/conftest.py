@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+TESTS = Path(__file__).resolve().parent
+EXAMPLES = TESTS.parent / "examples"
+# Modules that the tests share.
+sys.path.insert(0, str(TESTS / "python" / "support"))
 
 
 @pytest.fixture(scope="session")

@@ -4,24 +4,19 @@
 #if !__has_include(<Eigen/Core>)
 TEST(Eigen, Adapter) { GTEST_SKIP() << "Eigen is not installed"; }
 #else
-#include <numeric>
 #include <string>
-#include <vector>
 
 #include <isthmus/eigen.h>
 #if __has_include(<unsupported/Eigen/CXX11/Tensor>)
 #include <isthmus/eigen_tensor.h>
 #endif
 
+#include "support/counting.h"
+
 using namespace isthmus;
+using isthmus_test::counting;
 
 namespace {
-
-Tensor counting(const Shape& shape, std::size_t count) {
-    std::vector<float> elements(count);
-    std::iota(elements.begin(), elements.end(), 0.f);
-    return Tensor::own(std::move(elements), shape);
-}
 
 TEST(Eigen, MapsATensorInPlaceWhateverTheOrder) {
     const Tensor t = counting({2, 3}, 6);

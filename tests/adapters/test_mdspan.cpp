@@ -17,21 +17,17 @@
 TEST(Mdspan, Adapter) { GTEST_SKIP() << "no implementation of mdspan was found"; }
 #else
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include <isthmus/mdspan.h>
 
+#include "support/counting.h"
+
 using namespace isthmus;
+using isthmus_test::counting;
 
 namespace {
-
-Tensor counting(const Shape& shape, std::size_t count) {
-    std::vector<float> elements(count);
-    std::iota(elements.begin(), elements.end(), 0.f);
-    return Tensor::own(std::move(elements), shape);
-}
 
 TEST(Mdspan, TheTypeOfTheViewDecidesTheMapping) {
     const Tensor t = counting({2, 4, 3}, 24);

@@ -4,22 +4,16 @@
 #if !__has_include(<xtensor/xtensor.hpp>)
 TEST(XTensor, Adapter) { GTEST_SKIP() << "xtensor is not installed"; }
 #else
-#include <numeric>
-#include <vector>
-
 #include <isthmus/xtensor.h>
 
 #include <xtensor/xmath.hpp>
 
+#include "support/counting.h"
+
 using namespace isthmus;
+using isthmus_test::counting;
 
 namespace {
-
-Tensor counting(const Shape& shape, std::size_t count) {
-    std::vector<float> elements(count);
-    std::iota(elements.begin(), elements.end(), 0.f);
-    return Tensor::own(std::move(elements), shape);
-}
 
 TEST(XTensor, ShowsATensorInPlace) {
     const Tensor t = counting({2, 3}, 6);

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import capsules
 import numpy as np
+import processes
 import pytest
+from casters import CASTERS
 
-MODULES = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 
-
-@pytest.fixture(params=MODULES)
+@pytest.fixture(params=CASTERS)
 def ext(request):
     return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
 
@@ -268,7 +267,7 @@ def test_a_view_is_not_cast_outside_a_call():
 
 
 def test_the_modules_share_one_tensor_type():
-    found = [importlib.import_module(name) for name in MODULES if importlib.util.find_spec(name)]
+    found = [importlib.import_module(name) for name in CASTERS if importlib.util.find_spec(name)]
     if len(found) < 2:
         pytest.skip("one caster's library alone is installed")
     assert len({type(module.counting(2)) for module in found}) == 1
@@ -276,10 +275,6 @@ def test_the_modules_share_one_tensor_type():
 
 def capsule(array=None, **how):
     return (matrix() if array is None else array).__dlpack__(**how)
-
-
-def is_whole(capsule):
-    return "used" not in repr(capsule)
 
 
 @pytest.mark.parametrize("how", [{"max_version": (1, 0)}, {}], ids=["versioned", "legacy"])
@@ -297,7 +292,7 @@ def test_a_capsule_is_whole_when_another_argument_misfits(ext, how):
         x = capsule(np.zeros(4, np.float32) if name == "fill" else None, **how)
         with pytest.raises((TypeError, ValueError)):
             call(x)
-        assert is_whole(x), name
+        assert capsules.is_whole(x), name
         np.testing.assert_array_equal(
             np.asarray(importlib.import_module("isthmus").from_dlpack(x)).shape, (4,) if name == "fill" else (2, 3)
         )
@@ -310,9 +305,9 @@ def test_a_capsule_of_ours_is_whole_too(ext):
     for _ in range(3):
         with pytest.raises((TypeError, ValueError)):
             ext.keep_if(x, matrix())
-        assert is_whole(x)
+        assert capsules.is_whole(x)
     ext.keep_if(x, True)
-    assert not is_whole(x)
+    assert not capsules.is_whole(x)
     kept = ext.give_back()
     assert kept.data_ptr == t.data_ptr
 
@@ -328,7 +323,7 @@ def test_a_capsule_is_taken_by_the_call(ext):
     for call in calls:
         x = capsule()
         call(x)
-        assert not is_whole(x)
+        assert not capsules.is_whole(x)
         with pytest.raises((TypeError, ValueError, BufferError)):
             call(x)
     ext.give_back()
@@ -359,9 +354,4 @@ except (TypeError, ValueError, BufferError):
 else:
     raise SystemExit("a leaf was written")
 """
-    path = os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "ISTHMUS_NO_TORCH_SHIMS": hidden}
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", code], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    processes.run_python(code, Path(ext.__file__).parent, ISTHMUS_NO_TORCH_SHIMS=hidden)

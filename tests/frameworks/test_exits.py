@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 ext = pytest.importorskip("isthmus_test_ext")
@@ -105,12 +105,11 @@ def test_works_or_is_refused(framework: str, layout: str) -> None:
     module, operations = OPERATIONS[framework]
     if importlib.util.find_spec(module.split(".")[0]) is None:
         pytest.skip(f"{module} is not installed")
-    path = os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")]))
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "GLOG_minloglevel": "3", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
     code = SCRIPT.format(layout=LAYOUTS[layout], sized="empty" not in layout)
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", code, json.dumps([framework, operations])],
-        env={**os.environ, **quiet, "PYTHONPATH": path},
+        env=processes.environment(Path(ext.__file__).parent, **quiet),
         capture_output=True,
         text=True,
         timeout=300,

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 import functools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 ext = pytest.importorskip("isthmus_test_ext")
@@ -28,7 +28,6 @@ def checks_of(framework: str) -> list[str]:
 @functools.cache
 def run(framework: str) -> tuple[dict[str, tuple[str, str]], str]:
     """What became of each check; and the reason, where the framework is not there."""
-    path = os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")]))
     quiet = {
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -37,7 +36,9 @@ def run(framework: str) -> tuple[dict[str, tuple[str, str]], str]:
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-X", "faulthandler", str(HERE / "run_checks.py"), f"in_{framework}"]
-    done = subprocess.run(command, env={**os.environ, **quiet, "PYTHONPATH": path}, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        command, env=processes.environment(Path(ext.__file__).parent, **quiet), capture_output=True, text=True, timeout=900
+    )
     outcome: dict[str, tuple[str, str]] = {}
     absent, under_way, ended = "", "importing it", False
     for line in done.stdout.splitlines():

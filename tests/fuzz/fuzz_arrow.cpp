@@ -5,11 +5,12 @@
 
 #include <isthmus/python/protocol/arrow/reader.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
+
+#include "fuzz.h"
 
 namespace {
 
@@ -18,35 +19,12 @@ using detail::ArrowArray;
 using detail::ArrowSchema;
 using Wide = __int128;
 
-#define CHECK(condition)                                                      \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            std::fprintf(stderr, "%d: not true: %s\n", __LINE__, #condition); \
-            std::abort();                                                     \
-        }                                                                     \
-    } while (false)
-
-/// Takes numbers off the front; zeros when nothing is left.
-struct Input {
-    const unsigned char* at;
-    std::size_t left;
-
-    template <class T>
-    T take() {
-        T value{};
-        const std::size_t n = left < sizeof(T) ? left : sizeof(T);
-        if (n != 0) std::memcpy(&value, at, n);
-        at += n;
-        left -= n;
-        return value;
-    }
-    /// Exactly as long as it says, so that a sanitizer sees who reads beyond it.
-    std::unique_ptr<char[]> bytes(std::size_t count, bool terminated) {
-        auto out = std::make_unique<char[]>(count + (terminated ? 1 : 0));
-        for (std::size_t i = 0; i < count; ++i) out[i] = take<char>();
-        return out;
-    }
-};
+/// `count` bytes of the input in memory of that size, so that a sanitizer sees who reads beyond it.
+std::unique_ptr<char[]> bytes(Input& in, std::size_t count, bool terminated) {
+    auto out = std::make_unique<char[]>(count + (terminated ? 1 : 0));
+    for (std::size_t i = 0; i < count; ++i) out[i] = in.take<char>();
+    return out;
+}
 
 /// One level: a list, or the numbers; the next is its child.
 struct Level {
@@ -61,7 +39,7 @@ struct Level {
 
     void read(Input& in) {
         const unsigned shape = in.take<unsigned char>();
-        format = in.bytes(in.take<unsigned char>() % 12, true);
+        format = bytes(in, in.take<unsigned char>() % 12, true);
         schema.format = shape & 1 ? nullptr : format.get();
         array.length = in.take<std::int64_t>();
         array.offset = in.take<std::int64_t>();
@@ -81,7 +59,7 @@ struct Level {
         const Wide all = Wide(array.length) + array.offset;
         if (array.length < 0 || array.offset < 0 || all > 4096) return nullptr;
         const auto count = static_cast<std::size_t>((all + 7) / 8);
-        bitmap = in.bytes(count, false);
+        bitmap = bytes(in, count, false);
         if (in.take<unsigned char>() & 1) std::memset(bitmap.get(), 0xFF, count);
         return bitmap.get();
     }

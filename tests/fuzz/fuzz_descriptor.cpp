@@ -3,38 +3,15 @@
 // refused for a reason, and the deleter runs exactly once.
 #include <isthmus/isthmus.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "fuzz.h"
+
 namespace {
 
 using Wide = __int128;
-
-#define CHECK(condition)                                                      \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            std::fprintf(stderr, "%d: not true: %s\n", __LINE__, #condition); \
-            std::abort();                                                     \
-        }                                                                     \
-    } while (false)
-
-/// Takes numbers off the front; zeros when nothing is left.
-struct Input {
-    const unsigned char* at;
-    std::size_t left;
-
-    template <class T>
-    T take() {
-        T value{};
-        const std::size_t n = left < sizeof(T) ? left : sizeof(T);
-        if (n != 0) std::memcpy(&value, at, n);
-        at += n;
-        left -= n;
-        return value;
-    }
-};
 
 int deletes = 0;
 template <class Managed>

@@ -7,16 +7,9 @@
 #include <isthmus/python/protocol/array_interface/typestr.h>
 #include <isthmus/python/protocol/buffer/format.h>
 
-#include <cstdio>
 #include <cstdlib>
 
-#define CHECK(condition)                                                      \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            std::fprintf(stderr, "%d: not true: %s\n", __LINE__, #condition); \
-            std::abort();                                                     \
-        }                                                                     \
-    } while (false)
+#include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace isthmus;

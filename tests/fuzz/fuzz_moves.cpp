@@ -2,24 +2,16 @@
 // Borrows of every protocol moved about in any order: each says what it said at first, and its exporter gets all of it back.
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "fuzz.h"
+
 namespace {
 
 using namespace isthmus;
-
-#define CHECK(condition)                                                      \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            std::fprintf(stderr, "%d: not true: %s\n", __LINE__, #condition); \
-            std::abort();                                                     \
-        }                                                                     \
-    } while (false)
 
 // Exporters that fill in shapes of every kind: inside the Py_buffer, of their own, none; and those that are asked by a method.
 const char* const sources_code = R"(

@@ -23,6 +23,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "python" / "support"))
+
+import embedding  # noqa: E402
+
 TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24, "moves": 300}  # and the longest input that makes sense
 MINUS_ONE = 2**64 - 1
 
@@ -129,10 +133,7 @@ def include_flags(extra: list[Path]) -> list[str]:
 
 def link_flags(target: str) -> list[str] | None:
     """What a target is linked with; None where it cannot be."""
-    if target != "moves":
-        return []
-    library = Path(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "no")
-    return [str(library), f"-Wl,-rpath,{library.parent}"] if library.exists() and ".so" in library.name else None
+    return embedding.link_flags() if target == "moves" else []
 
 
 def environment(target: str) -> dict[str, str]:

@@ -11,12 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import embedding
+import processes
 import pytest
 
 isthmus = pytest.importorskip("isthmus")
@@ -76,12 +77,12 @@ def compile_program() -> Callable[..., Path]:
     """compile_program(source, *flags): a program that embeds this Python."""
 
     def build(source: str, *flags: str) -> Path:
-        library = Path(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "no")
-        if not library.exists() or ".so" not in library.name:
+        link = embedding.link_flags()
+        if link is None:
             pytest.skip("this Python has no shared library to embed")
         command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags, EXT / source]
         program = Path(source).stem
-        return compiled(program, [*command, library, f"-Wl,-rpath,{library.parent}", "-pthread"]) / program
+        return compiled(program, [*command, *link, "-pthread"]) / program
 
     return build
 
@@ -98,10 +99,9 @@ def child() -> Callable[..., str]:
     well and in time. What it printed."""
 
     def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
-        path = os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", textwrap.dedent(code)],
-            env={**os.environ, "PYTHONPATH": path, **environment},
+            env=processes.environment(*folders, **environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
+import embedding
 import pytest
 
 
@@ -17,8 +17,7 @@ def program(request: pytest.FixtureRequest, compile_program) -> Path:
 
 
 def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout: float = 120) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment |= {"PYTHONPATH": os.pathsep.join(map(str, folders)), "MALLOC_PERTURB_": "165"}
+    environment = embedding.environment(*folders, MALLOC_PERTURB_="165")
     done = subprocess.run([program, str(lives), when, code], capture_output=True, text=True, timeout=timeout, env=environment)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
     assert done.stderr == ""

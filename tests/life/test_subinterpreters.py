@@ -28,15 +28,15 @@ def inner(compile_extension):
     return compile_extension("inner.cpp", name="inner")
 
 
-def skip_unless_there(own_gil: bool) -> None:
-    if own_gil and sys.version_info < (3, 12):
+@pytest.fixture(params=[False, True], ids=["one GIL", "own GIL"])
+def own_gil(request: pytest.FixtureRequest) -> bool:
+    if request.param and sys.version_info < (3, 12):
         pytest.skip("an interpreter has a GIL of its own from Python 3.12 on")
+    return request.param
 
 
 @pytest.mark.parametrize("how", ["held", "released"])
-@pytest.mark.parametrize("own_gil", [False, True], ids=["one GIL", "own GIL"])
 def test_a_drop_within_another_interpreter(child, inner, own_gil: bool, how: str) -> None:
-    skip_unless_there(own_gil)
     out = child(
         f"""{PREAMBLE}
 assert inner.interpreter() == 0
@@ -51,9 +51,7 @@ print("well")""",
     assert out == "well\n"
 
 
-@pytest.mark.parametrize("own_gil", [False, True], ids=["one GIL", "own GIL"])
 def test_many_drops_are_all_given_back(child, inner, own_gil: bool) -> None:
-    skip_unless_there(own_gil)
     out = child(
         f"""{PREAMBLE}
 for n in range(20):
@@ -70,10 +68,8 @@ print("well")""",
     assert out == "well\n"
 
 
-@pytest.mark.parametrize("own_gil", [False, True], ids=["one GIL", "own GIL"])
 def test_a_drop_just_before_the_end(child, inner, own_gil: bool) -> None:
     """Nothing comes after it to give the owner back; the process ends all the same."""
-    skip_unless_there(own_gil)
     out = child(
         f"""{PREAMBLE}
 class Quiet(Owner):
@@ -88,10 +84,8 @@ print("well")""",
 
 
 @pytest.mark.parametrize("how", ["import", "exported"])
-@pytest.mark.parametrize("own_gil", [False, True], ids=["one GIL", "own GIL"])
 def test_another_interpreter_is_refused_in_words(child, inner, own_gil: bool, how: str) -> None:
     """In release builds as in debug builds: the state of one interpreter is not shown to another."""
-    skip_unless_there(own_gil)
     out = child(
         f"""{PREAMBLE}
 inner.keep(bytearray(8))
@@ -105,11 +99,9 @@ print("well")""",
 
 
 @pytest.mark.parametrize("how", ["held", "released"])
-@pytest.mark.parametrize("own_gil", [False, True], ids=["one GIL", "own GIL"])
 @pytest.mark.parametrize("made", ["capsule", "versioned capsule", "storage"])
 def test_a_foreign_release_within_another_interpreter(child, inner, made: str, own_gil: bool, how: str) -> None:
     """A deleter of somebody else takes the GIL by itself, of whichever interpreter it knows."""
-    skip_unless_there(own_gil)
     if made == "storage":
         pytest.importorskip("torch")
         take = """

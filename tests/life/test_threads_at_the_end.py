@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import textwrap
+from collections.abc import Callable
 
 import pytest
 
@@ -30,6 +32,10 @@ class Owner:
     def __del__(self):
         dawdle()
 
+def drop_t():
+    global t
+    del t
+
 def end_with(work):
     threading.Thread(target=work, daemon=True).start()
     assert inside.wait(20)
@@ -40,52 +46,38 @@ DROPS = {
     "tensor": """
         t = life.export(life.keep(Owner()), "tensor")
         life.drop(1)
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "package": """
         import isthmus
         t = isthmus.from_dlpack(Owner())
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "blob": """
         import isthmus
         t = isthmus.from_blob({"ptr": ctypes.addressof(memory), "shape": (8,), "dtype": "uint8"}, owner=Owner())
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "ndarray": """
         t = life.export(life.keep(Owner()), "numpy")
         life.drop(1)
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "slice of an ndarray": """
         t = life.export(life.keep(Owner()), "numpy")[2:]
         life.drop(1)
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "torch.Tensor": """
         import torch
         t = life.export(life.keep(Owner()), "torch")
         life.drop(1)
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "memoryview": """
         t = memoryview(life.export(life.keep(Owner()), "tensor"))
         life.drop(1)
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "released memoryview": """
         t = memoryview(life.export(life.keep(Owner()), "tensor"))
@@ -95,16 +87,12 @@ DROPS = {
     "capsule": """
         t = life.export(life.keep(Owner()), "capsule")
         life.drop(1)
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "alias": """
         import isthmus
         t = isthmus.from_dlpack(Owner()).as_read_only()
-        def work():
-            global t
-            del t
+        work = drop_t
     """,
     "cycle": """
         import gc
@@ -134,11 +122,21 @@ def needs(way: str) -> None:
             pytest.importorskip(module)
 
 
+@pytest.fixture
+def end_within(child, life) -> Callable[..., None]:
+    """end_within(code, preamble=…): the interpreter ends while the `work` of this code is under way on a daemon thread."""
+
+    def run(code: str, preamble: str = PREAMBLE) -> None:
+        out = child(f"{preamble}\n{textwrap.dedent(code)}\nend_with(work)", life)
+        assert out.split("\n")[:2] == ["main is done", "the end"]
+
+    return run
+
+
 @pytest.mark.parametrize("way", DROPS)
-def test_a_finalizer_under_way_on_a_daemon_thread(child, life, way: str) -> None:
+def test_a_finalizer_under_way_on_a_daemon_thread(end_within, way: str) -> None:
     needs(way)
-    out = child(PREAMBLE + DROPS[way].replace("\n        ", "\n") + "\nend_with(work)", life)
-    assert out.split("\n")[:2] == ["main is done", "the end"]
+    end_within(DROPS[way])
 
 
 # A thread without the GIL announces itself, and the end waits for it; whoever waits longer than that is left behind.
@@ -151,10 +149,9 @@ WITHOUT_THE_GIL = {
 @pytest.mark.parametrize("forever", [False, True], ids=["for a while", "for ever"])
 @pytest.mark.parametrize("owner", ["life.keep(Owner())", "life.call_at_release(dawdle)"], ids=["Python", "C++"])
 @pytest.mark.parametrize("way", WITHOUT_THE_GIL)
-def test_a_finalizer_under_way_of_a_thread_without_the_gil(child, life, way: str, owner: str, forever: bool) -> None:
-    code = PREAMBLE.replace("range(300)", "iter(int, 1)" if forever else "range(100)")
-    out = child(f"{code}\nnumber = {owner}\n{WITHOUT_THE_GIL[way]}\nend_with(work)", life)
-    assert out.split("\n")[:2] == ["main is done", "the end"]
+def test_a_finalizer_under_way_of_a_thread_without_the_gil(end_within, way: str, owner: str, forever: bool) -> None:
+    preamble = PREAMBLE.replace("range(300)", "iter(int, 1)" if forever else "range(100)")
+    end_within(f"number = {owner}\n{WITHOUT_THE_GIL[way]}", preamble)
 
 
 PRODUCERS = {
@@ -197,12 +194,10 @@ PRODUCERS = {
 
 @pytest.mark.parametrize("call", ["life.own", "life.borrow", "isthmus.from_dlpack", "isthmus.to_blob"])
 @pytest.mark.parametrize("where", PRODUCERS)
-def test_an_import_under_way_on_a_daemon_thread(child, life, where: str, call: str) -> None:
+def test_an_import_under_way_on_a_daemon_thread(end_within, where: str, call: str) -> None:
     if "buffer" in where and sys.version_info < (3, 12):
         pytest.skip("classes have __buffer__ from Python 3.12 on")
-    producer = PRODUCERS[where].replace("\n        ", "\n")
-    out = child(f"{PREAMBLE}\nimport isthmus\n{producer}\nend_with(lambda: {call}(Producer()))", life)
-    assert out.split("\n")[:2] == ["main is done", "the end"]
+    end_within(f"import isthmus\n{textwrap.dedent(PRODUCERS[where])}\nwork = lambda: {call}(Producer())")
 
 
 EXPORTS = {
@@ -233,6 +228,5 @@ EXPORTS = {
 
 
 @pytest.mark.parametrize("where", EXPORTS)
-def test_an_export_under_way_on_a_daemon_thread(child, life, where: str) -> None:
-    out = child(PREAMBLE + EXPORTS[where].replace("\n        ", "\n") + "\nend_with(work)", life)
-    assert out.split("\n")[:2] == ["main is done", "the end"]
+def test_an_export_under_way_on_a_daemon_thread(end_within, where: str) -> None:
+    end_within(EXPORTS[where])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
-import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 
+import processes
 import pytest
 
 BARE = "isthmus_operators_test_ext"
@@ -32,14 +30,6 @@ def run_script() -> Callable[..., str]:
     """run_script(code): what it prints, in a process of its own: for what an import or a registration leaves behind."""
 
     def run(code: str, **environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return processes.run_python(code, *sys.path, **environment).stdout
 
     return run

@@ -11,6 +11,7 @@ import time
 import weakref
 from pathlib import Path
 
+import embedding
 import numpy as np
 import pytest
 
@@ -328,15 +329,14 @@ refused(BrokenPipeError, shared.send, ours, shared.empty((1,)))
 
 
 def test_what_is_raised_is_of_the_running_life_of_the_interpreter(tmp_path: Path):
-    library = Path(sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("LDLIBRARY"))
-    if library.suffix == ".a" or not library.exists():
+    link = embedding.link_flags()
+    if link is None:
         pytest.skip("this Python has no library to embed")
     (tmp_path / "lives.cpp").write_text(LIVES)
     include = sysconfig.get_path("include")
-    command = ["c++", f"-I{include}", "lives.cpp", library, f"-Wl,-rpath,{library.parent}", "-o", "lives"]
+    command = ["c++", f"-I{include}", "lives.cpp", *link, "-o", "lives"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    environment = embedding.environment(*sys.path)
     done = subprocess.run(
         [tmp_path / "lives", REFUSED_IN_EACH_LIFE], env=environment, capture_output=True, text=True, timeout=120
     )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 import isthmus
@@ -143,10 +144,7 @@ def test_no_protocol_overflows(tmp_path: Path) -> None:
     include = os.environ.get("ISTHMUS_TEST_INCLUDE")
     flags += [f"-I{include}"] if include else []
     subprocess.run([cxx, *flags, *includes, source, "-o", tmp_path / "overflow.so"], check=True)
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", UNDEFINED], capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    assert processes.run_python(UNDEFINED, tmp_path).stdout == "well\n"
 
 
 EVERY_DTYPE = [

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import processes
 import pytest
 
 # Where the bridge is called from C++; without it there is nothing to test here.
 ext = pytest.importorskip("isthmus_test_ext")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Modules that the tests share.
-sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
 
 @pytest.fixture(params=["borrow", "own"])
@@ -51,17 +46,7 @@ def child() -> Callable:
     """child(code): runs it in a process of its own, which must end well; what it printed."""
 
     def run(code: str, *, timeout: int = 300, **environment: str) -> str:
-        path = os.pathsep.join([str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH", "")])
-        command = [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", textwrap.dedent(code)]
-        done = subprocess.run(
-            command,
-            env={**os.environ, "PYTHONPATH": path, **environment},
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        folders = Path(ext.__file__).parent, processes.SUPPORT
+        return processes.run_python(code, *folders, timeout=timeout, cwd=REPOSITORY, **environment).stdout
 
     return run

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import modules
 import numpy as np
 import pytest
+from casters import CASTERS
 
 import isthmus_test_ext as ext
 
@@ -124,7 +125,7 @@ def test_an_argument_of_bytes(kind: str, make: Callable[[], object]) -> None:
     assert getattr(moves, kind + "_argument")(make()) == (5,)
 
 
-@pytest.mark.parametrize("module", ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"])
+@pytest.mark.parametrize("module", CASTERS)
 def test_an_argument_of_bytes_through_a_caster(module: str) -> None:
     bound = pytest.importorskip(module)
     for x in (b"12345", bytearray(b"12345")):
@@ -153,8 +154,6 @@ def test_release_buffer_of_python(child) -> None:
     if sys.version_info < (3, 12):
         pytest.skip("classes have no buffer protocol before CPython 3.12")
     child("""
-        import sys
-        sys.path.insert(0, "tests/python/support")
         import modules
         import isthmus_test_ext as ext
         moves = modules.load("moves")
@@ -190,8 +189,6 @@ def test_the_shape_is_the_borrows_own(child, name: str) -> None:
     if "torch" in make:
         pytest.importorskip("torch")
     child(f"""
-        import sys
-        sys.path.insert(0, "tests/python/support")
         import numpy as np
         if "torch" in {make!r}:
             import torch

@@ -12,12 +12,12 @@ from collections.abc import Callable
 import modules
 import numpy as np
 import pytest
+from casters import CASTERS
 
 import isthmus_test_ext as ext
 
 isthmus = pytest.importorskip("isthmus")
 calls = modules.load("calls")
-CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 
 
 class Stop(BaseException):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from casters import CASTERS
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 ext = pytest.importorskip("isthmus_test_ext")
@@ -17,10 +18,6 @@ ext = pytest.importorskip("isthmus_test_ext")
 
 @pytest.fixture
 def calls():
-    import sys
-    from pathlib import Path
-
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "support"))
     import modules
 
     return modules.load("calls")
@@ -105,9 +102,6 @@ def test_two_written_arguments(calls) -> None:
     a, b = torch.zeros(3), torch.ones(3)
     calls.swap(a, b)
     assert (a._version, b._version) == (1, 1)
-
-
-CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 
 
 @pytest.mark.parametrize("module", CASTERS)

@@ -57,8 +57,6 @@ def test_writing_makes_it_its_own() -> None:
 def test_an_argument_that_is_read(run_script) -> None:
     """View<const float, 1> of the bare API: reads, so nothing is copied."""
     run_script("""
-import sys
-sys.path.insert(0, "tests/python/support")
 import torch, modules
 calls = modules.load("calls")
 x = torch.arange(4.0)

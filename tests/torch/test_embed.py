@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import embedding
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -38,8 +38,9 @@ def program(build_example: Callable[..., Path]) -> Path:
 
 
 def run(program: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return subprocess.run([program, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [program, *map(str, arguments)], env=embedding.environment(), capture_output=True, text=True, timeout=120
+    )
 
 
 def test_the_network_hears_the_voice(program: Path, model: Path) -> None:

@@ -11,11 +11,10 @@ An alias that torch can write, made of memory that autograd watches, is refused 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from casters import CASTERS
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 np = pytest.importorskip("numpy")
@@ -23,11 +22,9 @@ ext = pytest.importorskip("isthmus_test_ext")
 isthmus = pytest.importorskip("isthmus")
 forward_ad = pytest.importorskip("torch.autograd.forward_ad")
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "support"))
-import modules  # noqa: E402
+import modules  # noqa: E402  # which needs ext
 
 calls = modules.load("calls")
-CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 
 
 def leaf() -> torch.Tensor:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 ext = pytest.importorskip("isthmus_torch_stable_ext")
@@ -173,8 +174,7 @@ second.drop_on_thread(m)
 )
 def test_without(without: dict[str, str]) -> None:
     """Everything above, as another torch would offer it: one that hides what it never promised, or an older one."""
-    environment = {**os.environ, **without, "ISTHMUS_TEST_INNER": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), environment.get("PYTHONPATH")]))
+    environment = processes.environment(Path(ext.__file__).parent, **without, ISTHMUS_TEST_INNER="1")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_stable.py")],
         env=environment, cwd=HERE.parent.parent, capture_output=True, text=True, timeout=300,

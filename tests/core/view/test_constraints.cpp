@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a view type may ask of a tensor, and what it says when it does not get it.
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -8,15 +7,12 @@
 
 #include <isthmus/isthmus.h>
 
+#include "support/counting.h"
+
 using namespace isthmus;
+using isthmus_test::counting;
 
 namespace {
-
-Tensor counting(const Shape& shape, std::size_t count) {
-    std::vector<float> elements(count);
-    std::iota(elements.begin(), elements.end(), 0.f);
-    return Tensor::own(std::move(elements), shape);
-}
 
 template <class V>
 std::string refusal(const Tensor& t) {

@@ -3,7 +3,6 @@
 #include <isthmus/core/view/view.h>
 
 #include <complex>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -11,18 +10,15 @@
 
 #include <isthmus/isthmus.h>
 
+#include "support/counting.h"
+
 using isthmus::Device;
 using isthmus::ErrorCode;
 using isthmus::Tensor;
 using isthmus::View;
+using isthmus_test::counting;
 
 namespace {
-
-Tensor counting(const isthmus::Shape& shape, std::size_t count) {
-    std::vector<float> elements(count);
-    std::iota(elements.begin(), elements.end(), 0.f);
-    return Tensor::own(std::move(elements), shape);
-}
 
 TEST(View, ReadsAndWritesInPlace) {
     const Tensor t = counting({2, 3, 4}, 24);

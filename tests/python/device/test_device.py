@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import processes
 import pytest
 
 ext = pytest.importorskip("isthmus_test_ext")
@@ -24,15 +25,14 @@ TORCH = {
     "torch_exchange": {"ISTHMUS_NO_TORCH_SHIMS": "1"},
     "torch_method": {"ISTHMUS_NO_TORCH_SHIMS": "1", "ISTHMUS_TEST_NO_EXCHANGE_API": "1"},
 }
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")])),
-}
+FOLDER = Path(ext.__file__).parent
 
 
 def run_case(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *arguments]
-    return subprocess.run(command, env={**ENVIRONMENT, **environment}, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, env=processes.environment(FOLDER, **environment), capture_output=True, text=True, timeout=120
+    )
 
 
 @pytest.fixture(scope="session")
@@ -108,5 +108,4 @@ with d.capture(x.stream):
 assert x.asked == [{{"max_version": (1, 3), "stream": -1, "copy": False}}], x.asked
 d.check()
 """
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    processes.run_python(code, FOLDER, timeout=120)

@@ -7,17 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 ext = pytest.importorskip("isthmus_test_ext")
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(ext.__file__).parent), os.environ.get("PYTHONPATH")])),
-    # Freed memory is overwritten, and writing past a block is found.
-    "PYTHONMALLOC": os.environ.get("PYTHONMALLOC", "debug"),
-}
+# Freed memory is overwritten, and writing past a block is found.
+MALLOC = os.environ.get("PYTHONMALLOC", "debug")
+ENVIRONMENT = processes.environment(Path(ext.__file__).parent, PYTHONMALLOC=MALLOC)
 
 
 def run_case(*names: str) -> subprocess.CompletedProcess[str]:

@@ -13,21 +13,17 @@ import capsules
 import modules
 import numpy as np
 import pytest
+from casters import CASTERS
 
 import isthmus_test_ext as ext
 
 isthmus = pytest.importorskip("isthmus")
 calls = modules.load("calls")
-CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
 versions = pytest.mark.parametrize("version", [(1, 0), None], ids=["versioned", "legacy"])
 
 
 def capsule_of(a: np.ndarray, version: tuple[int, int] | None) -> object:
     return a.__dlpack__(max_version=version)
-
-
-def is_whole(capsule: object) -> bool:
-    return capsules.name_of(capsule) in ("dltensor", "dltensor_versioned")
 
 
 @versions
@@ -49,7 +45,7 @@ def test_no_overload_fits(name: str, version: tuple[int, int] | None) -> None:
     capsule = capsule_of(np.zeros((2, 2, 2)), version)
     with pytest.raises(TypeError):
         bound.which(capsule)
-    assert is_whole(capsule)
+    assert capsules.is_whole(capsule)
 
 
 WRONG: dict[str, np.ndarray] = {
@@ -65,7 +61,7 @@ def test_an_argument_that_does_not_fit(name: str, version: tuple[int, int] | Non
     capsule = capsule_of(WRONG[name], version)
     with pytest.raises(ext.Error):
         calls.copy_into(np.zeros(3, np.float32), capsule)
-    assert is_whole(capsule)
+    assert capsules.is_whole(capsule)
     assert ext.own(capsule)["data"] == WRONG[name].ctypes.data
 
 
@@ -75,7 +71,7 @@ def test_another_argument_that_does_not_fit(version: tuple[int, int] | None) -> 
     capsule = capsule_of(np.zeros(3, np.float32), version)
     with pytest.raises(TypeError):
         calls.scale(capsule)
-    assert is_whole(capsule)
+    assert capsules.is_whole(capsule)
 
 
 DEVICE: dict[str, Callable] = {
@@ -100,7 +96,7 @@ def test_wanted_on_another_device(name: str, version: tuple[int, int] | None) ->
     assert "cpu" in text
     assert "cuda:0" in text
     assert "__dlpack__" not in text
-    assert is_whole(capsule)
+    assert capsules.is_whole(capsule)
     assert ext.own(capsule)["data"] == a.ctypes.data
 
 
@@ -110,7 +106,7 @@ def test_copy_false_on_another_device(version: tuple[int, int] | None) -> None:
     with pytest.raises(ext.Error) as info:
         isthmus.from_dlpack(capsule, device="cuda:0", copy=False)
     assert info.value.code in ("bad_device", "needs_copy")
-    assert is_whole(capsule)
+    assert capsules.is_whole(capsule)
 
 
 @versions
@@ -140,5 +136,5 @@ def test_a_copy_that_is_not_wanted(version: tuple[int, int] | None) -> None:
     for call in (ext.own, ext.borrow):
         with pytest.raises(ext.Error, match="copy"):
             call(capsule, device=(1, 0))
-        assert is_whole(capsule)
+        assert capsules.is_whole(capsule)
     assert isthmus.from_dlpack(capsule).shape == (3,)

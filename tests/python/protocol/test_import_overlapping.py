@@ -13,6 +13,7 @@ from collections.abc import Callable
 import modules
 import numpy as np
 import pytest
+from casters import CASTERS
 from numpy.lib.stride_tricks import as_strided
 
 import isthmus_test_ext as ext
@@ -106,7 +107,7 @@ def test_what_only_looks_so_is_written(take, name: str) -> None:
     assert np.frombuffer(ext.borrow_elements(x), np.float32).tolist() == [1.0] * ext.borrow(x)["size"]
 
 
-@pytest.mark.parametrize("module", ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"])
+@pytest.mark.parametrize("module", CASTERS)
 def test_no_writable_argument_through_a_caster(module: str) -> None:
     bound = pytest.importorskip(module)
     for name in ("numpy stride 0", "torch expand"):

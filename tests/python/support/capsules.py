@@ -82,6 +82,13 @@ def name_of(capsule: object) -> str:
     return _name(capsule).decode()
 
 
+def is_whole(capsule: object) -> bool:
+    """Whether nobody has taken the managed tensor out of it."""
+    name = name_of(capsule)
+    assert name.removeprefix("used_") in ("dltensor", "dltensor_versioned"), name
+    return not name.startswith("used_")
+
+
 @dataclass
 class Content:
     """A managed tensor, copied out field by field."""

@@ -1,0 +1,3 @@
+"""The test modules of the casters: the same functions, bound by each library."""
+
+CASTERS = ["isthmus_nanobind_test_ext", "isthmus_pybind11_test_ext", "isthmus_pybind11_213_test_ext"]
