@@ -12,6 +12,7 @@ import cases_capture  # noqa: F401  (these register their cases)
 import cases_export  # noqa: F401
 import cases_import  # noqa: F401
 import cases_memory  # noqa: F401
+import cases_operators  # noqa: F401
 import cases_torch  # noqa: F401
 from driver import Driver
 
