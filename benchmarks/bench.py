@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import build
 import harness
+import operators
 import rows as table
 from calls import FLOOR, OURS, Call, Row
 from peers import BUFFER_ELEMENTS, Peers
@@ -178,6 +179,7 @@ def main_rows(peers: Peers, only: str, rounds: int, say: Callable[[str], None]) 
     if jax is not None:
         listed += table.buffer_rows("jax", jnp.zeros(1000))
     listed += [*table.out_rows(torch, np, jax, peers), *table.python_rows(torch, np, jax), *table.dims_rows(torch, np)]
+    listed += operators.rows(torch, np, jax, peers)
     results = []
     for number, row in enumerate(listed, 1):
         if only in row.name:

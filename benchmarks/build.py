@@ -97,6 +97,16 @@ def isthmus_recipe() -> Recipe:
     return Recipe([PEERS / "isthmus/module.cpp"], flags, ["-ldl"], depends=sorted((ROOT / "include").rglob("*.h")))
 
 
+def operator_recipe() -> Recipe:
+    recipe = isthmus_recipe()
+    recipe.sources = [PEERS / "isthmus_operator/module.cpp"]
+    return recipe
+
+
+def xla_ffi_recipe() -> Recipe:
+    return Recipe([PEERS / "xla_ffi/module.cpp"], ["-std=c++17", f"-I{package_folder('jaxlib') / 'include'}"])
+
+
 def nanobind_recipe() -> Recipe:
     home = package_folder("nanobind")
     flags = ["-std=c++17", f"-I{home / 'include'}", f"-I{home / 'ext/robin_map/include'}", "-fno-strict-aliasing"]
@@ -142,6 +152,8 @@ class Peer:
 PEER_LIST = [
     Peer("floor", "bench_floor", floor_recipe, lambda: ""),
     Peer("isthmus", "bench_isthmus", isthmus_recipe, isthmus_version),
+    Peer("isthmus operator", "bench_isthmus_operator", operator_recipe, isthmus_version),
+    Peer("xla ffi", "bench_xla_ffi", xla_ffi_recipe, lambda: package_version("jaxlib")),
     Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
     Peer("pybind11", "bench_pybind11", pybind11_recipe, lambda: package_version("pybind11")),
     Peer("tvm-ffi", "bench_tvm_ffi", tvm_ffi_recipe, lambda: package_version("apache-tvm-ffi")),

@@ -10,6 +10,7 @@ import counts
 import footprint
 import many_functions
 import memory
+import operators
 import published
 import threads
 from peers import Peers
@@ -24,5 +25,6 @@ def all_results(
     results += counts.all_results(peers.version, say, with_callgrind=not quick)
     if not quick:
         results += footprint.all_results(peers.version, say)
+        results += operators.compile_times(peers.version, say)
         results += many_functions.all_results(peers.version, say)
     return results

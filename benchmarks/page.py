@@ -36,6 +36,7 @@ GROUPS = {
     "out": "Out of C++",
     "there and back": "There and back",
     "kernel call": "A call with three tensors",
+    "operators": "One function as an operator",
     "Python": "From Python alone",
     "published": "What pyo3-dlpack publishes, measured again",
     "sizes": "From 4 kB to 1 GB",

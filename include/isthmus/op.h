@@ -60,12 +60,14 @@ struct OperatorOf {
     static void torch(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
         run_in_torch(*definition, stack, batched);
     }
-    static void* xla(void* frame) { return run_for_xla(*definition, frame); }
+    static void* xla(void* frame) { return run_for_xla(*definition, frame, false); }
+    static void* xla_cuda(void* frame) { return run_for_xla(*definition, frame, true); }
     /// Made anew where a module is imported again: frameworks that know the old one go by the new one.
     static OperatorDefinition& make() {
         auto* made = new OperatorDefinition;
+        static_assert((!takes_stream(OverloadOf<f>::facts) && ...), "isthmus: only a function of .cuda<>() has a Stream");
         lay_out_operator(*made, name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count);
-        made->entries = {torch<false>, torch<true>, xla};
+        made->entries = {torch<false>, torch<true>, xla, xla_cuda};
         return *(definition = made);
     }
 };
@@ -128,7 +130,39 @@ public:
         return *this;
     }
 
+    /// Functions for tensors of a GPU: the parameters of the operator's, of device memory (View<const T, N, on_cuda>), and then
+    /// an isthmus::Stream that they put their work on. Dtypes and sizes are those of the operator's functions, of which each
+    /// may have one. Throws Error (bare API: sets the Python exception) where they differ.
+    template <auto... device>
+    RegisteredOperator& cuda() {
+        static_assert((detail::is_device_form(detail::OverloadOf<device>::facts, detail::OverloadSet<f...>::facts[0]) && ...),
+                      "isthmus: a device function has the parameters of the operator's function, then an isthmus::Stream");
+        return join_device<device...>([] { return detail::OperatorOf<name, f...>::definition; });
+    }
+    /// The same for the gradient, which gradient() has named before.
+    template <auto... device>
+    RegisteredOperator& cuda_gradient() {
+        return join_device<device...>([] {
+            detail::OperatorDefinition& op = *detail::OperatorOf<name, f...>::definition;
+            if (op.gradient == nullptr)
+                detail::refuse_operator(op.name, "it has no gradient that could have a device function");
+            return op.gradient;
+        });
+    }
+
 private:
+    template <auto... device, class Find>
+    RegisteredOperator& join_device(Find&& find) {
+        using Set = detail::OverloadSet<device...>;
+        if (object_ == nullptr) return *this;
+        const bool good = detail::registering<bare>([&] {
+            detail::join_device(*find(), Set::facts, Set::count);
+            return true;
+        });
+        if (!good) Py_CLEAR(object_);
+        return *this;
+    }
+
     PyObject* object_;
 };
 

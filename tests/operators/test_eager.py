@@ -254,6 +254,9 @@ REFUSED = {
     "default type": "the default of argument 'k' is of another type",
     "gradient inputs": "its gradient takes 1 inputs; wanted 2",
     "gradient writes": "its gradient cannot be, since it writes an argument in place",
+    "cuda sizes": "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda dtype": "its device function has 'x' as float64[n] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda gradient": "it has no gradient that could have a device function",
 }
 
 

@@ -22,7 +22,25 @@ static nb::ndarray<Framework, float> show(nb::handle) {
     return nb::ndarray<Framework, float>(data, {size}, owner);
 }
 
+using Floats = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// As an operator: without the GIL, into a new result.
+template <class Framework>
+static nb::ndarray<Framework, float> add(Floats x, Floats y) {
+    const std::size_t n = x.shape(0);
+    if (y.shape(0) != n) throw nb::value_error("the sizes differ");
+    auto* sum = new float[n];
+    nb::capsule owner(sum, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+    {
+        const nb::gil_scoped_release released;
+        for (std::size_t i = 0; i < n; ++i) sum[i] = x.data()[i] + y.data()[i];
+    }
+    return nb::ndarray<Framework, float>(sum, {n}, owner);
+}
+
 NB_MODULE(bench_nanobind, m) {
+    m.def("add_numpy", add<nb::numpy>);
+    m.def("add_torch", add<nb::pytorch>);
     m.def("own", [](Any x) { sink = x.data(); });
     m.def("own_typed", [](nb::ndarray<float, nb::device::cpu> x) { sink = x.data(); });
     m.def("kernel", [](Any x, Any y, Any out) {

@@ -73,7 +73,7 @@ def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
         if framework not in sys.modules:
             continue
         backend = _backend(framework)
-        if not backend.must_see(values):
+        if not backend.must_see(op, values):
             continue
         if out is not None:
             raise ValueError(

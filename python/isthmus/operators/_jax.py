@@ -16,9 +16,12 @@ from ._registry import KnownOperator, Registry
 from ._sizes import infer
 
 
-def must_see(values: Iterable[Any]) -> bool:
-    """Whether an argument is traced."""
-    return any(isinstance(value, jax.core.Tracer) for value in values)
+def must_see(op: Any, values: Iterable[Any]) -> bool:
+    """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results there."""
+    arrays = [value for value in values if isinstance(value, jax.Array)]
+    if any(isinstance(value, jax.core.Tracer) for value in arrays):
+        return True
+    return bool(op._table["cuda"]) and any(device.platform != "cpu" for value in arrays for device in value.devices())
 
 
 def call(op: Any, arguments: dict[str, Any]) -> Any:
@@ -36,6 +39,8 @@ class JaxOperator(KnownOperator):
     def __init__(self, op: Any) -> None:
         super().__init__(op)
         jax.ffi.register_ffi_target(self.name, op._xla_target, platform="cpu")
+        if self.table["cuda"]:
+            jax.ffi.register_ffi_target(self.name, op._xla_cuda_target, platform="CUDA")
         gradient = op._gradient
         self.gradient = JaxOperator(gradient) if gradient is not None else None
 

@@ -27,7 +27,7 @@ _libraries: dict[str, torch.library.Library] = {}
 _refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
 
 
-def must_see(values: Iterable[Any]) -> bool:
+def must_see(_op: Any, values: Iterable[Any]) -> bool:
     """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if not tensors:
@@ -73,8 +73,9 @@ class TorchOperator(KnownOperator):
         packets = getattr(torch.ops, self.space)
         self.overload = getattr(packets, self.function).default
         self.batched = getattr(packets, f"{self.function}_batched").default
-        if not self.op._implement_torch("CPU"):
-            self.implement_by_python()
+        for key in ("CPU", "CUDA") if self.table["cuda"] else ("CPU",):
+            if not self.op._implement_torch(key):
+                self.implement_by_python(key)
         gradient = self.op._gradient
         if gradient is not None:
             self.gradient = TorchOperator(gradient)
@@ -122,7 +123,7 @@ class TorchOperator(KnownOperator):
 
     # The kernels
 
-    def implement_by_python(self) -> None:
+    def implement_by_python(self, key: str) -> None:
         """For a torch without the C shims."""
 
         def run(*args: Any) -> Any:
@@ -144,8 +145,8 @@ class TorchOperator(KnownOperator):
             stacked = tuple(torch.stack(column).reshape(*lead, *column[0].shape) for column in zip(*results, strict=True))
             return stacked[0] if len(self.outs) == 1 else stacked
 
-        self.library.impl(self.function, run, "CPU")
-        self.library.impl(f"{self.function}_batched", run_batched, "CPU")
+        self.library.impl(self.function, run, key)
+        self.library.impl(f"{self.function}_batched", run_batched, key)
 
     def fake(self, batch: int, arguments: Sequence[Any]) -> Any:
         arguments = self.complete(arguments)

@@ -12,6 +12,12 @@ void unknown_size(isthmus::View<const float, 1, isthmus::sizes<"n">> x, isthmus:
 void no_tensor(double x, isthmus::Out<float, 1> y) { y(0) = static_cast<float>(x); }
 void gradient_of_less(isthmus::View<const float, 1> g, isthmus::Out<float, 1> dx) { dx(0) = g(0); }
 
+void add_of_less(isthmus::View<const float, 1, isthmus::sizes<"n">, isthmus::on_cuda> x,
+                 isthmus::View<const float, 1, isthmus::sizes<"m">, isthmus::on_cuda>,
+                 isthmus::Out<float, 1, isthmus::sizes<"n">, isthmus::on_cuda> sum, isthmus::Stream) {
+    sum.data()[0] = x.data()[0];
+}
+
 /// Registrations that must fail, by name.
 PyObject* refuse(PyObject*, PyObject* which) {
     const isthmus::Ref scratch(PyModule_New("scratch"));
@@ -30,6 +36,10 @@ PyObject* refuse(PyObject*, PyObject* which) {
     if (name == "no tensor") return op<"bad::no_tensor", no_tensor>(self, {"x"}), nullptr;
     if (name == "default type") return op<"bad::first", f::first>(self, {"x", isthmus::arg("k") = "three"}), nullptr;
     if (name == "gradient inputs") return op<"bad::plain", plain>(self, {"x"}).gradient<gradient_of_less>(), nullptr;
+    if (name == "cuda sizes") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<add_of_less>(), nullptr;
+    if (name == "cuda dtype") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<f::add_on_cuda<double>>(), nullptr;
+    if (name == "cuda gradient")
+        return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda_gradient<f::add_gradient_on_cuda>(), nullptr;
     if (name == "gradient writes") return op<"bad::add_to", f::add_to>(self, {"y", "x"}).gradient<plain>(), nullptr;
     Py_RETURN_NONE;
 }
@@ -50,6 +60,7 @@ PyObject* distance_by_hand(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 PyMethodDef methods[] = {
     {"refuse", refuse, METH_O, nullptr},
     {"last_call", [](PyObject*, PyObject*) { return f::last_call(); }, METH_NOARGS, nullptr},
+    {"last_stream", [](PyObject*, PyObject*) { return PyLong_FromVoidPtr(f::last_stream.load()); }, METH_NOARGS, nullptr},
     {"distance_by_hand", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(distance_by_hand)), METH_FASTCALL, nullptr},
     {}};
 int fill(PyObject* module) { return functions::bind(module) ? 0 : -1; }

@@ -223,6 +223,36 @@ inline void fail(View<const float, 1> x, std::string_view how, Out<float, 1> y) 
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i);
 }
 
+/// For a GPU; the memory of a stand-in is the host's, so that the elements can be written by the address.
+using isthmus::on_cuda;
+using isthmus::Stream;
+inline std::atomic<void*> last_stream{nullptr};
+template <class T>
+void add(View<const T, 1, sizes<"n">> x, View<const T, 1, sizes<"n">> y, Out<T, 1, sizes<"n">> sum) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) sum(i) = x(i) + y(i);
+}
+template <class T>
+void add_on_cuda(View<const T, 1, sizes<"n">, on_cuda> x, View<const T, 1, sizes<"n">, on_cuda> y,
+                 Out<T, 1, sizes<"n">, on_cuda> sum, Stream stream) {
+    note(x.data());
+    last_stream = stream.handle();
+    for (std::int64_t i = 0; i < x.extent(0); ++i) sum.data()[i] = x.data()[i] + y.data()[i];
+}
+/// d sum/dx = d sum/dy = 1.
+inline void add_gradient(View<const float, 1, sizes<"n">> g, View<const float, 1, sizes<"n">>, View<const float, 1, sizes<"n">>,
+                         Out<float, 1, sizes<"n">> dx, Out<float, 1, sizes<"n">> dy) {
+    for (std::int64_t i = 0; i < g.extent(0); ++i) dx(i) = dy(i) = g(i);
+}
+inline void add_gradient_on_cuda(View<const float, 1, sizes<"n">, on_cuda> g, View<const float, 1, sizes<"n">, on_cuda>,
+                                 View<const float, 1, sizes<"n">, on_cuda>, Out<float, 1, sizes<"n">, on_cuda> dx,
+                                 Out<float, 1, sizes<"n">, on_cuda> dy, Stream) {
+    for (std::int64_t i = 0; i < g.extent(0); ++i) dx.data()[i] = dy.data()[i] = g.data()[i];
+}
+inline void add_to_on_cuda(InOut<float, 1, sizes<"n">, on_cuda> y, View<const float, 1, sizes<"n">, on_cuda> x, Stream stream) {
+    last_stream = stream.handle();
+    for (std::int64_t i = 0; i < y.extent(0); ++i) y.data()[i] += x.data()[i];
+}
+
 inline PyObject* last_call() {
     return Py_BuildValue("(Kii)", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(last_pointer.load())),
                          had_gil.load(), calls.load());
@@ -237,8 +267,8 @@ bool bind(Module&& m) {
                {.doc = "Multiplies."})
                .template gradient<scale_gradient>() &&
            isthmus::op<ISTHMUS_TEST_SPACE "::weighted", weighted>(m, {"x", "w"}) &&
-           isthmus::op<ISTHMUS_TEST_SPACE "::add_to", add_to>(m, {"y", "x"}) && isthmus::op<"both::twice", twice>(m, {"x"}) &&
-           isthmus::op<ISTHMUS_TEST_SPACE "::twice", twice>(m, {"x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::add_to", add_to>(m, {"y", "x"}).template cuda<add_to_on_cuda>() &&
+           isthmus::op<"both::twice", twice>(m, {"x"}) && isthmus::op<ISTHMUS_TEST_SPACE "::twice", twice>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::any_float", any_float>(m, {"x"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::same", same>(m, {"x"}).template gradient<same_gradient>() &&
            isthmus::op<ISTHMUS_TEST_SPACE "::first", first>(m, {"x", "k"}) &&
@@ -252,6 +282,12 @@ bool bind(Module&& m) {
                m, {"x", arg("most") = std::numeric_limits<double>::infinity(), arg("note") = "\"so\" it's \\"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::raise_to", raise_to>(m, {"x", arg("factor") = 2.0, "power"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::add_times", add_times>(m, {"y", "x", arg("times") = 1.0}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::add", add<float>, add<double>>(m, {"x", "y"})
+               .template cuda<add_on_cuda<float>>() &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::add_traced", add<float>>(m, {"x", "y"})
+               .template gradient<add_gradient>()
+               .template cuda<add_on_cuda<float>>()
+               .template cuda_gradient<add_gradient_on_cuda>() &&
            isthmus::op<ISTHMUS_TEST_SPACE "::fail", fail>(m, {"x", "how"});
 }
 

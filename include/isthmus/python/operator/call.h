@@ -8,6 +8,7 @@
 #include <isthmus/core/sizes_list.h>
 #include <isthmus/core/view/match.h>
 #include <isthmus/python/operator/definition.h>
+#include <isthmus/python/runtime/streams.h>
 
 ISTHMUS_BEGIN
 
@@ -45,7 +46,8 @@ class OperatorCall {
 public:
     /// `batch_dims`: leading dimensions that every tensor has beyond what its type says, of one size or of size 1; by default
     /// as many as there are, to be broadcast, where the operator was registered so, and none elsewhere.
-    explicit OperatorCall(const OperatorDefinition& op, int batch_dims = -1) noexcept : op_(op), batch_dims_(batch_dims) {}
+    explicit OperatorCall(const OperatorDefinition& op, int batch_dims = -1) noexcept
+        : op_(op), overloads_(op.overloads), overload_count_(op.overload_count), batch_dims_(batch_dims) {}
 
     /// The tensors are said by their dtypes and sizes alone: the order of their elements is not asked.
     void say_only() noexcept { said_only_ = true; }
@@ -63,14 +65,17 @@ public:
     void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
     void set_absent(int parameter) noexcept { values_[parameter].tensor = nullptr; }
 
+    /// The work goes to this stream, which must stay until the call is over, by the operator's device functions. Once all
+    /// inputs are set. An Error where two of them are on different devices.
+    Result<void> go_to(const Stream& stream);
     /// Chooses the overload by what the inputs hold, and gives their named sizes their values. Once all inputs are set.
     ISTHMUS_ALWAYS_INLINE Result<void> choose() {
         if (ISTHMUS_UNLIKELY(batched_ || batch_dims_ > 0 || batch_dims_ < -1))
             if (auto broadcast = broadcast_leads(); !broadcast) return broadcast;
-        for (int i = 0; i < op_.overload_count; ++i) {
+        for (int i = 0; i < overload_count_; ++i) {
             names_.count = 0;
-            if (!fits(op_.overloads[i])) continue;
-            overload_ = op_.overloads + i;
+            if (!fits(overloads_[i])) continue;
+            overload_ = overloads_ + i;
             return {};
         }
         return explain();
@@ -87,7 +92,7 @@ public:
     void set_made(int out, const DLTensor& t) noexcept { set_tensor(op_.outs[out], t, 0); }
 
     /// Calls the function. Touches nothing of Python.
-    Thrown run();
+    Thrown run() { return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device(); }
 
 private:
     static Requirement in_any_order(Requirement r) noexcept {
@@ -113,8 +118,18 @@ private:
     Error explain();
     Error explain_dtype(int parameter) const;
     void run_batched();
+    Thrown run_here();
+    Thrown run_on_device();
+    bool is_elsewhere(const DLTensor& t) const noexcept {
+        return stream_ != nullptr && has_streams(t.device.device_type) && Device(t.device) != stream_->device();
+    }
+    Error explain_elsewhere(const char* name, const DLTensor& t) const;
+    bool lacks_device(int parameter) const noexcept;
 
     const OperatorDefinition& op_;
+    const OverloadFacts* overloads_;  ///< those of the host, or of a device
+    int overload_count_;
+    const Stream* stream_ = nullptr;  ///< NULL on the host
     const OverloadFacts* overload_ = nullptr;
     int batch_dims_;
     bool batched_ = false;
@@ -193,10 +208,37 @@ ISTHMUS_API Result<void> OperatorCall::broadcast_leads() {
     return {};
 }
 
+ISTHMUS_API Result<void> OperatorCall::go_to(const Stream& stream) {
+    stream_ = &stream;
+    overloads_ = op_.device_overloads;
+    overload_count_ = op_.device_overload_count;
+    values_[op_.parameter_count()].stream = &stream;
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr || !is_elsewhere(inner_[p])) continue;
+        return explain_elsewhere(op_.inputs[i].name.c_str(), inner_[p]);
+    }
+    return {};
+}
+
+ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain_elsewhere(const char* name, const DLTensor& t) const {
+    return Error(ErrorCode::bad_device, ErrorKind::value,
+                 concat({call_prefix(op_.function.c_str(), name), "got ", describe_tensor(t), " beside '",
+                         op_.name_of(op_.first_tensor), "' on ", stream_->device(), "; wanted one device"}));
+}
+
+/// Whether a tensor is a GPU's, and the operator has functions for the host alone.
+ISTHMUS_COLD ISTHMUS_API bool OperatorCall::lacks_device(int parameter) const noexcept {
+    if (op_.has_device() || !has_streams(inner_[parameter].device.device_type)) return false;
+    for (int o = 0; o < overload_count_; ++o)
+        if (!is_host_type(overloads_[o].parameters[parameter].requirement->device_type)) return false;
+    return true;
+}
+
 ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain_dtype(int parameter) const {
     std::string wanted;
-    for (int o = 0; o < op_.overload_count; ++o) {
-        const std::string words(op_.overloads[o].parameters[parameter].requirement->words);
+    for (int o = 0; o < overload_count_; ++o) {
+        const std::string words(overloads_[o].parameters[parameter].requirement->words);
         if (wanted.find(words) != std::string::npos) continue;
         wanted += concat({wanted.empty() ? "" : " or ", words});
     }
@@ -207,26 +249,31 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain_dtype(int parameter) const 
 
 /// Why no overload takes the arguments. The one that comes nearest is explained: whose dtypes fit the longest.
 ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
-    const OverloadFacts* nearest = op_.overloads;
+    const OverloadFacts* nearest = overloads_;
     int reached = -1;
-    for (int o = 0; o < op_.overload_count; ++o) {
+    for (int o = 0; o < overload_count_; ++o) {
         int count = 0;
         for (; count < op_.input_count; ++count) {
             const int p = op_.inputs[count].parameter;
-            const Requirement* r = op_.overloads[o].parameters[p].requirement;
+            const Requirement* r = overloads_[o].parameters[p].requirement;
             if (r == nullptr || values_[p].tensor == nullptr) continue;
             if (!r->takes(inner_[p].dtype)) break;
         }
         if (count <= reached) continue;
         reached = count;
-        nearest = op_.overloads + o;
+        nearest = overloads_ + o;
     }
     Match match(op_.function.c_str());
     for (int i = 0; i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
         if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr) continue;
+        if (lacks_device(p))
+            return Error(ErrorCode::bad_device, ErrorKind::value,
+                         concat({call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str()), "expected ",
+                                 nearest->parameters[p].requirement->words, ", got ", describe_tensor(inner_[p]),
+                                 ": this operator has no function for a GPU; register one with .cuda<f>()"}));
         // The first argument decides between the overloads; those after it have to go with it.
-        if (i == reached && op_.overload_count > 1 && p == op_.first_tensor) return explain_dtype(p);
+        if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
         const Requirement& r = *nearest->parameters[p].requirement;
         auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
         if (!checked) return checked.error();
@@ -279,6 +326,7 @@ ISTHMUS_API Result<void> OperatorCall::append_sizes(int out, SizesList& shape) c
 
 ISTHMUS_API Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags flags, const SizesList& shape) {
     const char* name = op_.out_names[out].c_str();
+    if (ISTHMUS_UNLIKELY(is_elsewhere(t))) return explain_elsewhere(name, t);
     const bool same = static_cast<std::size_t>(t.ndim) == shape.size() && std::equal(shape.begin(), shape.end(), t.shape);
     if (!same)
         return Error(ErrorCode::bad_layout, ErrorKind::value,
@@ -319,7 +367,17 @@ ISTHMUS_API void OperatorCall::run_batched() {
     } while (next_place(place, lead_.data(), most));
 }
 
-ISTHMUS_API Thrown OperatorCall::run() {
+/// With the device of the stream as the current one of this thread.
+ISTHMUS_API Thrown OperatorCall::run_on_device() {
+    const StreamDriver* driver = driver_of(stream_->device());
+    if (driver == nullptr) return run_here();
+    const CurrentDevice current(*driver, stream_->device().id);
+    if (current) return run_here();
+    const Error error(ErrorCode::producer_failed, concat({op_.function, "(): the driver could not go to ", stream_->device()}));
+    return Thrown{Thrown::Kind::error, error, error.what()};
+}
+
+ISTHMUS_API Thrown OperatorCall::run_here() {
     const auto caught = [](Thrown::Kind kind, const char* text) { return Thrown{kind, std::nullopt, text}; };
     try {
         if (ISTHMUS_LIKELY(!batched_))

@@ -17,6 +17,7 @@ struct OperatorEntries {
     void (*torch)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs) = nullptr;
     void (*torch_batched)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs) = nullptr;
     void* (*xla)(void* frame) = nullptr;
+    void* (*xla_cuda)(void* frame) = nullptr;
 };
 
 /// An input by name, with its default.
@@ -35,6 +36,8 @@ struct OperatorDefinition {
     std::string function;  ///< "distance"
     const OverloadFacts* overloads = nullptr;
     int overload_count = 0;
+    const OverloadFacts* device_overloads = nullptr;  ///< of .cuda<>(); NULL where there is none
+    int device_overload_count = 0;
     OperatorInput inputs[max_parameters];
     int input_count = 0;
     int outs[max_parameters];  ///< the parameters that are results
@@ -52,6 +55,7 @@ struct OperatorDefinition {
 
     const ParameterFacts* parameters() const noexcept { return overloads[0].parameters; }
     int parameter_count() const noexcept { return overloads[0].count; }
+    bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept {
         for (int i = 0; i < input_count; ++i)
@@ -77,8 +81,9 @@ struct OperatorDefinition {
 ISTHMUS_API void lay_out_operator(OperatorDefinition& op, const char* qualified, const OverloadFacts* overloads, int count);
 /// The kernel of an operator in torch's dispatcher (isthmus/python/operator/torch.h).
 ISTHMUS_API void run_in_torch(const OperatorDefinition& op, std::uint64_t* stack, bool batched);
-/// The same for a call frame of XLA; the result is NULL or XLA's error (isthmus/python/operator/jax.h).
-ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* frame) noexcept;
+/// The same for a call frame of XLA; the result is NULL or XLA's error (isthmus/python/operator/jax.h). `on_device`: the
+/// operands are a GPU's.
+ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* frame, bool on_device) noexcept;
 /// Throws Error where the names or sizes do not make an operator. All inputs have their names.
 ISTHMUS_API void check_operator(OperatorDefinition& op);
 

@@ -10,6 +10,7 @@
 #include <isthmus/python/operator/redirect.h>
 #include <isthmus/python/operator/results.h>
 #include <isthmus/python/operator/thrown.h>
+#include <isthmus/python/protocol/borrowed_stream.h>
 
 ISTHMUS_BEGIN
 
@@ -74,9 +75,13 @@ private:
     bool stands_alone(int out);
     PyObject* given_out(int out);
     bool call();
+    bool go_to_device();
+    bool wait_for_tensors();
+    bool leave_tensors();
     PyObject* reply();
     void give_all_back();
     PyObject* redirect();
+    PyObject* redirect_to_jax();
     const char* watched_name();
     Error explain_watched(const char* name) const;
 
@@ -88,7 +93,8 @@ private:
     int first_ = -1;  ///< the input that is the first tensor given
     Device device_ = Device::cpu();
     Framework framework_ = Framework::tensor;
-    bool watched_ = false;  ///< a gradient is to be recorded
+    bool watched_ = false;          ///< a gradient is to be recorded
+    std::optional<Stream> stream_;  ///< where a device function's work goes
     Slots<Result<Borrowed>, max_parameters> borrowed_;
     PyObject* lenders_[max_parameters];
     Slots<MadeResult, max_results> made_;
@@ -252,10 +258,42 @@ inline bool EagerCall::place_outs() {
     return true;
 }
 
+/// The call is one for a device: its work goes where the first tensor's is.
+ISTHMUS_NOINLINE inline bool EagerCall::go_to_device() {
+    auto gone = call_.go_to(stream_.emplace(device_, stream_of(*borrowed_[0])));
+    return gone.has_value() || fail(gone.error());
+}
+
+/// Makes the stream wait for the work on every tensor, where that is on another.
+ISTHMUS_NOINLINE inline bool EagerCall::wait_for_tensors() {
+    for (int i = 0; i < borrowed_.size(); ++i) {
+        auto ordered = order_after(*borrowed_[i], stream_->number());
+        if (!ordered) return fail(ordered.error().prefixed(concat({function(), "(): "})));
+    }
+    return true;
+}
+
+/// The streams of the tensors wait for what the function has put on its own. Touches nothing of Python.
+ISTHMUS_NOINLINE inline bool EagerCall::leave_tensors() {
+    bool good = true;
+    for (int i = 0; i < borrowed_.size(); ++i) {
+        const Borrowed& tensor = *borrowed_[i];
+        if (has_streams(tensor.device().type))
+            good = order_streams(tensor.device(), stream_->number(), stream_of(tensor)) && good;
+    }
+    return good;
+}
+
 inline bool EagerCall::call() {
+    if (ISTHMUS_UNLIKELY(stream_.has_value()) && !wait_for_tensors()) return false;
+    bool left = true;
     PyThreadState* state = PyEval_SaveThread();
     const Thrown thrown = call_.run();
+    if (ISTHMUS_UNLIKELY(stream_.has_value())) left = leave_tensors();
     PyEval_RestoreThread(state);
+    if (ISTHMUS_UNLIKELY(!left) && !thrown)
+        return fail(Error(ErrorCode::producer_failed,
+                          concat({function(), "(): the driver could not order the tensors' streams after the call"})));
     if (ISTHMUS_LIKELY(!thrown)) return true;
     set_thrown(op_, thrown);
     return false;
@@ -309,6 +347,16 @@ ISTHMUS_COLD inline PyObject* EagerCall::redirect() {
     return result;
 }
 
+/// JAX alone makes arrays on its devices: the call goes by XLA.
+ISTHMUS_COLD inline PyObject* EagerCall::redirect_to_jax() {
+    give_all_back();
+    PyObject* result = redirect_operator(op_, self_, objects_, out_);
+    if (result == nullptr && PyErr_Occurred() == nullptr)
+        fail(Error(ErrorCode::bad_device, concat({function(), "(): a call with arrays of JAX on ", device_,
+                                                  " needs the package isthmus, which is not installed"})));
+    return result;
+}
+
 inline PyObject* EagerCall::run(PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
     if (ISTHMUS_UNLIKELY(!sort(args, positional, kwnames))) return nullptr;
     if (ISTHMUS_UNLIKELY(!load_all())) {
@@ -317,6 +365,10 @@ inline PyObject* EagerCall::run(PyObject* const* args, Py_ssize_t positional, Py
     }
     if (ISTHMUS_UNLIKELY(watched_ || (framework_ == Framework::torch && torch_must_see(op_, self_)))) return redirect();
     if (PyErr_Occurred() != nullptr) return nullptr;
+    if (ISTHMUS_UNLIKELY(op_.has_device()) && has_streams(device_.type)) {
+        if (framework_ == Framework::jax) return redirect_to_jax();
+        if (!go_to_device()) return give_all_back(), nullptr;
+    }
     auto chosen = call_.choose();
     if (ISTHMUS_UNLIKELY(!chosen)) fail(chosen.error());
     if (chosen && place_outs() && (!op_.writes_inputs || announce_writes()) && call()) return reply();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <isthmus/python/operator/outputs.h>
+#include <isthmus/python/operator/stream.h>
 
 ISTHMUS_BEGIN
 
@@ -14,7 +15,7 @@ namespace detail {
 inline constexpr int max_parameters = 24;
 inline constexpr int max_results = 8;
 
-enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text };
+enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream };
 
 /// One parameter. `requirement` is NULL for a scalar.
 struct ParameterFacts {
@@ -37,6 +38,7 @@ union ParameterValue {
     std::int64_t integer;
     bool boolean;
     Text text;
+    const Stream* stream;
 };
 
 /// A function with its types forgotten.
@@ -109,6 +111,12 @@ struct OperatorParameter<std::string_view> {
     static std::string_view get(const ParameterValue& value) noexcept { return {value.text.data, value.text.size}; }
 };
 
+template <>
+struct OperatorParameter<Stream> {
+    static constexpr ParameterFacts facts{ParameterKind::stream};
+    static Stream get(const ParameterValue& value) noexcept { return *value.stream; }
+};
+
 /// The facts of `f`, from its type.
 template <auto f, class F = decltype(f)>
 struct OverloadOf {
@@ -130,12 +138,24 @@ struct OverloadOf<f, void (*)(A...)> {
 template <auto f, class... A>
 struct OverloadOf<f, void (*)(A...) noexcept> : OverloadOf<static_cast<void (*)(A...)>(f)> {};
 
-/// Whether a function has the parameters of another, but for what tensors hold.
-constexpr bool are_alike(const OverloadFacts& a, const OverloadFacts& b) {
-    if (a.count != b.count) return false;
-    for (int i = 0; i < a.count; ++i)
+/// Whether a function begins with the parameters of another, but for what tensors hold.
+constexpr bool begins_alike(const OverloadFacts& a, const OverloadFacts& b) {
+    if (a.count < b.count) return false;
+    for (int i = 0; i < b.count; ++i)
         if (a.parameters[i].kind != b.parameters[i].kind || a.parameters[i].optional != b.parameters[i].optional) return false;
     return true;
+}
+
+constexpr bool are_alike(const OverloadFacts& a, const OverloadFacts& b) { return a.count == b.count && begins_alike(a, b); }
+constexpr bool takes_stream(const OverloadFacts& f) {
+    for (int i = 0; i < f.count; ++i)
+        if (f.parameters[i].kind == ParameterKind::stream) return true;
+    return false;
+}
+/// Whether a function has the parameters of another, and then a Stream.
+constexpr bool is_device_form(const OverloadFacts& device, const OverloadFacts& host) {
+    return device.count == host.count + 1 && begins_alike(device, host) &&
+           device.parameters[host.count].kind == ParameterKind::stream;
 }
 
 /// The facts of an overload set.

@@ -14,11 +14,18 @@ namespace detail {
 // "p<place>", n for none; "rank" is that of the first operand without leading dimensions, which all operands have alike.
 #if ISTHMUS_DEFINE
 
+/// What XLA itself answered instead of a stream: its own error, which goes back to it.
+struct XlaRefused {
+    xla::Error* error;
+};
+
 /// The arguments of one call as XLA hands them over.
 class XlaCall {
 public:
     XlaCall(const OperatorDefinition& op, const xla::CallFrame& frame) noexcept : op_(op), frame_(frame) {}
 
+    /// The operands are a GPU's, and the work goes to the stream that XLA says. Throws XlaRefused.
+    void go_to_device();
     void run() {
         find_leads();
         for (int i = 0; i < lead_count_; ++i)
@@ -64,7 +71,26 @@ private:
     int lead_count_ = 0;
     std::int64_t lead_[max_ndim];
     bool scalars_vary_ = false;
+    Device device_ = Device::cpu();
+    std::optional<Stream> stream_;
 };
+
+inline void XlaCall::go_to_device() {
+    const xla::Api& api = *frame_.api;
+    xla::StreamGetArgs stream{sizeof stream, nullptr, frame_.context, nullptr};
+    if (xla::Error* error = api.get_stream(&stream)) throw XlaRefused{error};
+    int id = 0;
+    const StreamDriver* driver = driver_of(Device::cuda());
+    if (api.has_device_ordinal()) {
+        xla::DeviceOrdinalGetArgs ordinal{sizeof ordinal, nullptr, frame_.context, 0};
+        if (xla::Error* error = api.get_device_ordinal(&ordinal)) throw XlaRefused{error};
+        id = ordinal.ordinal;
+    } else if (driver != nullptr) {
+        driver->get_device(&id);
+    }
+    device_ = Device::cuda(id);
+    stream_.emplace(device_, stream_number(device_, stream.stream));
+}
 
 inline double XlaCall::number(int input, int dtype, const void* value) const {
     switch (dtype) {
@@ -167,7 +193,7 @@ inline DLTensor XlaCall::describe(const xla::Buffer& buffer, const std::int64_t*
     if (dtype.bits() == 0 || buffer.rank > max_ndim) refuse(concat({"XLA's dtype ", buffer.dtype, " is not one of DLPack's"}));
     const auto rank = static_cast<int>(buffer.rank);
     (void)layout::row_major(buffer.dims, rank, strides);
-    DLTensor t{buffer.data, Device::cpu(), rank, dtype, buffer.dims, strides, 0};
+    DLTensor t{buffer.data, device_, rank, dtype, buffer.dims, strides, 0};
     if (place == nullptr) return t;
     t.data = static_cast<char*>(buffer.data) + elements_to(place, buffer.dims, strides, lead_count_) * dtype.itemsize();
     t.ndim -= lead_count_;
@@ -187,6 +213,10 @@ inline void XlaCall::run_at(const std::int64_t* place) {
         if (how_[static_cast<std::size_t>(i)] == 't' && facts.is_tensor()) {
             call.set_tensor(p, describe(operand(next++), place, strides[p]), 0);
         } else if (how_[static_cast<std::size_t>(i)] == 's') {
+            if (stream_)
+                refuse(concat({"argument '", op_.inputs[i].name,
+                               "': found a traced value, which is in the GPU's memory; wanted one that is known while JAX "
+                               "traces (static_argnames of jax.jit)"}));
             const DLTensor t = describe(operand(next), place, strides[p]);
             set_scalar(call.value(p), i, operand(next++).dtype, t.data);
         } else if (facts.is_tensor()) {
@@ -199,6 +229,7 @@ inline void XlaCall::run_at(const std::int64_t* place) {
             set_scalar(call.value(p), i, said.dtype, said.value);
         }
     }
+    if (stream_) call.go_to(*stream_).value();
     call.choose().value();
     SizesList shape;
     for (int i = 0; i < op_.out_count; ++i) {
@@ -216,7 +247,7 @@ inline xla::Error* make_xla_error(const xla::Api* api, xla::ErrorCode code, cons
     return api->create_error(&args);
 }
 
-ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* call_frame) noexcept {
+ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* call_frame, bool on_device) noexcept {
     auto* frame = static_cast<xla::CallFrame*>(call_frame);
     if (frame->extensions != nullptr && frame->extensions->type == xla::Extension::metadata) {
         xla::Metadata& metadata = *reinterpret_cast<xla::MetadataExtension*>(frame->extensions)->metadata;
@@ -226,8 +257,12 @@ ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* call_frame) no
         return nullptr;
     }
     try {
-        XlaCall(op, *frame).run();
+        XlaCall call(op, *frame);
+        if (on_device) call.go_to_device();
+        call.run();
         return nullptr;
+    } catch (const XlaRefused& refused) {
+        return refused.error;
     } catch (const std::bad_alloc&) {
         return make_xla_error(frame->api, xla::resource_exhausted, concat({op.function, "(): no memory"}).c_str());
     } catch (const std::invalid_argument& error) {

@@ -71,6 +71,12 @@ inline PyObject* operator_get_ufunc(PyObject* self, void*) {
 inline PyObject* operator_get_xla_target(PyObject* self, void*) {
     return PyCapsule_New(reinterpret_cast<void*>(as_operator(self)->op->entries.xla), nullptr, nullptr);
 }
+/// The same for CUDA; None where the operator has no function for it.
+inline PyObject* operator_get_xla_cuda_target(PyObject* self, void*) {
+    const OperatorDefinition& op = *as_operator(self)->op;
+    if (!op.has_device()) Py_RETURN_NONE;
+    return PyCapsule_New(reinterpret_cast<void*>(op.entries.xla_cuda), nullptr, nullptr);
+}
 /// What torch.compile puts into its graph.
 inline PyObject* operator_get_traced(PyObject* self, void*) {
     Ref module(PyImport_ImportModule("isthmus.operators"));
@@ -161,6 +167,7 @@ inline PyTypeObject* make_operator_type() {
         {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
         {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
         {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
+        {"_xla_cuda_target", operator_get_xla_cuda_target, nullptr, nullptr, nullptr},
         {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
         {}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},

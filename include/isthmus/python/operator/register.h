@@ -30,6 +30,8 @@ ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, in
 ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module, const char* doc);
 /// Makes `gradient` that of `op`. Throws Error.
 ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient);
+/// Makes the functions of a device those of `op`. Throws Error where their tensors are not those of the host's functions.
+ISTHMUS_API void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int count);
 /// Throws the Python exception that is set as an Error.
 [[noreturn]] ISTHMUS_API void throw_registration_error();
 /// Tells the frameworks that were imported already. A failure there is told by the first use.
@@ -141,6 +143,45 @@ ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradi
     gradient.batch = op.batch;
     check_operator(gradient);
     op.gradient = &gradient;
+}
+
+/// The first parameter whose tensors are not those of the host's; -1: none. Where they lie and the order of their elements may
+/// differ, since the rule of results' sizes and dtypes is one.
+inline int first_difference(const OperatorDefinition& op, const OverloadFacts& device, const OverloadFacts& host) {
+    const auto same_sizes = [](const Requirement& a, const Requirement& b) {
+        if (a.size_count != b.size_count) return false;
+        for (int d = 0; d < a.size_count; ++d)
+            if (a.sizes[d].size != b.sizes[d].size || a.sizes[d].name != b.sizes[d].name) return false;
+        return true;
+    };
+    for (int i = 0; i < op.parameter_count(); ++i) {
+        if (!op.parameters()[i].is_tensor()) continue;
+        const Requirement &a = *device.parameters[i].requirement, &b = *host.parameters[i].requirement;
+        const bool same_dtype = a.accepts == b.accepts && (a.accepts != nullptr || a.dtype == b.dtype);
+        if (!same_dtype || a.least_rank != b.least_rank || a.most_rank != b.most_rank || !same_sizes(a, b)) return i;
+    }
+    return -1;
+}
+
+ISTHMUS_API void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int count) {
+    for (int d = 0; d < count; ++d) {
+        if (!is_device_form(overloads[d], op.overloads[0]))
+            refuse_operator(op.name,
+                            "its device function wants the parameters of the host's function, then an isthmus::Stream");
+        int found = -2, nearest = 0;
+        for (int o = 0; o < op.overload_count && found != -1; ++o) {
+            const int difference = first_difference(op, overloads[d], op.overloads[o]);
+            if (difference != -1 && difference <= found) continue;
+            found = difference;
+            nearest = o;
+        }
+        if (found == -1) continue;
+        refuse_operator(op.name, concat({"its device function has '", op.name_of(found), "' as ",
+                                         overloads[d].parameters[found].requirement->words, "; wanted the dtype and sizes of ",
+                                         op.overloads[nearest].parameters[found].requirement->words}));
+    }
+    op.device_overloads = overloads;
+    op.device_overload_count = count;
 }
 #endif
 

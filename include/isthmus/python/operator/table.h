@@ -12,9 +12,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "rank", "contiguous"[, "default"]}, …], "outs": […],
-/// "batch", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor", "in_out", "number",
-/// "integer", "boolean" or "text"; `rank` is -1 and `sizes` None where they are free.
+/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "rank", "contiguous", "floating"[, "default"]}, …], "outs":
+/// […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor", "in_out",
+/// "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None where they are free.
 ISTHMUS_API PyObject* operator_table(const OperatorDefinition& op);
 
 /// The results of a call with tensors of these dtypes and sizes, [(dtype, sizes), …], or NULL with the exception that the call
@@ -23,7 +23,8 @@ ISTHMUS_API PyObject* infer_operator(const OperatorDefinition& op, PyObject* arg
 
 #if ISTHMUS_DEFINE
 
-inline constexpr const char* parameter_kind_names[] = {"tensor", "in_out", "out", "number", "integer", "boolean", "text"};
+inline constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",  "number",
+                                                       "integer", "boolean", "text", "stream"};
 
 /// (3, "n", None), or None where nothing is said of the sizes.
 inline PyObject* table_sizes(const Requirement& r) {
@@ -90,7 +91,7 @@ ISTHMUS_API PyObject* operator_table(const OperatorDefinition& op) {
     good = good && put(table.get(), "name", PyUnicode_FromString(op.name.c_str())) &&
            put(table.get(), "space", PyUnicode_FromString(op.space.c_str())) &&
            put(table.get(), "function", PyUnicode_FromString(op.function.c_str())) &&
-           put(table.get(), "batch", PyBool_FromLong(op.batch)) &&
+           put(table.get(), "batch", PyBool_FromLong(op.batch)) && put(table.get(), "cuda", PyBool_FromLong(op.has_device())) &&
            put(table.get(), "writes", PyBool_FromLong(op.writes_inputs)) && put(table.get(), "inputs", inputs.release()) &&
            put(table.get(), "outs", outs.release());
     return good ? table.release() : nullptr;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/framework/torch/shims.h>  // Python.h must come before any standard header
+#include <isthmus/python/framework/torch/streams.h>  // Python.h must come before any standard header
 
 #include <algorithm>
 
@@ -74,6 +74,7 @@ public:
             throw std::runtime_error(concat({call_prefix(concat({op_.function, "_batched"}).c_str(), "batch"), "found ", batch,
                                              "; wanted a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
+        if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
         require(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const Thrown thrown = call_.run()) {
@@ -111,6 +112,7 @@ private:
     void load(int input);
     void load_tensor(int input);
     void make(int out);
+    void go_to_device();
 
     const OperatorDefinition& op_;
     std::uint64_t* stack_;
@@ -121,6 +123,7 @@ private:
     int made_ = 0;
     Device device_ = Device::cpu();
     bool have_device_ = false;
+    std::optional<Stream> stream_;
 };
 
 inline void TorchStack::load_tensor(int input) {
@@ -148,6 +151,14 @@ inline void TorchStack::load_tensor(int input) {
     if (!have_device_) device_ = t.device;
     have_device_ = true;
     call_.set_tensor(parameter, t, 0);
+}
+
+/// The kernel's work is put where torch has the work on its tensors: on its current stream.
+ISTHMUS_NOINLINE inline void TorchStack::go_to_device() {
+    const std::int64_t stream = torch_stream_by_shim(device_);
+    if (stream == no_stream)
+        throw std::runtime_error(concat({op_.function, "(): this libtorch does not tell its current stream of ", device_}));
+    require(call_.go_to(stream_.emplace(device_, stream)));
 }
 
 inline void TorchStack::load(int input) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+
 #include <isthmus/core/dtype.h>
 
 ISTHMUS_BEGIN
@@ -43,12 +45,33 @@ struct ErrorCreateArgs {
     const char* message;
     ErrorCode code;
 };
+struct StreamGetArgs {
+    std::size_t struct_size;
+    Extension* extensions;
+    void* context;
+    void* stream;  ///< out: a CUstream
+};
+struct DeviceOrdinalGetArgs {
+    std::size_t struct_size;
+    Extension* extensions;
+    void* context;
+    std::int32_t ordinal;  ///< out
+};
 struct Api {
     std::size_t struct_size;
     Extension* extensions;
     ApiVersion version;
     const void* internal;
     Error* (*create_error)(ErrorCreateArgs*);
+    void (*unused_of_errors[2])();
+    void (*unused_register)();
+    Error* (*get_stream)(StreamGetArgs*);
+    void (*unused_between[12])();
+    Error* (*get_device_ordinal)(DeviceOrdinalGetArgs*);  ///< version 0.3; older tables end before it
+
+    bool has_device_ordinal() const noexcept {
+        return struct_size >= offsetof(Api, get_device_ordinal) + sizeof get_device_ordinal;
+    }
 };
 
 struct Buffer {

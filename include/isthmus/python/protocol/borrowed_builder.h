@@ -25,6 +25,11 @@ struct BorrowedBuilder {
         b.flags_ = (b.flags_ & ~ordering_flags) | kind;
     }
 
+    /// The object that alone knows its stream. With producer_flag.
+    static PyObject* producer_of(const Borrowed& b) noexcept {
+        return reinterpret_cast<PyObject*>(static_cast<std::uintptr_t>(b.stream_));
+    }
+
     void hold(void* owner, const OwnerOps& ops) const noexcept {
         b.owner_ = owner;
         b.ops_ = &ops;
