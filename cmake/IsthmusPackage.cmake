@@ -8,5 +8,7 @@ endif()
 Python_add_library(isthmus_module MODULE WITH_SOABI ${isthmus_package_sources})
 set_target_properties(
   isthmus_module PROPERTIES OUTPUT_NAME _isthmus
-                            LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/package")
+                            LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/package"
+                            UNITY_BUILD ${ISTHMUS_UNITY_BUILD}
+                            UNITY_BUILD_BATCH_SIZE 0)
 target_link_libraries(isthmus_module PRIVATE isthmus_python isthmus_build_flags)

@@ -22,7 +22,8 @@ function(isthmus_add_test_module name folder)
     return()
   endif()
   Python_add_library(${name} MODULE WITH_SOABI ${sources})
-  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/ext")
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/ext"
+                                           UNITY_BUILD ${ISTHMUS_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 0)
   # Tests look at what debug builds check, whatever the build type.
   target_compile_options(${name} PRIVATE -UNDEBUG)
   target_link_libraries(${name} PRIVATE ${ARGN} isthmus_build_flags)

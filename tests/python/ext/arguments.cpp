@@ -45,17 +45,12 @@ PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     return PyLong_FromLongLong(in.get<0>().extent(0));
 }
 
-template <class F>
-PyCFunction fast(F f) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
-}
-
 }  // namespace
 
 PyMethodDef argument_methods[] = {
-    {"distances", fast(distances), METH_FASTCALL | METH_KEYWORDS, "distances(a, b, scale=None): in the framework of a"},
-    {"kinds", fast(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
-    {"image_height", fast(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
+    {"distances", method(distances), METH_FASTCALL | METH_KEYWORDS, "distances(a, b, scale=None): in the framework of a"},
+    {"kinds", method(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
+    {"image_height", method(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -147,13 +147,11 @@ PyObject* end_capsule_on_thread(PyObject*, PyObject* capsule) {
     return end(static_cast<DLManagedTensorVersioned*>(nullptr), "dltensor_versioned", "used_dltensor_versioned");
 }
 
-PyCFunction keywords(PyCFunctionWithKeywords f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
-
 }  // namespace
 
 PyMethodDef export_methods[] = {
-    {"tensor_of", keywords(tensor_of), METH_VARARGS | METH_KEYWORDS, "the isthmus.Tensor of from_py(x)"},
-    {"hand", keywords(hand), METH_VARARGS | METH_KEYWORDS, "from_py(x), then to_py in a framework"},
+    {"tensor_of", method(tensor_of), METH_VARARGS | METH_KEYWORDS, "the isthmus.Tensor of from_py(x)"},
+    {"hand", method(hand), METH_VARARGS | METH_KEYWORDS, "from_py(x), then to_py in a framework"},
     {"hand_like", hand_like, METH_VARARGS, "from_py(x), then to_py_like(example)"},
     {"hand_reshaped", hand_reshaped, METH_VARARGS, "from_py(x), flattened, then to_py in a framework"},
     {"hand_empty", hand_empty, METH_NOARGS, "to_py of no tensor"},

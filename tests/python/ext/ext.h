@@ -17,6 +17,12 @@ struct Options {
     bool parse(PyObject* args, PyObject* kwargs);
 };
 
+/// A function of any signature as a method table wants it.
+template <class F>
+PyCFunction method(F f) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
+
 inline PyObject* raise(const isthmus::Error& error) {
     isthmus::set_python_error(error);
     return nullptr;

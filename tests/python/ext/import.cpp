@@ -101,18 +101,16 @@ PyObject* import_null(PyObject*, PyObject*) {
     return tensor ? PyLong_FromLong(0) : raise(tensor.error());
 }
 
-PyCFunction keywords(PyCFunctionWithKeywords f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
-
 }  // namespace
 
 PyMethodDef import_methods[] = {
-    {"borrow", keywords(with_borrowed<info<isthmus::Borrowed>>), METH_VARARGS | METH_KEYWORDS,
+    {"borrow", method(with_borrowed<info<isthmus::Borrowed>>), METH_VARARGS | METH_KEYWORDS,
      "borrow_py(x): what it says of the tensor, as a dict"},
-    {"own", keywords(with_owned<info<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS,
+    {"own", method(with_owned<info<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS,
      "from_py(x), dropped again: the same dict"},
-    {"borrow_elements", keywords(with_borrowed<elements<isthmus::Borrowed>>), METH_VARARGS | METH_KEYWORDS,
+    {"borrow_elements", method(with_borrowed<elements<isthmus::Borrowed>>), METH_VARARGS | METH_KEYWORDS,
      "the elements as row-major bytes"},
-    {"own_elements", keywords(with_owned<elements<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS, "the same by from_py"},
+    {"own_elements", method(with_owned<elements<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS, "the same by from_py"},
     {"borrow_and_raise", borrow_and_raise, METH_O, "borrow_py(x), then LookupError while it is held"},
     {"borrow_first", import_first<false>, METH_O, "borrow_py(list[0]) by the list's reference"},
     {"own_first", import_first<true>, METH_O, "from_py(list[0]) by the list's reference"},

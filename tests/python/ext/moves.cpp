@@ -193,30 +193,25 @@ PyType_Slot recorder_slots[] = {
 };
 PyType_Spec recorder_spec{"isthmus_test_moves.Recorder", sizeof(Recorder), 0, Py_TPFLAGS_DEFAULT, recorder_slots};
 
-template <class F>
-PyCFunction fast(F f) {
-    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
-}
-
 using Any = View<const std::uint8_t, isthmus::dynamic_rank>;
 
-PyMethodDef methods[] = {
+PyMethodDef moves_methods[] = {
     {"moved", moved, METH_VARARGS, "moved(x, how): (dict, elements) of a moved Borrowed"},
     {"moved_view", moved_view, METH_O, "the shape of a view of a moved Borrowed"},
     {"after", after, METH_VARARGS, "after(x, f): (dict, elements) of borrow_py(x) after f()"},
-    {"borrowed_argument", fast(shape_of_argument<Borrowed>), METH_FASTCALL, "the shape of an argument"},
-    {"view_argument", fast(shape_of_argument<Any>), METH_FASTCALL, "the same of a view"},
-    {"optional_borrowed_argument", fast(shape_of_argument<std::optional<Borrowed>>), METH_FASTCALL, "the same of an optional"},
-    {"optional_view_argument", fast(shape_of_argument<std::optional<Any>>), METH_FASTCALL, "the same of an optional view"},
+    {"borrowed_argument", method(shape_of_argument<Borrowed>), METH_FASTCALL, "the shape of an argument"},
+    {"view_argument", method(shape_of_argument<Any>), METH_FASTCALL, "the same of a view"},
+    {"optional_borrowed_argument", method(shape_of_argument<std::optional<Borrowed>>), METH_FASTCALL, "the same of an optional"},
+    {"optional_view_argument", method(shape_of_argument<std::optional<Any>>), METH_FASTCALL, "the same of an optional view"},
     {nullptr, nullptr, 0, nullptr},
 };
-struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_test_moves", nullptr, -1, methods};
+struct PyModuleDef moves_definition{PyModuleDef_HEAD_INIT, "isthmus_test_moves", nullptr, -1, moves_methods};
 
 }  // namespace
 }  // namespace ext
 
 PyMODINIT_FUNC PyInit_isthmus_test_moves() {
-    PyObject* module = PyModule_Create(&ext::definition);
+    PyObject* module = PyModule_Create(&ext::moves_definition);
     PyObject* type = module != nullptr ? PyType_FromSpec(&ext::recorder_spec) : nullptr;
     return type != nullptr && PyModule_AddObject(module, "Recorder", type) == 0 ? module : nullptr;
 }
