@@ -77,7 +77,7 @@ sanitize: ## The tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call build,asan,build/asan,)
 	@$(with_path) cmake --install build/asan --prefix build/asan/site > build/asan/install.log
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --sanitizer asan --build build/asan --python $(py) \
-		$(PYTEST_ARGS) $(wildcard tests/python tests/package)
+		$(PYTEST_ARGS) $(wildcard tests/python tests/package tests/operators)
 
 soak: ## Minutes of exchanges on many threads in builds of every kind, and the suite under hostile allocators (SOAK_ARGS="--short")
 	@$(BOOTSTRAP) build test --package
@@ -94,7 +94,7 @@ reliability: ## What the peers do with hostile objects and at the edges of life,
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint
-	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON)
+	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON -DISTHMUS_UNITY_BUILD=OFF)
 	@$(py) tools/lint.py --venv $(VENV) --build build/lint
 
 format: ## Format the sources in place
