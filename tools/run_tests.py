@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
+LIMIT = 2400  # seconds for all of pytest: several times what a slow machine takes
 
 
 class Counts:
@@ -91,14 +93,26 @@ def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
     return counts
 
 
+def run_limited(command: list[str | Path], environment: dict[str, str]) -> int:
+    """Its exit status; one that does not end, with the processes it started, is killed: what runs after it goes on."""
+    process = subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
+    try:
+        return process.wait(LIMIT)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        print(f"[isthmus] pytest was killed after {LIMIT} s", flush=True)
+        return process.wait()
+
+
 def run_pytest(build: Path, python: Path, arguments: list[str], environment: dict[str, str]) -> Counts:
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
     # A file's tests stay in one process, where they share what they build. `-n 0` among the arguments undoes it.
     workers = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
     command = [python, "-m", "pytest", *workers, f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
-    done = subprocess.run(command, env=environment, cwd=ROOT)
-    return read_junit(report, done.returncode)
+    return read_junit(report, run_limited(command, environment))
 
 
 def compiler_file(build: Path, name: str) -> str:
