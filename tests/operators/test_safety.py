@@ -143,3 +143,14 @@ def test_two_modules_with_one_name_work_eagerly(bare):
     x = np.arange(3, dtype=np.float32)
     assert bare.twice(x).tolist() == other.twice(x).tolist() == [0, 2, 4]
     assert bare.twice is not other.twice
+
+
+def test_a_call_by_name_needs_no_torch(run_script):
+    said = run_script(
+        """
+        import sys, numpy as np, isthmus_operators_test_ext as ext
+        x = np.ones((1, 2), np.float32)
+        print(ext.distance.__call__(x, x).shape, "torch" in sys.modules)
+        """
+    )
+    assert said == "(1, 1) False\n"

@@ -534,3 +534,12 @@ def test_an_unknown_framework_is_refused():
 def test_numpy_arrays_go_on_as_before(ext):
     assert type(ext.distance(np.ones((1, 2), np.float32), np.ones((1, 2), np.float32))) is np.ndarray
     assert ext.distance.__call__(np.ones((1, 2), np.float32), np.ones((1, 2), np.float32)).shape == (1, 1)
+
+
+def test_a_compiled_call_is_not_compiled_again(ext):
+    x = torch.rand(3, 2)
+    compiled = torch.compile(lambda x: ext.distance(x, x), fullgraph=True, backend="eager")
+    compiled(x)
+    ext.distance.__call__(x, x)  # by name: what the compiler's guards look at stays
+    with torch.compiler.set_stance("fail_on_recompile"):
+        compiled(x)

@@ -82,12 +82,7 @@ class TorchOperator(KnownOperator):
             self.gradient.define()
         self.register_rules(self.overload, lambda arguments: (0, arguments))
         self.register_rules(self.batched, lambda arguments: (arguments[0], arguments[1:]))
-        overload, eager = self.overload, self.op.eager
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return overload(*args, **self.filled(args, kwargs)) if torch.compiler.is_compiling() else eager(*args, **kwargs)
-
-        self.call = call
+        self.call = self.overload if self.schema_has_all_defaults() else self.call_filled
 
     # The schema
 
@@ -109,6 +104,16 @@ class TorchOperator(KnownOperator):
                 break
             texts[i] = default
         return texts
+
+    def schema_has_all_defaults(self) -> bool:
+        return all(
+            argument.has_default_value() or not ("default" in row or row["optional"])
+            for row, argument in zip(self.inputs, self.overload._schema.arguments, strict=True)
+        )
+
+    def call_filled(self, *args: Any, **kwargs: Any) -> Any:
+        """What torch.compile inlines; the overload alone has fewer guards."""
+        return self.overload(*args, **self.filled(args, kwargs))
 
     def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
         """With the defaults that the schema has not."""

@@ -21,7 +21,8 @@ struct OperatorObject {
     OperatorDefinition* op;
     PyObject* dict;
     PyObject* weak_references;
-    PyObject* ufunc;  ///< NULL until somebody asks
+    PyObject* ufunc;   ///< NULL until somebody asks
+    PyObject* traced;  ///< the same
 };
 
 /// A new reference to a Python object of the operator, or NULL with a Python exception set.
@@ -77,10 +78,23 @@ inline PyObject* operator_get_xla_cuda_target(PyObject* self, void*) {
     if (!op.has_device()) Py_RETURN_NONE;
     return PyCapsule_New(reinterpret_cast<void*>(op.entries.xla_cuda), nullptr, nullptr);
 }
-/// What torch.compile puts into its graph.
+/// Whether Python runs `__call__` itself: somebody called it by its name, and no compiler inlines it.
+inline bool is_called_by_name(PyTypeObject* type) {
+    PyFrameObject* frame = PyEval_GetFrame();
+    if (frame == nullptr) return false;
+    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    PyObject* call = PyDict_GetItemString(type->tp_dict, "__call__");
+    return call != nullptr && PyFunction_Check(call) && PyFunction_GetCode(call) == code.get();
+}
+/// What torch.compile puts into its graph: kept, because its guards ask again before each run.
 inline PyObject* operator_get_traced(PyObject* self, void*) {
-    Ref module(PyImport_ImportModule("isthmus.operators"));
-    return module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
+    OperatorObject* object = as_operator(self);
+    if (is_called_by_name(Py_TYPE(self))) return PyObject_GetAttrString(self, "eager");
+    if (object->traced == nullptr) {
+        Ref module(PyImport_ImportModule("isthmus.operators"));
+        object->traced = module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
+    }
+    return Py_XNewRef(object->traced);
 }
 
 /// "a, b, k=2.0, *, out=None": made of a Python expression, since only the module inspect can make a Signature.
@@ -115,11 +129,13 @@ inline int operator_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(as_operator(self)->dict);
     Py_VISIT(as_operator(self)->ufunc);
+    Py_VISIT(as_operator(self)->traced);
     return 0;
 }
 inline int operator_clear(PyObject* self) {
     Py_CLEAR(as_operator(self)->dict);
     Py_CLEAR(as_operator(self)->ufunc);
+    Py_CLEAR(as_operator(self)->traced);
     return 0;
 }
 inline void operator_dealloc(PyObject* self) {
@@ -201,6 +217,7 @@ ISTHMUS_API PyObject* make_operator_object(OperatorDefinition* op) {
     object->op = op;
     object->weak_references = nullptr;
     object->ufunc = nullptr;
+    object->traced = nullptr;
     object->dict = PyDict_New();
     PyObject_GC_Track(object);
     Ref self(reinterpret_cast<PyObject*>(object));
