@@ -109,6 +109,19 @@ def test_writing_a_torch_tensor_moves_its_version(ext):
     assert y._version == before + 1, "a call that does not take place writes nothing"
 
 
+def test_a_result_given_by_out_moves_its_version_once_the_call_is_made(ext):
+    torch = pytest.importorskip("torch")
+    x, total, parts = (torch.empty(shape, dtype=torch.float64) for shape in ((3,), (), (3,)))
+    assert (x._version, total._version, parts._version) == (0, 0, 0)
+    ext.weighted(x, None, out=(total, parts))
+    assert (total._version, parts._version) == (1, 1)
+    with pytest.raises(ValueError, match=r"argument 'out\[1\]'"):
+        ext.weighted(x, None, out=(total, torch.empty(4).double()))
+    with pytest.raises(ValueError, match="shares memory"):
+        ext.weighted(x, None, out=(total, x))
+    assert (total._version, x._version) == (1, 0)
+
+
 def test_a_set_of_dtypes_gives_the_result_its_argument_has(ext):
     for dtype in ("float32", "float64", "int32"):
         result = ext.twice(np.arange(6, dtype=dtype).reshape(2, 3))

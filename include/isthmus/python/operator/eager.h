@@ -191,15 +191,6 @@ inline bool EagerCall::load_all() {
     return true;
 }
 
-inline bool EagerCall::announce_writes() {
-    for (int i = 0; i < op_.input_count; ++i) {
-        if (op_.parameters()[op_.inputs[i].parameter].kind != ParameterKind::in_out) continue;
-        auto announced = announce_write(objects_[i], op_.inputs[i].name.c_str());
-        if (!announced) return fail(argument_error(announced.error(), function()));
-    }
-    return true;
-}
-
 /// What the caller brought for a result, borrowed; NULL with a Python exception set.
 inline PyObject* EagerCall::given_out(int out) {
     if (op_.out_count == 1) return out_;
@@ -231,7 +222,8 @@ inline bool EagerCall::stands_alone(int out) {
 
 inline bool EagerCall::take_out(int out, PyObject* object, const SizesList& shape) {
     ImportOptions options;
-    options.require_writable = options.announce = options.refuse_grad = true;
+    options.require_writable = options.refuse_grad = true;
+    options.announce = false;
     options.argument = op_.out_names[out].c_str();
     lenders_[borrowed_.size()] = object;
     const Result<Borrowed>& result = borrowed_.add([&] { return borrow_py(object, options); });
@@ -255,6 +247,21 @@ inline bool EagerCall::place_outs() {
         if (ISTHMUS_UNLIKELY(!result)) return fail(result.error().prefixed(concat({function(), "(): "})));
         call_.set_made(i, made.t);
     }
+    return true;
+}
+
+/// Once nothing can be refused any more: a call that does not take place writes nothing.
+inline bool EagerCall::announce_writes() {
+    const auto announce = [&](PyObject* object, const std::string& name) {
+        auto announced = announce_write(object, name.c_str());
+        return announced.has_value() || fail(argument_error(announced.error(), function()));
+    };
+    for (int i = 0; i < op_.input_count; ++i) {
+        const bool written = op_.parameters()[op_.inputs[i].parameter].kind == ParameterKind::in_out;
+        if (written && !announce(objects_[i], op_.inputs[i].name)) return false;
+    }
+    for (int i = 0; out_ != nullptr && i < op_.out_count; ++i)
+        if (!announce(given_out(i), op_.out_names[i])) return false;
     return true;
 }
 
@@ -371,7 +378,7 @@ inline PyObject* EagerCall::run(PyObject* const* args, Py_ssize_t positional, Py
     }
     auto chosen = call_.choose();
     if (ISTHMUS_UNLIKELY(!chosen)) fail(chosen.error());
-    if (chosen && place_outs() && (!op_.writes_inputs || announce_writes()) && call()) return reply();
+    if (chosen && place_outs() && ((!op_.writes_inputs && out_ == nullptr) || announce_writes()) && call()) return reply();
     give_all_back();
     return nullptr;
 }
