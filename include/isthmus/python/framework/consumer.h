@@ -118,18 +118,38 @@ inline Result<PyObject*> call_consumer(const Consumer& consumer, const Framework
     return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
 }
 
-/// Whether the array shows the block's own memory, where the framework can be asked. Takes over the reference.
+/// Whether a copy has elements of the same size, where the framework can be asked.
+inline bool has_same_size(PyObject* made, const DLTensor& t) {
+    Ref nbytes(PyObject_GetAttrString(made, "nbytes"));
+    const long long found = nbytes ? PyLong_AsLongLong(nbytes.get()) : -1;
+    PyErr_Clear();
+    return found < 0 || DType(t.dtype).is_subbyte() || found == layout::numel(t) * DType(t.dtype).itemsize();
+}
+ISTHMUS_COLD inline Error explain_other_dtype(PyObject* made, const DLTensor& t, const FrameworkFacts& facts) {
+    Ref dtype(PyObject_GetAttrString(made, "dtype")), text(dtype ? PyObject_Str(dtype.get()) : nullptr);
+    const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    PyErr_Clear();
+    std::string what = concat({facts.name, " made ", name != nullptr ? name : "another dtype", " of ", DType(t.dtype)});
+    if (facts.wide_dtypes != nullptr) what += concat({"; call ", facts.wide_dtypes, " first"});
+    return Error(ErrorCode::bad_dtype, std::move(what));
+}
+
+/// Whether the array shows the block's own memory, or a copy that was asked for and has its dtype, where the framework can be
+/// asked. Takes over the reference.
 inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, const FrameworkFacts& facts,
                                           const ExportOptions& options) {
     Ref array(made);
-    if (facts.pointer != nullptr && !options.allow_copy && t.data != nullptr && layout::numel(t) > 0) {
+    if (t.data == nullptr || layout::numel(t) == 0) return array.release();
+    bool copied = options.allow_copy;
+    if (facts.pointer != nullptr && !copied) {
         Ref pointer(PyObject_CallMethod(made, facts.pointer, nullptr));
-        void* address = pointer ? PyLong_AsVoidPtr(pointer.get()) : t.data;
+        copied = pointer && PyLong_AsVoidPtr(pointer.get()) != t.data;
         PyErr_Clear();
-        if (address != t.data)
-            return Error(ErrorCode::needs_copy,
-                         concat({facts.name, " copied the data, which nobody asked for; allow it with allow_copy"}));
     }
+    if (copied && !has_same_size(made, t)) return explain_other_dtype(made, t, facts);
+    if (copied && !options.allow_copy)
+        return Error(ErrorCode::needs_copy,
+                     concat({facts.name, " copied the data, which nobody asked for; allow it with allow_copy"}));
     return array.release();
 }
 

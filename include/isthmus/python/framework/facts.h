@@ -41,6 +41,7 @@ struct FrameworkFacts {
     bool no_negative_strides = false;     ///< misreads them, out of bounds
     bool always_copies = false;
     const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
+    const char* wide_dtypes = nullptr;     ///< what lets it keep 64-bit dtypes, where it makes 32 bits of them by itself
     const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
     const char* exchange_type = nullptr;
 };
@@ -64,7 +65,8 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .read_only = ReadOnly::immutable,
      .alignment = 64,
      .needs_contiguous = true,
-     .pointer = "unsafe_buffer_pointer"},
+     .pointer = "unsafe_buffer_pointer",
+     .wide_dtypes = "jax.config.update('jax_enable_x64', True)"},
     {.framework = Framework::cupy,
      .name = "cupy",
      .array = "cupy.ndarray",
