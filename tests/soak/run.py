@@ -35,7 +35,7 @@ RUNTIMES = {"asan": ["libasan.so", "libubsan.so"], "tsan": ["libtsan.so"]}
 #: The interpreter is not instrumented: its pools would hide a use after free, and its end leaves memory to the system.
 ENVIRONMENTS = {
     "asan": {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
-    "tsan": {"TSAN_OPTIONS": "halt_on_error=1 exitcode=66", "PYTHONMALLOC": "malloc"},
+    "tsan": {"TSAN_OPTIONS": f"halt_on_error=1 exitcode=66 suppressions={HERE / 'tsan.supp'}", "PYTHONMALLOC": "malloc"},
 }
 #: More than this is no warming up.
 FLAT_BYTES = 2_000_000

@@ -67,15 +67,8 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
     return false;
 }
 
-/// What the framework would copy without a word, work with wrongly, or not take at all.
+/// What the framework would copy without a word, work with wrongly, or not take at all: first what allow_copy does not cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
-    if (!options.allow_copy && facts.always_copies)
-        return Error(ErrorCode::needs_copy, concat({facts.name, " always copies what it imports; allow it with allow_copy"}));
-    if (!options.allow_copy && is_misplaced(t, facts))
-        return Error(ErrorCode::needs_copy,
-                     concat({"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
-                             (facts.needs_alignment ? "'s own operations would end the process" : " would copy it"),
-                             "; use Tensor::empty, or allow_copy"}));
     if (facts.no_negative_strides && runs_backwards(t))
         return Error(ErrorCode::bad_layout,
                      concat({"strides ", sizes_text(t.strides, t.ndim), " are negative, which ", facts.name,
@@ -84,6 +77,13 @@ inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts
         return Error(ErrorCode::needs_copy,
                      concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
                              " are not contiguous, as ", facts.name, " needs; copy it first"}));
+    if (!options.allow_copy && facts.always_copies)
+        return Error(ErrorCode::needs_copy, concat({facts.name, " always copies what it imports; allow it with allow_copy"}));
+    if (!options.allow_copy && is_misplaced(t, facts))
+        return Error(ErrorCode::needs_copy,
+                     concat({"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
+                             (facts.needs_alignment ? "'s own operations would end the process" : " would copy it"),
+                             "; use Tensor::empty, or allow_copy"}));
     return {};
 }
 
