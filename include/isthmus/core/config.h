@@ -2,8 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Isthmus needs C++20: compile with -std=c++20 or newer"
+#endif
+#if !defined(__cpp_exceptions)
+#error "Isthmus needs exceptions: compile without -fno-exceptions"
+#endif
+
 #include <cstddef>
 #include <cstdint>
+
+#if UINTPTR_MAX != UINT64_MAX
+#error "Isthmus needs a 64-bit system: sizes and strides of 64 bits are used as its own"
+#endif
 
 #include <dlpack/dlpack.h>
 

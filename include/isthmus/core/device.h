@@ -17,7 +17,7 @@ struct Device {
     std::int32_t id;
 
     constexpr Device() noexcept : type(kDLCPU), id(0) {}
-    constexpr Device(int type, int id) noexcept : type(type), id(id) {}
+    constexpr Device(int type_, int id_) noexcept : type(type_), id(id_) {}
     constexpr Device(DLDevice d) noexcept : type(d.device_type), id(d.device_id) {}
     constexpr operator DLDevice() const noexcept { return DLDevice{static_cast<DLDeviceType>(type), id}; }
 

@@ -22,8 +22,8 @@ struct DType {
 
     constexpr DType() noexcept : code(kDLFloat), bit_count(32), lane_count(1) {}
     /// A number too large for its field makes the dtype invalid, rather than another one.
-    constexpr DType(int code, int bits, int lanes = 1) noexcept
-        : code(code >= 0 && code <= 255 ? static_cast<std::uint8_t>(code) : std::uint8_t{255}),
+    constexpr DType(int code_, int bits, int lanes = 1) noexcept
+        : code(code_ >= 0 && code_ <= 255 ? static_cast<std::uint8_t>(code_) : std::uint8_t{255}),
           bit_count(bits >= 0 && bits <= 255 ? static_cast<std::uint8_t>(bits) : std::uint8_t{0}),
           lane_count(lanes >= 0 && lanes <= 65535 ? static_cast<std::uint16_t>(lanes) : std::uint16_t{0}) {}
     constexpr DType(DLDataType d) noexcept : code(d.code), bit_count(d.bits), lane_count(d.lanes) {}

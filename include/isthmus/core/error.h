@@ -120,12 +120,12 @@ public:
         return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
     }
 
-    /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop` releases it once.
+    /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop_cause` releases it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
-    Error& set_cause(void* cause, void (*drop)(void*)) & noexcept {
+    Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept {
         end_cause(state_);
         state_->cause = cause;
-        state_->drop_cause = drop;
+        state_->drop_cause = drop_cause;
         return *this;
     }
     /// The same error with `prefix` before its text: how a caller adds the name of its function.

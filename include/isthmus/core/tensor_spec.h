@@ -27,8 +27,8 @@ struct TensorSpec {
     bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
     std::uint64_t byte_offset = 0;  ///< for devices where `data` is a handle; elsewhere it is added to `data`
 
-    TensorSpec(void* data, DType dtype, const Shape& sizes) : data(data), dtype(dtype) { set_shape(sizes); }
-    TensorSpec(const void* data, DType dtype, const Shape& sizes) : TensorSpec(const_cast<void*>(data), dtype, sizes) {
+    TensorSpec(void* data_, DType dtype_, const Shape& sizes) : data(data_), dtype(dtype_) { set_shape(sizes); }
+    TensorSpec(const void* data_, DType dtype_, const Shape& sizes) : TensorSpec(const_cast<void*>(data_), dtype_, sizes) {
         read_only = true;
     }
     TensorSpec& set_strides(const Shape& steps) {

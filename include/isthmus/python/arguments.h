@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include <isthmus/python/binding.h>
+#include <isthmus/python/runtime/errors.h>
 
 ISTHMUS_BEGIN
 
@@ -245,9 +246,9 @@ private:
     }
 
     const char* function_;
-    const char* names_[count];
+    const char* names_[sizeof...(T)];
     Match match_;
-    PyObject* objects_[count] = {};
+    PyObject* objects_[sizeof...(T)] = {};
     std::tuple<detail::Parameter<T>...> parameters_;
 };
 

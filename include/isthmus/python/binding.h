@@ -23,7 +23,7 @@ template <Framework framework>
 struct As {
     Tensor tensor;
     As() noexcept = default;
-    As(Tensor tensor) noexcept : tensor(std::move(tensor)) {}
+    As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
 /// A view as an argument, which also knows the Python object it came from: `return x.reply(result)` answers in the caller's own
@@ -260,7 +260,7 @@ struct Unannounced {
     X value{};
     Incoming<X>* incoming = nullptr;  ///< in the binder's caster, which outlives the call
     Unannounced() noexcept = default;
-    Unannounced(X value) : value(std::move(value)) {}
+    Unannounced(X made) : value(std::move(made)) {}
     Result<void> announce() noexcept { return incoming != nullptr ? incoming->announce() : Result<void>(); }
 };
 template <class X>

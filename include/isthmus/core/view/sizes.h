@@ -11,7 +11,7 @@ template <std::int64_t... sizes_>
 struct extents {
     static_assert(((sizes_ >= dyn) && ...), "isthmus: a size is 0 or more, or dyn");
     static constexpr int count = sizeof...(sizes_);
-    static constexpr detail::SizeSpec specs[count + 1] = {detail::SizeSpec{sizes_, {}}..., {}};
+    static constexpr detail::SizeSpec specs[sizeof...(sizes_) + 1] = {detail::SizeSpec{sizes_, {}}..., {}};
     static constexpr void apply(detail::Requirement& r) {
         r.sizes = specs;
         r.size_count = count;
@@ -79,7 +79,7 @@ struct sizes {
     static constexpr int count = detail::count_words(text.view());
 
     struct Specs {
-        detail::SizeSpec of[count + 1]{};
+        detail::SizeSpec of[static_cast<std::size_t>(count) + 1]{};
         constexpr Specs() {
             std::string_view rest = text.view();
             for (int i = 0; i < count; ++i) of[i] = detail::read_size(detail::take_word(rest));

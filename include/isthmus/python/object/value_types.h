@@ -130,7 +130,7 @@ Py_hash_t value_hash(PyObject* self) {
 template <class Value>
 PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     Value value{};
-    if (keywords != nullptr && PyDict_GET_SIZE(keywords) != 0) {
+    if (keywords != nullptr && PyDict_Size(keywords) != 0) {
         PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", type->tp_name);
         return nullptr;
     }

@@ -39,7 +39,7 @@ public:
 
 private:
     int count_ = 0;
-    alignas(X) unsigned char storage_[most][sizeof(X)];
+    alignas(X) unsigned char storage_[static_cast<std::size_t>(most)][sizeof(X)];
 };
 
 /// One eager call. What it borrows ends with it.

@@ -16,7 +16,7 @@ namespace detail {
 /// What an author says of one input: its name, and its default.
 struct SaidInput {
     enum class Default : std::uint8_t { none, number, integer, boolean, text };
-    constexpr SaidInput(const char* name) noexcept : name(name) {}
+    constexpr SaidInput(const char* name_) noexcept : name(name_) {}
     const char* name;
     Default kind = Default::none;
     ParameterValue value{};

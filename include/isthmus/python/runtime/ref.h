@@ -9,6 +9,9 @@
 
 #include <isthmus/core/config.h>
 
+#if defined(PYPY_VERSION)
+#error "Isthmus needs CPython: PyPy has other objects and other references"
+#endif
 #if PY_VERSION_HEX < 0x030A0000
 #error "Isthmus needs CPython 3.10 or newer"
 #endif

@@ -132,7 +132,7 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
 /// Where a c10::DataPtr has its deleter, told by libtorch of one that we made up; 0 where it does not tell.
 ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
     if (torch_shims.is_cow == nullptr || torch_shims.cow_deleter == nullptr) return 0;
-    for (const std::size_t place : {1, 2}) {
+    for (const std::size_t place : {std::size_t{1}, std::size_t{2}}) {
         void* made_up[4] = {};
         made_up[place] = reinterpret_cast<void*>(torch_shims.cow_deleter);
         if (torch_shims.is_cow(made_up)) return place * sizeof(void*);

@@ -102,9 +102,9 @@ struct InterfaceReader {
     bool read_only = false;
     InterfaceBuffer buffer;
 
-    InterfaceReader(ImportRequest& request, bool cuda)
-        : request(request),
-          cuda(cuda),
+    InterfaceReader(ImportRequest& request_, bool cuda_)
+        : request(request_),
+          cuda(cuda_),
           what(concat({type_name(request.object), (cuda ? ".__cuda_array_interface__" : ".__array_interface__")})) {}
 
     ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) {

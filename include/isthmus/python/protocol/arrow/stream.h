@@ -12,7 +12,7 @@ namespace detail {
 struct ArrowChunks {
     const ArrowImport& import;
     ArrowArrayStream& stream;
-    ArrowOwned<ArrowArray> chunk;        ///< the first with elements, or the first
+    ArrowOwned<ArrowArray> chunk{};      ///< the first with elements, or the first
     static constexpr int most = 10'000;  ///< a stream need not have an end
     int filled = 0;                      ///< how many have elements
     bool at_end = false;                 ///< false: there may be more
