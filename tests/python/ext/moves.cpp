@@ -201,7 +201,8 @@ PyMethodDef moves_methods[] = {
     {"after", after, METH_VARARGS, "after(x, f): (dict, elements) of borrow_py(x) after f()"},
     {"borrowed_argument", method(shape_of_argument<Borrowed>), METH_FASTCALL, "the shape of an argument"},
     {"view_argument", method(shape_of_argument<Any>), METH_FASTCALL, "the same of a view"},
-    {"optional_borrowed_argument", method(shape_of_argument<std::optional<Borrowed>>), METH_FASTCALL, "the same of an optional"},
+    {"optional_borrowed_argument", method(shape_of_argument<std::optional<Borrowed>>), METH_FASTCALL,
+     "the same of an optional"},
     {"optional_view_argument", method(shape_of_argument<std::optional<Any>>), METH_FASTCALL, "the same of an optional view"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -76,8 +76,8 @@ private:
     PyObject* given_out(int out);
     bool call();
     bool go_to_device();
-    bool wait_for_tensors();
-    bool leave_tensors();
+    bool wait_for_tensors(std::int64_t stream);
+    bool leave_tensors(std::int64_t stream);
     PyObject* reply();
     void give_all_back();
     PyObject* redirect();
@@ -272,31 +272,30 @@ ISTHMUS_NOINLINE inline bool EagerCall::go_to_device() {
 }
 
 /// Makes the stream wait for the work on every tensor, where that is on another.
-ISTHMUS_NOINLINE inline bool EagerCall::wait_for_tensors() {
+ISTHMUS_NOINLINE inline bool EagerCall::wait_for_tensors(std::int64_t stream) {
     for (int i = 0; i < borrowed_.size(); ++i) {
-        auto ordered = order_after(*borrowed_[i], stream_->number());
+        auto ordered = order_after(*borrowed_[i], stream);
         if (!ordered) return fail(ordered.error().prefixed(concat({function(), "(): "})));
     }
     return true;
 }
 
 /// The streams of the tensors wait for what the function has put on its own. Touches nothing of Python.
-ISTHMUS_NOINLINE inline bool EagerCall::leave_tensors() {
+ISTHMUS_NOINLINE inline bool EagerCall::leave_tensors(std::int64_t stream) {
     bool good = true;
     for (int i = 0; i < borrowed_.size(); ++i) {
         const Borrowed& tensor = *borrowed_[i];
-        if (has_streams(tensor.device().type))
-            good = order_streams(tensor.device(), stream_->number(), stream_of(tensor)) && good;
+        if (has_streams(tensor.device().type)) good = order_streams(tensor.device(), stream, stream_of(tensor)) && good;
     }
     return good;
 }
 
 inline bool EagerCall::call() {
-    if (ISTHMUS_UNLIKELY(stream_.has_value()) && !wait_for_tensors()) return false;
+    if (ISTHMUS_UNLIKELY(stream_.has_value()) && !wait_for_tensors(stream_->number())) return false;
     bool left = true;
     PyThreadState* state = PyEval_SaveThread();
     const Thrown thrown = call_.run();
-    if (ISTHMUS_UNLIKELY(stream_.has_value())) left = leave_tensors();
+    if (ISTHMUS_UNLIKELY(stream_.has_value())) left = leave_tensors(stream_->number());
     PyEval_RestoreThread(state);
     if (ISTHMUS_UNLIKELY(!left) && !thrown)
         return fail(Error(ErrorCode::producer_failed,

@@ -15,7 +15,8 @@ namespace detail {
 #if ISTHMUS_DEFINE
 
 /// What XLA itself answered instead of a stream: its own error, which goes back to it.
-struct XlaRefused {
+struct XlaRefused : std::exception {
+    explicit XlaRefused(xla::Error* answer) noexcept : error(answer) {}
     xla::Error* error;
 };
 
@@ -78,12 +79,12 @@ private:
 inline void XlaCall::go_to_device() {
     const xla::Api& api = *frame_.api;
     xla::StreamGetArgs stream{sizeof stream, nullptr, frame_.context, nullptr};
-    if (xla::Error* error = api.get_stream(&stream)) throw XlaRefused{error};
+    if (xla::Error* error = api.get_stream(&stream)) throw XlaRefused(error);
     int id = 0;
     const StreamDriver* driver = driver_of(Device::cuda());
     if (api.has_device_ordinal()) {
         xla::DeviceOrdinalGetArgs ordinal{sizeof ordinal, nullptr, frame_.context, 0};
-        if (xla::Error* error = api.get_device_ordinal(&ordinal)) throw XlaRefused{error};
+        if (xla::Error* error = api.get_device_ordinal(&ordinal)) throw XlaRefused(error);
         id = ordinal.ordinal;
     } else if (driver != nullptr) {
         driver->get_device(&id);

@@ -14,6 +14,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// What an author says of one input: its name, and its default.
+// NOLINTNEXTLINE(bugprone-tagged-union-member-count): a tensor or a stream is no default
 struct SaidInput {
     enum class Default : std::uint8_t { none, number, integer, boolean, text };
     constexpr SaidInput(const char* name_) noexcept : name(name_) {}

@@ -16,8 +16,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind. Without
-/// the GIL it takes it by itself where it needs it.
+/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind.
+/// Without the GIL it takes it by itself where it needs it.
 template <class F>
 void release_here(F&& release) {
     const bool python = have_gil();
