@@ -42,6 +42,8 @@ _new.restype, _new.argtypes = ct.py_object, (ct.c_void_p, ct.c_char_p, ct.c_void
 _pointer = ct.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ct.c_void_p, (ct.c_void_p, ct.c_char_p)
 DESTRUCTOR = ct.PYFUNCTYPE(None, ct.c_void_p)
+#: For good, with what they look at: a capsule may outlive its producer, also where the garbage collector ends both at once.
+for_good: list[object] = []
 
 
 def extension(name: str) -> bytes:
@@ -107,7 +109,7 @@ class Producer:
             pointer.contents.release = None
 
         function = kind(release)
-        self._kept.append(function)
+        for_good.append(function)
         return ct.cast(function, ct.c_void_p).value
 
     def capsule(self, struct: object, name: bytes, release_offset: int, release: type) -> object:
@@ -118,7 +120,7 @@ class Producer:
                 release(at.value)(ct.cast(address, ct.POINTER(Schema if release is RELEASE_SCHEMA else Array)))
 
         destructor = DESTRUCTOR(destroy)
-        self._kept += [struct, destructor, name]
+        for_good.extend([struct, destructor, name])
         return _new(ct.addressof(struct), name, ct.cast(destructor, ct.c_void_p))
 
     def export(self) -> tuple[object, object]:

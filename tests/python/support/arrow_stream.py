@@ -39,11 +39,10 @@ class Chunks:
         self.before_schema, self.before_next, self.last_error = before_schema, before_next, last_error
         self.taken = 0
         self.released: list[str] = []
-        self._kept: list[object] = []
 
     def function(self, kind: type, call: Callable) -> int:
         function = kind(call)
-        self._kept.append(function)
+        arrow.for_good.append(function)
         return ct.cast(function, ct.c_void_p).value
 
     def release_of(self, what: str, kind: type) -> int:
@@ -81,12 +80,12 @@ class Chunks:
             get_last_error=self.function(GET_LAST_ERROR, lambda _: text and ct.addressof(text)),
             release=self.release_of("stream", RELEASE_STREAM),
         )
-        self._kept += [stream, text]
+        arrow.for_good.extend([stream, text])
 
         def destroy(capsule: int) -> None:
             if stream.release:
                 RELEASE_STREAM(stream.release)(ct.pointer(stream))
 
         destructor = arrow.DESTRUCTOR(destroy)
-        self._kept.append(destructor)
+        arrow.for_good.append(destructor)
         return arrow._new(ct.addressof(stream), b"arrow_array_stream", ct.cast(destructor, ct.c_void_p))
