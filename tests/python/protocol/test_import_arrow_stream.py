@@ -141,7 +141,7 @@ def test_something_else_than_a_stream(take, refused, answer: object) -> None:
             if answer == "spent":
                 self.chunks = Chunks(floats(1))
                 capsule = self.chunks.__arrow_c_stream__()
-                self.chunks._kept[-3].release = None
+                self.chunks.stream.release = None
                 return capsule
             return answer
 

@@ -74,7 +74,7 @@ class Chunks:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         self.taken = 0
         text = None if self.last_error is None else ct.create_string_buffer(self.last_error)
-        stream = Stream(
+        self.stream = stream = Stream(
             get_schema=self.function(GET_SCHEMA, self.get_schema),
             get_next=self.function(GET_NEXT, self.get_next),
             get_last_error=self.function(GET_LAST_ERROR, lambda _: text and ct.addressof(text)),
