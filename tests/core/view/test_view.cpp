@@ -190,6 +190,24 @@ TEST(View, NeedsTheAlignmentOfTheCppType) {
     EXPECT_EQ((complex.view<const std::complex<double>, 1>().value()[0].imag()), 2);
 }
 
+TEST(View, OfBytesThatMeanBool) {
+    unsigned char memory[5] = {0, 1, 2, 128, 255};
+    const Tensor t = Tensor::wrap(memory, {5}, {}, isthmus::boolean, Device::cpu(), nullptr);
+    const auto v = t.view<isthmus::ByteBool, 1>().value();
+    static_assert(decltype(v)::words() == "bool[:] on cpu");
+    int count = 0;
+    for (bool set : v) count += set;
+    EXPECT_EQ(count, 4);
+    EXPECT_EQ(v[2], v[3]) << "both are true";
+    v[4] = false;
+    v[0] = v[3];
+    EXPECT_EQ(memory[4], 0);
+    EXPECT_TRUE(v[0]);
+    for (isthmus::ByteBool& b : v) b = !b;
+    EXPECT_EQ(memory[4], 1);
+    EXPECT_FALSE((t.view<const std::uint8_t, 1>())) << "the dtype is bool";
+}
+
 // Steps of one byte over elements that share bytes would show wrong values.
 TEST(View, OfSubByteElementsNeedsPaddedOnes) {
     unsigned char memory[4] = {};
