@@ -141,8 +141,9 @@ struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
-template <>
-struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
+/// Partial, so that <torch/extension.h>, before this header or behind it, brings a caster of its own: that one is then used.
+template <class X>
+struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::detail::PybindValue<at::Tensor> {
     static constexpr auto name = const_name("torch.Tensor");
 
     bool load(handle src, bool) {
@@ -150,7 +151,7 @@ struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
         auto result = isthmus::from_py_torch(src.ptr());
         if (!result) return false;
         isthmus::pybind11_translate_errors();
-        value = std::move(*result);
+        this->value = std::move(*result);
         return true;
     }
     static handle cast(const at::Tensor& tensor, return_value_policy, handle) {
