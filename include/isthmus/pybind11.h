@@ -97,6 +97,11 @@ template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindBorrowing<isthmus::Argument<V, names...>> {
     static constexpr auto name = type_caster<V>::name;
 };
+template <class V, isthmus::detail::Literal... names>
+struct type_caster<std::optional<isthmus::Argument<V, names...>>>
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::Argument<V, names...>>> {
+    static constexpr auto name = type_caster<std::optional<V>>::name;
+};
 template <class X>
 struct type_caster<isthmus::detail::Unannounced<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Unannounced<X>> {
     static constexpr auto name = type_caster<X>::name;
