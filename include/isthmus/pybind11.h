@@ -31,6 +31,12 @@ inline void pybind11_translate_errors() {
 
 namespace detail {
 
+/// A result, or the exception that is set: of NULL pybind11 makes a TypeError of its own.
+inline pybind11::handle made(PyObject* result) {
+    if (result == nullptr) throw pybind11::error_already_set();
+    return result;
+}
+
 /// What pybind11 asks of every caster: a value, handed to the function by reference.
 template <class Value>
 struct PybindValue {
@@ -125,7 +131,7 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
     static handle cast(const isthmus::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::to_result(tensor);
+        return isthmus::detail::made(isthmus::detail::to_result(tensor));
     }
 };
 
@@ -134,7 +140,7 @@ struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmu
     static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
 
     static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
-        return isthmus::detail::to_result(result.tensor, framework);
+        return isthmus::detail::made(isthmus::detail::to_result(result.tensor, framework));
     }
 };
 
@@ -142,7 +148,9 @@ template <>
 struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply> {
     static constexpr auto name = const_name("typing.Any");
 
-    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) { return isthmus::detail::to_result(reply); }
+    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) {
+        return isthmus::detail::made(isthmus::detail::to_result(reply));
+    }
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
@@ -160,7 +168,7 @@ struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::det
         return true;
     }
     static handle cast(const at::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::finish(isthmus::to_py(tensor));
+        return isthmus::detail::made(isthmus::detail::finish(isthmus::to_py(tensor)));
     }
 };
 #endif

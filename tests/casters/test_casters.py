@@ -237,6 +237,15 @@ class TestSizesThatAgreeBetweenArguments:
             ext.checked_lambda(a, np.ones((3, 2), np.float32))
 
 
+def test_the_error_of_a_failed_result_arrives(ext, torch):
+    for function in (ext.frozen_torch, lambda: ext.frozen_like(torch.zeros(2))):
+        with pytest.raises(Exception, match="read-only") as raised:
+            function()
+        assert "Unable to convert" not in str(raised.value)
+        assert not isinstance(raised.value, TypeError)
+        assert raised.value.__cause__ is None
+
+
 def test_agreeing_takes_a_lambda_that_changes_itself(ext):
     a = np.ones((2, 2), np.float32)
     assert [ext.calls(a, a) for _ in range(3)] == [1, 2, 3]

@@ -53,6 +53,9 @@ inline Tensor counting(int n) {
 inline As<Framework::numpy> counting_numpy(int n) { return counting(n); }
 inline As<Framework::torch> counting_torch(int n) { return counting(n); }
 inline Tensor nothing() { return {}; }
+/// Results that are refused: torch has no read-only memory.
+inline As<Framework::torch> frozen_torch() { return counting(3).as_read_only(); }
+inline Reply frozen_like(const Argument<View<const float, 1>>& x) { return x.reply(counting(3).as_read_only()); }
 
 inline Tensor kept;
 inline void keep(Tensor x) { kept = std::move(x); }
@@ -127,6 +130,8 @@ void bind(Def def) {
     def("counting_numpy", counting_numpy);
     def("counting_torch", counting_torch);
     def("nothing", nothing);
+    def("frozen_torch", frozen_torch);
+    def("frozen_like", frozen_like);
     def("keep", keep);
     def("keep_if", keep_if);
     def("describe_with", describe_with);
