@@ -136,12 +136,12 @@ public:
     template <std::size_t M>
         requires(has_addresses && N >= 0)
     auto reshape(const std::int64_t (&shape)[M]) const {
-        constexpr int rank = static_cast<int>(M);
-        Sizes<rank> extents, strides;
-        resolve_shape(this->shape().data(), N, shape, rank, extents.data());
-        reshape_strides(this->shape().data(), this->strides().data(), N, extents.data(), rank, strides.data());
-        using Reshaped = std::conditional_t<order == Order::c, Other<T, rank, c_contiguous>, Other<T, rank>>;
-        return other<Reshaped>(0, Layout<rank>(extents, strides));
+        constexpr int wanted = static_cast<int>(M);
+        Sizes<wanted> extents, strides;
+        resolve_shape(this->shape().data(), N, shape, wanted, extents.data());
+        reshape_strides(this->shape().data(), this->strides().data(), N, extents.data(), wanted, strides.data());
+        using Reshaped = std::conditional_t<order == Order::c, Other<T, wanted, c_contiguous>, Other<T, wanted>>;
+        return other<Reshaped>(0, Layout<wanted>(extents, strides));
     }
 
     /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts; to be read, since one
@@ -149,12 +149,12 @@ public:
     template <std::size_t M>
         requires(has_addresses && N >= 0)
     auto broadcast_to(const std::int64_t (&shape)[M]) const {
-        constexpr int rank = static_cast<int>(M);
-        Sizes<rank> extents, strides;
-        broadcast_strides(this->shape().data(), this->strides().data(), N, shape, rank, strides.data());
+        constexpr int wanted = static_cast<int>(M);
+        Sizes<wanted> extents, strides;
+        broadcast_strides(this->shape().data(), this->strides().data(), N, shape, wanted, strides.data());
         for (std::size_t d = 0; d < M; ++d) extents[d] = shape[d];
-        using Repeated = Other<const T, rank>;
-        return Repeated(data_, Layout<rank>(extents, strides), this->device());
+        using Repeated = Other<const T, wanted>;
+        return Repeated(data_, Layout<wanted>(extents, strides), this->device());
     }
 
     /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) where it is not: copy_of()
