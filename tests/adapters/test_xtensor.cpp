@@ -8,7 +8,6 @@ TEST(XTensor, Adapter) { GTEST_SKIP() << "xtensor is not installed"; }
 #include <span>
 #include <vector>
 
-#include <isthmus/core/view/for_each.h>
 #include <isthmus/xtensor.h>
 
 #if __has_include(<xtensor/core/xmath.hpp>)

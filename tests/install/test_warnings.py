@@ -18,7 +18,6 @@ COMPILERS = list(dict.fromkeys(filter(None, [CXX, shutil.which("clang++")])))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wsign-conversion", "-Wold-style-cast", "-Werror"]
 
 CORE = """
-#include <isthmus/core/view/for_each.h>
 #include <isthmus/isthmus.h>
 #include <isthmus/shared.h>
 
