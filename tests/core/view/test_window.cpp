@@ -135,6 +135,21 @@ TEST(Window, BytesAndDevice) {
     static_assert(!std::is_invocable_v<decltype(part), int>, "the host must not read it");
 }
 
+TEST(Window, OfAHandleSaysWhereTheElementsBegin) {
+    int handle = 0;
+    const Tensor t = Tensor::wrap(&handle, {4, 3}, {}, float32, Device(kDLOpenCL, 0), nullptr);
+    const Tensor part = t.select(0, 2);
+    const auto v = part.view<float, 1, on<kDLOpenCL>, c_contiguous>().value();
+    EXPECT_EQ(static_cast<void*>(v.data()), &handle);
+    EXPECT_EQ(v.byte_offset(), 6 * sizeof(float));
+    const View<const float, 1, on<kDLOpenCL>> looser = v;
+    EXPECT_EQ(looser.byte_offset(), 6 * sizeof(float));
+    EXPECT_EQ((part.view<const any_dtype, 1, on_any_device>().value().as<float>().value().byte_offset()), 6 * sizeof(float));
+    float memory[12] = {};
+    const Tensor far = Tensor::wrap(memory, {4, 3}, {}, float32, Device::cuda(), nullptr).select(0, 2);
+    EXPECT_EQ((far.view<float, 1, on_any_device>().value().byte_offset()), 0u) << "part of the address";
+}
+
 template <class V>
 concept HasParts = requires(const V& v) { v.select(0); };
 template <class V>

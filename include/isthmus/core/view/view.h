@@ -116,14 +116,14 @@ public:
     View(T* data, const std::array<std::int64_t, static_cast<std::size_t>(N < 0 ? 0 : N)>& extents,
          const std::array<std::int64_t, static_cast<std::size_t>(N < 0 ? 0 : N)>& strides) noexcept
         requires(N >= 0 && sizeof...(C) == 0)
-        : Base(data, detail::Layout<N>(extents, strides), Device::cpu()) {}
+        : Base(data, detail::Layout<N>(extents, strides), detail::Where<true>()) {}
 
     /// A view that may write serves where one that only reads is wanted, and one that promises more where less is wanted.
     template <class U, class... D>
         requires((std::is_same_v<U, T> || std::is_same_v<U, const T>) && !std::is_same_v<View, View<U, N, D...>> &&
                  View<U, N, D...>::on_host == on_host && (detail::is_one_of<D, C...> && ...))
     operator View<U, N, D...>() const noexcept {
-        return View<U, N, D...>(this->data(), *this, this->device());
+        return View<U, N, D...>(this->data(), *this, *this);
     }
 
     /// "uint8[h, w, 3] C-contiguous on cpu": what this type of view asks for.
@@ -205,7 +205,7 @@ private:
     friend class detail::Window;
 
     explicit View(const DLTensor& t) noexcept : Base(t) {}
-    View(T* data, const detail::Layout<N>& layout, Device device) noexcept : Base(data, layout, device) {}
+    View(T* data, const detail::Layout<N>& layout, const detail::Where<on_host>& where) noexcept : Base(data, layout, where) {}
 };
 
 /// A window on elements of one of a set of dtypes: View<one_of<float, double>, 2>, View<const floating, dynamic_rank>.
@@ -256,12 +256,12 @@ private:
     template <class V>
     friend V detail::view_of(const DLTensor&) noexcept;
 
-    explicit View(const DLTensor& t) noexcept : Base(t), Where(t.device), data_(t.data), dtype_(t.dtype) {}
+    explicit View(const DLTensor& t) noexcept : Base(t), Where(t), data_(t.data), dtype_(t.dtype) {}
 
     template <class U>
     Typed<U> typed() const noexcept {
         using E = std::conditional_t<std::is_const_v<S>, const U, U>;
-        return Typed<U>(static_cast<E*>(data_), *this, this->device());
+        return Typed<U>(static_cast<E*>(data_), *this, *this);
     }
     template <class First, class... Rest, class F>
     decltype(auto) visit_set(std::type_identity<one_of<First, Rest...>>, F& f) const {

@@ -29,7 +29,7 @@ template <bool on_host>
 class Where {
 public:
     constexpr Where() noexcept = default;
-    constexpr explicit Where(Device) noexcept {}
+    constexpr explicit Where(const DLTensor&) noexcept {}
     /// The CPU, also where a driver has pinned the memory.
     static constexpr Device device() noexcept { return Device::cpu(); }
 };
@@ -37,11 +37,14 @@ template <>
 class Where<false> {
 public:
     constexpr Where() noexcept = default;
-    constexpr explicit Where(Device device) noexcept : device_(device) {}
+    constexpr explicit Where(const DLTensor& t) noexcept : device_(t.device), byte_offset_(t.byte_offset) {}
     constexpr Device device() const noexcept { return device_; }
+    /// Where data() is a driver's handle, the bytes from its beginning to the first element; 0 where it is an address.
+    constexpr std::uint64_t byte_offset() const noexcept { return byte_offset_; }
 
 private:
     Device device_;
+    std::uint64_t byte_offset_ = 0;
 };
 
 /// Elements of type T with N sizes and strides. Parts of it, and other shapes, are views of the same memory: they are valid as
@@ -154,7 +157,7 @@ public:
         broadcast_strides(this->shape().data(), this->strides().data(), N, shape, wanted, strides.data());
         for (std::size_t d = 0; d < M; ++d) extents[d] = shape[d];
         using Repeated = Other<const T, wanted>;
-        return Repeated(data_, Layout<wanted>(extents, strides), this->device());
+        return Repeated(data_, Layout<wanted>(extents, strides), *this);
     }
 
     /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) where it is not: copy_of()
@@ -169,8 +172,8 @@ public:
 
 protected:
     constexpr Window() noexcept = default;
-    Window(T* data, const Layout<N>& layout, Device device) noexcept : Layout<N>(layout), Place(device), data_(data) {}
-    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t.device), data_(static_cast<T*>(t.data)) {}
+    Window(T* data, const Layout<N>& layout, const Place& place) noexcept : Layout<N>(layout), Place(place), data_(data) {}
+    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t), data_(static_cast<T*>(t.data)) {}
 
     ISTHMUS_COLD std::string strides_text() const {
         return concat({"found strides ", layout::to_string(this->strides()), " for shape ", layout::to_string(this->shape()),
@@ -180,7 +183,7 @@ protected:
 private:
     template <class V, class L>
     V other(std::int64_t offset, const L& layout) const noexcept {
-        return V(data_ + offset, layout, this->device());
+        return V(data_ + offset, layout, *this);
     }
     static Sizes<N> copied(std::span<const std::int64_t> values) noexcept {
         Sizes<N> out;
