@@ -11,8 +11,10 @@
 #include <isthmus/core/empty.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
+#include <isthmus/core/parts.h>
 #include <isthmus/core/result.h>
 #include <isthmus/core/tensor.h>
+#include <isthmus/core/view/for_each.h>
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>

@@ -106,6 +106,8 @@ template <class V>
 struct isthmus_view_name {
     static constexpr auto text() { return const_name(isthmus::detail::Annotation<V>::text.text); }
 };
+template <class V, isthmus::detail::Literal... names>
+struct isthmus_view_name<isthmus::Argument<V, names...>> : isthmus_view_name<V> {};
 template <class V>
 struct isthmus_optional_name {
     static constexpr auto text() { return optional_name(isthmus_view_name<V>::text()); }
@@ -127,6 +129,9 @@ struct type_caster<std::optional<isthmus::View<T, N, C...>>>
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
     : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};
+template <class V, isthmus::detail::Literal... names>
+struct type_caster<std::optional<isthmus::Argument<V, names...>>>
+    : isthmus_borrowing_caster<std::optional<isthmus::Argument<V, names...>>, isthmus_optional_name<V>> {};
 template <class X>
 struct type_caster<isthmus::detail::Unannounced<X>>
     : isthmus_borrowing_caster<isthmus::detail::Unannounced<X>, isthmus_same_name<X>> {};
@@ -136,6 +141,8 @@ struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
 /// None is welcome, as <nanobind/stl/optional.h> has it for its own.
 template <class T, int N, class... C>
 struct has_arg_defaults<std::optional<isthmus::View<T, N, C...>>> : std::true_type {};
+template <class V, isthmus::detail::Literal... names>
+struct has_arg_defaults<std::optional<isthmus::Argument<V, names...>>> : std::true_type {};
 template <class V>
 struct has_arg_defaults<std::optional<isthmus::detail::Unannounced<V>>> : std::true_type {};
 template <>

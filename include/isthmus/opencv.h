@@ -45,6 +45,12 @@ public:
         u->userdata = Tensor(tensor).release_block();
         return u;
     }
+    /// Whether a Mat shows a tensor's memory that is not to be written. (By the class's name: the keeper may be another
+    /// extension's.)
+    static bool is_read_only(const cv::Mat& mat) noexcept {
+        if (mat.u == nullptr || dynamic_cast<const MatKeeper*>(mat.u->currAllocator) == nullptr) return false;
+        return (static_cast<const Block*>(mat.u->userdata)->flags & flag::read_only) != 0;
+    }
     // A Mat that needs other memory gets OpenCV's own.
     cv::UMatData* allocate(int dims, const int* sizes, int type, void* data, std::size_t* step, cv::AccessFlag flags,
                            cv::UMatUsageFlags usage) const override {
@@ -133,14 +139,15 @@ inline Result<cv::Mat> to_mat(const Tensor& tensor, Channels channels = Channels
     return detail::make_mat(tensor, channels);
 }
 
-/// A cv::Mat that is not to be written: what OpenCV's functions take as an InputArray. A copy of the Mat itself would forget
-/// it.
+/// A cv::Mat that is not to be written: what OpenCV's functions take as an InputArray. A copy of the Mat itself forgets it,
+/// until it becomes a Tensor again.
 class ReadMat {
 public:
     explicit ReadMat(cv::Mat mat) noexcept : mat_(std::move(mat)) {}
     const cv::Mat& operator*() const noexcept { return mat_; }
     const cv::Mat* operator->() const noexcept { return &mat_; }
     operator const cv::Mat&() const noexcept { return mat_; }
+    operator cv::_InputArray() const { return mat_; }
 
 private:
     cv::Mat mat_;
@@ -169,7 +176,9 @@ inline TensorSpec describe_mat(const cv::Mat& mat) {
         sizes.push_back(mat.channels());
         steps.push_back(1);
     }
-    return TensorSpec(static_cast<void*>(mat.data), dtype, sizes).set_strides(steps);
+    TensorSpec spec(static_cast<void*>(mat.data), dtype, sizes);
+    spec.read_only = MatKeeper::is_read_only(mat);
+    return spec.set_strides(steps);
 }
 
 }  // namespace detail

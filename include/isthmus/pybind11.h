@@ -31,6 +31,12 @@ inline void pybind11_translate_errors() {
 
 namespace detail {
 
+/// A result, or the exception that is set: of NULL pybind11 makes a TypeError of its own.
+inline pybind11::handle made(PyObject* result) {
+    if (result == nullptr) throw pybind11::error_already_set();
+    return result;
+}
+
 /// What pybind11 asks of every caster: a value, handed to the function by reference.
 template <class Value>
 struct PybindValue {
@@ -97,6 +103,11 @@ template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindBorrowing<isthmus::Argument<V, names...>> {
     static constexpr auto name = type_caster<V>::name;
 };
+template <class V, isthmus::detail::Literal... names>
+struct type_caster<std::optional<isthmus::Argument<V, names...>>>
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::Argument<V, names...>>> {
+    static constexpr auto name = type_caster<std::optional<V>>::name;
+};
 template <class X>
 struct type_caster<isthmus::detail::Unannounced<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Unannounced<X>> {
     static constexpr auto name = type_caster<X>::name;
@@ -120,7 +131,7 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
     static handle cast(const isthmus::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::to_result(tensor);
+        return isthmus::detail::made(isthmus::detail::to_result(tensor));
     }
 };
 
@@ -129,7 +140,7 @@ struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmu
     static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
 
     static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
-        return isthmus::detail::to_result(result.tensor, framework);
+        return isthmus::detail::made(isthmus::detail::to_result(result.tensor, framework));
     }
 };
 
@@ -137,12 +148,15 @@ template <>
 struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply> {
     static constexpr auto name = const_name("typing.Any");
 
-    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) { return isthmus::detail::to_result(reply); }
+    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) {
+        return isthmus::detail::made(isthmus::detail::to_result(reply));
+    }
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
-template <>
-struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
+/// Partial, so that <torch/extension.h>, before this header or behind it, brings a caster of its own: that one is then used.
+template <class X>
+struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::detail::PybindValue<at::Tensor> {
     static constexpr auto name = const_name("torch.Tensor");
 
     bool load(handle src, bool) {
@@ -150,11 +164,11 @@ struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
         auto result = isthmus::from_py_torch(src.ptr());
         if (!result) return false;
         isthmus::pybind11_translate_errors();
-        value = std::move(*result);
+        this->value = std::move(*result);
         return true;
     }
     static handle cast(const at::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::finish(isthmus::to_py(tensor));
+        return isthmus::detail::made(isthmus::detail::finish(isthmus::to_py(tensor)));
     }
 };
 #endif

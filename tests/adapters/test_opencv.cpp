@@ -101,6 +101,36 @@ TEST(OpenCV, ATensorSharesAMat) {
     EXPECT_EQ((part.view<const std::uint8_t, 2>().value()(2, 1)), 7);
 }
 
+TEST(OpenCV, AReadMatIsAnInputArray) {
+    const Tensor t = Tensor::empty({2, 2}, uint8);
+    std::memset(t.data(), 3, 4);
+    const ReadMat readable = read_mat(t.as_read_only()).value();
+    EXPECT_EQ(cv::sum(readable)[0], 12);
+    EXPECT_EQ(cv::countNonZero(readable), 4);
+    cv::Mat doubled;
+    cv::add(readable, readable, doubled);
+    EXPECT_EQ(doubled.at<uchar>(1, 1), 6);
+    EXPECT_EQ(cv::norm(readable, doubled, cv::NORM_INF), 3);
+    static_assert(std::is_convertible_v<const ReadMat&, cv::InputArray> &&
+                  std::is_convertible_v<const ReadMat&, const cv::Mat&>);
+    static_assert(!std::is_convertible_v<const ReadMat&, cv::OutputArray> &&
+                  !std::is_convertible_v<ReadMat&, cv::InputOutputArray>);
+}
+
+// A Mat cannot say that it is not to be written, but the tensor behind it can.
+TEST(OpenCV, ATensorOfAMatOverReadOnlyMemoryIsReadOnly) {
+    const Tensor t = Tensor::empty({4, 4}, uint8), frozen = t.as_read_only();
+    const ReadMat readable = read_mat(frozen).value();
+    EXPECT_TRUE(Tensor::own(cv::Mat(*readable)).read_only());
+    EXPECT_TRUE(Tensor::own(cv::Mat((*readable)(cv::Rect(1, 1, 2, 2)))).read_only());
+    EXPECT_TRUE(from_mat(*readable, frozen).read_only());
+    EXPECT_FALSE(Tensor::own(readable->clone()).read_only());
+    EXPECT_FALSE(Tensor::own(cv::Mat(to_mat(t).value())).read_only());
+    cv::Mat mat = *readable;
+    mat.create(7, 7, CV_8U);
+    EXPECT_FALSE(Tensor::own(std::move(mat)).read_only()) << "memory of OpenCV's own by now";
+}
+
 TEST(OpenCV, AMatThatOwnsNothingNamesItsOwner) {
     auto memory = std::make_shared<std::vector<std::uint8_t>>(20, std::uint8_t{3});
     const cv::Mat mat(4, 5, CV_8U, memory->data());

@@ -236,6 +236,47 @@ class TestSizesThatAgreeBetweenArguments:
         with pytest.raises(ValueError, match=r"checked_lambda\(\): argument '2': .* n is 3 here and 2 in argument '1'"):
             ext.checked_lambda(a, np.ones((3, 2), np.float32))
 
+
+def test_the_error_of_a_failed_result_arrives(ext, torch):
+    for function in (ext.frozen_torch, lambda: ext.frozen_like(torch.zeros(2))):
+        with pytest.raises(Exception, match="read-only") as raised:
+            function()
+        assert "Unable to convert" not in str(raised.value)
+        assert not isinstance(raised.value, TypeError)
+        assert raised.value.__cause__ is None
+
+
+def test_agreeing_takes_a_lambda_that_changes_itself(ext):
+    a = np.ones((2, 2), np.float32)
+    assert [ext.calls(a, a) for _ in range(3)] == [1, 2, 3]
+
+
+def test_an_optional_argument_is_held_and_compared(ext):
+    x = matrix()
+    assert ext.count_of(x) == 6
+    assert ext.count_of(None) == -1
+    out = np.zeros((2, 3), np.float32)
+    ext.copy_if(out, x)
+    assert out.tolist() == x.tolist()
+    ext.copy_if(None, x)
+    with pytest.raises(ValueError, match=r"copy_if\(\): argument 'x': .* n is 2 here and 3 in argument 'out'"):
+        ext.copy_if(np.zeros((3, 3), np.float32), x)
+
+
+def test_a_refused_call_takes_no_capsule_of_an_optional_argument(ext):
+    isthmus = pytest.importorskip("isthmus")
+    out = isthmus.from_dlpack(np.zeros((3, 3), np.float32)).__dlpack__(max_version=(1, 1))
+    with pytest.raises(ValueError, match="n is 2 here and 3 in argument 'out'"):
+        ext.copy_if(out, matrix())
+    assert isthmus.from_dlpack(out).shape == (3, 3)
+
+
+def test_agreeing_compares_what_lies_in_containers(ext):
+    a = matrix()
+    assert ext.disagreement_in(a, a) == ""
+    expected = "nested(): argument 'all': expected float32[n, d] on cpu: n is 4 here and 2 in argument 'first'"
+    assert ext.disagreement_in(a, np.ones((4, 3), np.float32)) == expected
+
     def test_the_signature_is_the_function_s_own(self, ext):
         assert "typing.Annotated[typing.Any, 'float32[m, d] on cpu']" in ext.distance_checked.__doc__
 

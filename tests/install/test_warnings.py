@@ -31,6 +31,13 @@ float sum(View<const float, 3, sizes<"h w 3">, c_contiguous> image) {
 void twice(View<one_of<float, double>, isthmus::dynamic_rank> x) {
     x.visit([](auto view) { view.data()[0] *= 2; });
 }
+void parts(View<float, 2> x, View<const float, 1> bias, View<double, 3, isthmus::on_cuda> far) {
+    isthmus::for_each([](float& out, float b) { out += b; }, x, bias.broadcast_to({x.extent(0), x.extent(1)}));
+    for (auto row : x.transpose().slice(0, 1, -1, 2).reshape({-1, 1}).rows())
+        for (float& element : row) element = 0;
+    (void)far.select(0).select(1, 2).transpose({0}).contiguous().nbytes();
+    (void)isthmus::copy_of(x).value().select(0, 1).broadcast_to({2, 3}).transpose().contiguous().reshape({6}).slice(0, 1);
+}
 isthmus::Tensor made() { return isthmus::Tensor::own(std::vector<float>(6), {2, 3}); }
 isthmus::Result<isthmus::Tensor> described() { return isthmus::from_blob(isthmus::to_blob(made())); }
 """

@@ -10,6 +10,23 @@ ISTHMUS_BEGIN
 /// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3). NULL strides mean
 /// row-major; the elements may lie at any address, aligned or not. An Error where the descriptor is unsound or not of the host.
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
+/// The same of a Tensor, a Borrowed or a View: whatever has a descriptor, or an address and sizes.
+template <class Source>
+    requires(detail::is_view<Source> || requires(const Source& s) { s.descriptor(); })
+Result<Tensor> copy_of(const Source& source) {
+    if constexpr (detail::is_view<Source>) {
+        const DLTensor t{const_cast<void*>(static_cast<const void*>(source.data())),
+                         source.device(),
+                         source.ndim(),
+                         source.dtype(),
+                         const_cast<std::int64_t*>(source.shape().data()),
+                         const_cast<std::int64_t*>(source.strides().data()),
+                         0};
+        return copy_of(t, DType(t.dtype).is_subbyte() ? flag::padded : 0);  // no view has packed elements
+    } else {
+        return copy_of(source.descriptor(), source.flags() & flag::dlpack_known);
+    }
+}
 
 namespace detail {
 /// Writes the elements of host memory to `to`, in row-major order: whole bytes each.

@@ -136,9 +136,23 @@ struct dtype_for<T> {
 
 }  // namespace detail
 
+/// An element of dtype bool whose byte may be any number, all but 0 of which mean true, as NumPy and PyTorch read them
+/// (`np.uint8` memory seen as `np.bool_`). A C++ `bool` is 0 or 1: reading another byte as one is undefined.
+struct ByteBool {
+    std::uint8_t byte;
+
+    ByteBool() = default;
+    constexpr ByteBool(bool value) noexcept : byte(value) {}
+    constexpr operator bool() const noexcept { return byte != 0; }
+};
+
 /// Specialise for a C++ type of your own (a half, a bfloat16, an fp8): `static constexpr DType value = isthmus::bfloat16;`.
 template <class T>
 struct dtype_traits {};
+template <>
+struct dtype_traits<ByteBool> {
+    static constexpr DType value = boolean;
+};
 
 namespace detail {
 template <class T>

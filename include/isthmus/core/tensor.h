@@ -278,6 +278,22 @@ public:
         return alias(descriptor_of(s), flags() & (flag::read_only | flag::padded));
     }
 
+    // Parts and other shapes of the same memory, with the same owner; a negative number counts from the end. They throw Error.
+
+    /// Index `i` of one dimension, which is gone.
+    Tensor select(int dimension, std::int64_t i) const;
+    /// The elements [start, stop) of one dimension, every `step`th, cut off where the dimension ends, as Python's slices.
+    Tensor slice(int dimension, std::int64_t start, std::int64_t stop = INT64_MAX, std::int64_t step = 1) const;
+    /// The dimensions in the order of `axes`; without them in the opposite order.
+    Tensor transpose(const Shape& axes = {}) const;
+    /// The elements in row-major order in another shape, where one size may be -1: what the others leave. Never a copy: what
+    /// only a copy could have is an Error(bad_layout).
+    Tensor reshape(const Shape& shape) const;
+    /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts. To be read.
+    Tensor broadcast_to(const Shape& shape) const;
+    /// This very memory where it is row-major without gaps, else a copy of it, which only host memory has.
+    Tensor contiguous() const;
+
     /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
     /// refuses it; device memory is refused, since the host must not touch it, unless a constraint asks for it. The view is
     /// valid as long as this tensor. More can be asked: view<const float, 2, c_contiguous>().
@@ -339,6 +355,7 @@ private:
         const Error error = detail::explain_unsound(t, flags, nullptr);
         throw Error(error.code(), ErrorKind::value, error.what());
     }
+    Tensor part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const;
     Tensor alias(const DLTensor& t, Flags flags) const {
         check(t, flags);
         detail::Block* block = detail::alias_block(block_, t, flags);

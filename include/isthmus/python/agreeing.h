@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>
+#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+
+#include <array>
 
 ISTHMUS_BEGIN
 
@@ -10,30 +12,49 @@ namespace detail {
 
 inline constexpr const char* argument_places[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
 
+/// Whether an argument of this type has named sizes: a view, or a container of them.
+template <class X>
+inline constexpr bool has_names = is_view<X>;
+template <class V, Literal... own>
+inline constexpr bool has_names<Argument<V, own...>> = true;
+template <template <class...> class C, class... E>
+inline constexpr bool has_names<C<E...>> = (has_names<std::remove_cvref_t<E>> || ...);
+template <class E, std::size_t n>
+inline constexpr bool has_names<std::array<E, n>> = has_names<E>;
+
 template <class T, int N, class... C>
 void agree(Match& match, const char* name, const View<T, N, C...>& view) {
     match.agree(name, view).value();
-}
-template <class V>
-    requires is_view<V>
-void agree(Match& match, const char* name, const std::optional<V>& view) {
-    if (view) match.agree(name, *view).value();
 }
 template <class V, Literal... own>
 void agree(Match& match, const char* name, const Argument<V, own...>& argument) {
     match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
 }
-/// A scalar, a Tensor: nothing that has named sizes.
+/// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A scalar, a
+/// Tensor: nothing that has named sizes.
 template <class X>
-void agree(Match&, const char*, const X&) noexcept {}
+void agree(Match& match, const char* name, const X& argument) {
+    const auto each = [&]([[maybe_unused]] const auto&... part) { (agree(match, name, part), ...); };
+    if constexpr (!has_names<X>) {
+        return;
+    } else if constexpr (requires { argument.has_value(); }) {
+        if (argument) each(*argument);
+    } else if constexpr (requires { argument.begin(); }) {
+        for (const auto& part : argument) each(part);
+    } else if constexpr (requires { argument.valueless_by_exception(); }) {
+        visit(each, argument);
+    } else {
+        apply(each, argument);
+    }
+}
 
 /// Writes are announced, and capsules taken, once the sizes were found to agree.
 template <class X>
 inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || std::is_same_v<X, Borrowed>;
-template <class V>
-inline constexpr bool is_deferred<std::optional<V>> = is_view<V>;
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
+template <class V>
+inline constexpr bool is_deferred<std::optional<V>> = has_names<V> && is_deferred<V>;
 
 template <class X>
 struct DeferredOf {
@@ -71,14 +92,20 @@ void announce_one(std::optional<Unannounced<V>>& argument) {
     if (argument) argument->announce().value();
 }
 
+/// A function that may change itself when it is called, as a mutable lambda does: binders may call it as a constant.
+template <class F>
+struct Changing {
+    mutable F f;
+};
+
 template <Literal function, class F, class R, class... A>
 auto agreeing(F f, const char* const* names) {
-    return [f = std::move(f), names](Deferred<A>... arguments) -> R {
+    return [held = Changing<F>{std::move(f)}, names](Deferred<A>... arguments) -> R {
         Match match(function.text);
         const char* const* name = names;
         (agree(match, *name++, value_of(arguments)), ...);
         (announce_one(arguments), ...);
-        return f(static_cast<A&&>(value_of(arguments))...);
+        return held.f(static_cast<A&&>(value_of(arguments))...);
     };
 }
 

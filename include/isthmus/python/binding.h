@@ -291,6 +291,8 @@ struct IncomingOptional {
 };
 template <class T, int N, class... C>
 struct Incoming<std::optional<View<T, N, C...>>> : IncomingOptional<View<T, N, C...>> {};
+template <class V, Literal... names>
+struct Incoming<std::optional<Argument<V, names...>>> : IncomingOptional<Argument<V, names...>> {};
 template <class V>
 struct Incoming<std::optional<Unannounced<V>>> : IncomingOptional<Unannounced<V>> {};
 

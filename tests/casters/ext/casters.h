@@ -2,9 +2,13 @@
 // The functions that both casters bind: the same names, so that the same tests run on both.
 #pragma once
 
+#include <array>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 #include <isthmus/python/agreeing.h>
@@ -49,6 +53,9 @@ inline Tensor counting(int n) {
 inline As<Framework::numpy> counting_numpy(int n) { return counting(n); }
 inline As<Framework::torch> counting_torch(int n) { return counting(n); }
 inline Tensor nothing() { return {}; }
+/// Results that are refused: torch has no read-only memory.
+inline As<Framework::torch> frozen_torch() { return counting(3).as_read_only(); }
+inline Reply frozen_like(const Argument<View<const float, 1>>& x) { return x.reply(counting(3).as_read_only()); }
 
 inline Tensor kept;
 inline void keep(Tensor x) { kept = std::move(x); }
@@ -89,6 +96,22 @@ using Points = Argument<View<const float, 2, sizes<"m d">>, "points">;
 inline std::int64_t mixed(const Rows& a, double, const std::optional<Rows>& b, const Points& c, const Tensor&) {
     return a.extent(1) + (b ? b->extent(0) : 0) + c->extent(0);
 }
+inline std::int64_t count_of(const std::optional<Argument<Rows>>& x) { return x ? (*x)->size() : -1; }
+using MaybeOut = std::optional<Argument<View<float, 2, sizes<"n d">>>>;
+inline void copy_if(MaybeOut out, const Rows& x) {
+    if (out) copy_rows(**out, x);
+}
+/// What agreeing() says of containers, which are made here as a binder makes them.
+inline std::string disagreement_in(const Rows& a, const Rows& b) {
+    using Nested = std::map<std::string, std::tuple<int, std::vector<Rows>>>;
+    auto checked = agreeing<"nested", "first", "all">(
+        [](const std::variant<int, Rows>&, const std::array<Nested, 1>&) { return std::string(); });
+    try {
+        return checked(a, {Nested{{"none", {0, {}}}, {"some", {1, {a, b}}}}});
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
 inline void fail() { throw Error(ErrorCode::needs_copy, ErrorKind::buffer, "thrown by the function"); }
 
 template <class Def>
@@ -107,6 +130,8 @@ void bind(Def def) {
     def("counting_numpy", counting_numpy);
     def("counting_torch", counting_torch);
     def("nothing", nothing);
+    def("frozen_torch", frozen_torch);
+    def("frozen_like", frozen_like);
     def("keep", keep);
     def("keep_if", keep_if);
     def("describe_with", describe_with);
@@ -123,6 +148,10 @@ void bind(Def def) {
     def("checked_lambda", agreeing<"checked_lambda">([offset](const Rows& a, const Rows& b) {
             return static_cast<double>(a(0, 0) + b(0, 0) + offset);
         }));
+    def("count_of", count_of);
+    def("copy_if", agreeing<"copy_if", "out", "x">(copy_if));
+    def("disagreement_in", disagreement_in);
+    def("calls", agreeing<"calls">([calls = 0](const Rows&, const Rows&) mutable { return ++calls; }));
     def("fail", fail);
 }
 

@@ -150,7 +150,7 @@ TEST(Constraints, AnyRank) {
     EXPECT_EQ(v.ndim(), 2);
     EXPECT_EQ(v.size(), 6);
     EXPECT_EQ(v(1, 2), 5);
-    const auto row = v.slice(1);
+    const auto row = v.select(1);
     EXPECT_EQ(row.ndim(), 1);
     EXPECT_EQ(row(2), 5);
     EXPECT_EQ((refusal<View<float, dynamic_rank, rank_between<1, 2>>>(t)), "(taken)");
@@ -161,7 +161,7 @@ TEST(Constraints, AnyRank) {
 template <class V>
 std::vector<std::vector<float>> rows_of(const V& view) {
     std::vector<std::vector<float>> rows;
-    for (std::span<const float> row : view.rows()) rows.emplace_back(row.begin(), row.end());
+    for (auto row : view.rows()) rows.emplace_back(row.begin(), row.end());
     return rows;
 }
 
@@ -187,15 +187,45 @@ TEST(Rows, OfNothingAndOfOne) {
     EXPECT_TRUE((View<float, dynamic_rank>().empty()));
 }
 
-TEST(Rows, NeedNeighbouringElements) {
+TEST(Rows, OfAnyInnerStride) {
+    const Tensor t = counting({2, 4}, 8);
+    auto* data = static_cast<float*>(t.data());
+    const Tensor skipping = t.as_strided(data, {2, 2}, {4, 2}, float32);
+    const Tensor turned = t.as_strided(data, {4, 2}, {1, 4}, float32);
+    const Tensor backwards = t.as_strided(data + 7, {2, 4}, {-4, -1}, float32);
+    EXPECT_EQ((rows_of(skipping.view<const float, 2>().value())), (std::vector<std::vector<float>>{{0, 2}, {4, 6}}));
+    EXPECT_EQ((rows_of(turned.view<const float, dynamic_rank>().value())),
+              (std::vector<std::vector<float>>{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+    EXPECT_EQ((rows_of(backwards.view<const float, 2>().value())),
+              (std::vector<std::vector<float>>{{7, 6, 5, 4}, {3, 2, 1, 0}}));
+    for (auto row : skipping.view<float, 2>().value().rows())
+        for (float& x : row) x = -1;
+    EXPECT_EQ(data[0] + data[2] + data[4] + data[6], -4);
+    EXPECT_EQ(data[1], 1);
+}
+
+TEST(Rows, OfAnEmptyViewWhateverItsStrides) {
+    const Tensor t = counting({2, 4}, 8);
+    const Tensor none = t.as_strided(t.data(), {0, 2}, {4, 2}, float32), thin = t.as_strided(t.data(), {2, 0}, {4, 2}, float32);
+    int count = 0;
+    for (std::span<float> row : none.view<float, 2>().value().rows()) count += 1 + static_cast<int>(row.size());
+    EXPECT_EQ(count, 0);
+    for (std::span<float> row : thin.view<float, 2>().value().rows()) count += 1 + static_cast<int>(row.size());
+    EXPECT_EQ(count, 2);
+    EXPECT_TRUE((none.view<float, 2>().value().span().empty()));
+}
+
+TEST(Rows, ASpanNeedsNeighbouringElements) {
     const Tensor t = counting({2, 4}, 8);
     const Tensor skipping = t.as_strided(t.data(), {2, 2}, {4, 2}, float32);
     try {
-        (void)skipping.view<float, 2>().value().rows();
+        for (std::span<float> row : skipping.view<float, 2>().value().rows()) FAIL() << row.size();
         FAIL();
     } catch (const Error& e) {
-        EXPECT_STREQ(e.what(), "rows(): found strides (4, 2) for shape (2, 2); wanted a last stride of 1");
+        EXPECT_EQ(e.code(), ErrorCode::bad_layout);
+        EXPECT_STREQ(e.what(), "span(): found strides (2,) for shape (2,); wanted contiguous memory");
     }
+    for (std::span<float> row : t.view<float, 2>().value().rows()) EXPECT_EQ(row.size(), 4u);
 }
 
 using Points = View<const float, 2, sizes<"n d">>;
@@ -232,6 +262,33 @@ TEST(Match, ViewsMadeOneByOneCanBeComparedLater) {
     ASSERT_FALSE(result);
     EXPECT_STREQ(Result<void>(result).error().what(),
                  "distances(): argument 'b': expected float32[m, d] on cpu: d is 4 here and 3 in argument 'a'");
+}
+
+TEST(Match, WhatWasRefusedBindsNothing) {
+    using Square = View<const float, 2, isthmus::sizes<"n n">>;
+    using Pair = View<const float, 2, isthmus::sizes<"n 2">>;
+    const Tensor oblong = counting({5, 3}, 15), square = counting({4, 4}, 16), pairs = counting({4, 2}, 8);
+    Match match("f");
+    EXPECT_FALSE(match.view<Square>("a", oblong)) << "n would be 5";
+    EXPECT_EQ(match["n"], -1);
+    EXPECT_FALSE(match.view<Pair>("a", oblong)) << "the size after the name does not fit";
+    EXPECT_EQ(match["n"], -1);
+    EXPECT_TRUE(match.view<Square>("a", square)) << "the next overload";
+    EXPECT_EQ(match["n"], 4);
+    EXPECT_FALSE(match.view<Pair>("b", oblong));
+    EXPECT_TRUE(match.view<Pair>("b", pairs));
+    EXPECT_EQ(match["n"], 4) << "what was bound before stays";
+}
+
+TEST(Match, AViewThatDisagreesBindsNothing) {
+    using Rows = View<const float, 2, isthmus::sizes<"m d">>;
+    const Tensor a = counting({5, 3}, 15), b = counting({7, 4}, 28), c = counting({8, 3}, 24);
+    Match match("f");
+    EXPECT_TRUE(match.agree("a", a.view<Points>().value()));
+    EXPECT_FALSE(match.agree("b", b.view<Rows>().value()));
+    EXPECT_EQ(match["m"], -1);
+    EXPECT_TRUE(match.agree("b", c.view<Rows>().value()));
+    EXPECT_EQ(match["m"], 8);
 }
 
 TEST(Match, ASizeWithoutANameNeedNotAgree) {

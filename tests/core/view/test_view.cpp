@@ -69,9 +69,9 @@ TEST(View, SpanNeedsContiguousMemory) {
     }
 }
 
-TEST(View, SliceTakesOneDimensionAway) {
+TEST(View, SelectTakesOneDimensionAway) {
     const Tensor t = counting({2, 3, 4}, 24);
-    const auto row = t.view<float, 3>().value().slice(1).slice(2);
+    const auto row = t.view<float, 3>().value().select(1).select(2);
     static_assert(std::is_same_v<decltype(row), const View<float, 1>>);
     EXPECT_EQ(row[3], 23);
     EXPECT_EQ(row.extent(0), 4);
@@ -190,6 +190,24 @@ TEST(View, NeedsTheAlignmentOfTheCppType) {
     EXPECT_EQ((complex.view<const std::complex<double>, 1>().value()[0].imag()), 2);
 }
 
+TEST(View, OfBytesThatMeanBool) {
+    unsigned char memory[5] = {0, 1, 2, 128, 255};
+    const Tensor t = Tensor::wrap(memory, {5}, {}, isthmus::boolean, Device::cpu(), nullptr);
+    const auto v = t.view<isthmus::ByteBool, 1>().value();
+    static_assert(decltype(v)::words() == "bool[:] on cpu");
+    int count = 0;
+    for (bool set : v) count += set;
+    EXPECT_EQ(count, 4);
+    EXPECT_EQ(v[2], v[3]) << "both are true";
+    v[4] = false;
+    v[0] = v[3];
+    EXPECT_EQ(memory[4], 0);
+    EXPECT_TRUE(v[0]);
+    for (isthmus::ByteBool& b : v) b = !b;
+    EXPECT_EQ(memory[4], 1);
+    EXPECT_FALSE((t.view<const std::uint8_t, 1>())) << "the dtype is bool";
+}
+
 // Steps of one byte over elements that share bytes would show wrong values.
 TEST(View, OfSubByteElementsNeedsPaddedOnes) {
     unsigned char memory[4] = {};
@@ -206,7 +224,18 @@ TEST(ViewDeathTest, BoundsAreCheckedOnRequest) {
     const auto v = t.view<Checked, 2>().value();
     EXPECT_DEATH((void)v(0, 3), "index 3 is out of bounds for dimension 1 of size 3");
     EXPECT_DEATH((void)v(-1, 0), "index -1 is out of bounds for dimension 0 of size 2");
-    EXPECT_DEATH((void)v.slice(2), "dimension 0");
+    EXPECT_DEATH((void)v.select(2), "dimension 0");
+    EXPECT_DEATH((void)v.extent(2), "dimension 2 of a view of 2 dimensions");
+    EXPECT_DEATH((void)v.stride(-1), "dimension -1 of a view of 2 dimensions");
+}
+
+TEST(ViewDeathTest, NoDimensionIsReadOfAViewThatHasNone) {
+    const Tensor one = counting({}, 1);
+    const auto v = one.view<Checked, isthmus::dynamic_rank>().value();
+    EXPECT_EQ(v().value, 0);
+    EXPECT_DEATH((void)v(0), "1 indices for a view of 0 dimensions");
+    EXPECT_DEATH((void)v.select(0), "dimension 0 of a view of 0 dimensions");
+    EXPECT_DEATH((void)v.extent(0), "dimension 0 of a view of 0 dimensions");
 }
 
 }  // namespace

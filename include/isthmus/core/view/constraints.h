@@ -6,29 +6,30 @@
 
 ISTHMUS_BEGIN
 
-// What may follow the rank in View<T, N, …>. Each constraint enters itself into the Requirement of the view type.
+// What may follow the rank in View<T, N, …>. Each constraint enters itself into the Requirement of the view type; two that
+// contradict each other do not compile.
 
 /// Row-major without gaps; column-major without gaps; the last dimension without gaps. Without one of them any strides do.
 struct c_contiguous {
-    static constexpr void apply(detail::Requirement& r) { r.order = detail::Order::c; }
+    static constexpr void apply(detail::Requirement& r) { r.ask_order(detail::Order::c); }
 };
 struct f_contiguous {
-    static constexpr void apply(detail::Requirement& r) { r.order = detail::Order::f; }
+    static constexpr void apply(detail::Requirement& r) { r.ask_order(detail::Order::f); }
 };
 struct inner_contiguous {
-    static constexpr void apply(detail::Requirement& r) { r.order = detail::Order::inner; }
+    static constexpr void apply(detail::Requirement& r) { r.ask_order(detail::Order::inner); }
 };
 
 /// Memory of one DLPack device type (`on<kDLROCM>`), instead of memory that the host may touch.
 template <int device_type>
 struct on {
     static_assert(Device(device_type, 0).is_valid(), "isthmus: DLPack defines no such device type");
-    static constexpr void apply(detail::Requirement& r) { r.device_type = device_type; }
+    static constexpr void apply(detail::Requirement& r) { r.ask_device(device_type); }
 };
 using on_cuda = on<kDLCUDA>;
 /// Memory of any device: the view then gives addresses, and no elements.
 struct on_any_device {
-    static constexpr void apply(detail::Requirement& r) { r.device_type = detail::any_memory; }
+    static constexpr void apply(detail::Requirement& r) { r.ask_device(detail::any_memory); }
 };
 
 /// The first element is at a multiple of this many bytes.
@@ -51,10 +52,7 @@ struct allow_grad {
 template <int least, int most = max_ndim>
 struct rank_between {
     static_assert(0 <= least && least <= most && most <= max_ndim, "isthmus: ranks go from 0 to max_ndim");
-    static constexpr void apply(detail::Requirement& r) {
-        r.least_rank = least;
-        r.most_rank = most;
-    }
+    static constexpr void apply(detail::Requirement& r) { r.ask_ranks(least, most); }
 };
 
 // In the place of T: a set of dtypes. `const` before it means what it means before a type.

@@ -27,6 +27,10 @@ namespace detail {
                  dimension, static_cast<long long>(size));
     std::abort();
 }
+[[noreturn]] ISTHMUS_COLD inline void no_such_dimension(int dimension, int ndim) noexcept {
+    std::fprintf(stderr, "isthmus: dimension %d of a view of %d dimensions\n", dimension, ndim);
+    std::abort();
+}
 [[noreturn]] ISTHMUS_COLD inline void wrong_index_count(int given, int wanted) noexcept {
     std::fprintf(stderr, "isthmus: %d indices for a view of %d dimensions\n", given, wanted);
     std::abort();
@@ -98,9 +102,9 @@ public:
     using Dims<N>::Dims;
     explicit Layout(const Dims<N>& dims) noexcept : Dims<N>(dims) {}
 
-    std::int64_t extent(int dimension) const noexcept { return this->shape()[static_cast<std::size_t>(dimension)]; }
+    std::int64_t extent(int dimension) const noexcept { return this->shape()[place(dimension)]; }
     /// Step in elements.
-    std::int64_t stride(int dimension) const noexcept { return this->strides()[static_cast<std::size_t>(dimension)]; }
+    std::int64_t stride(int dimension) const noexcept { return this->strides()[place(dimension)]; }
     /// Number of elements.
     std::int64_t size() const noexcept {
         std::int64_t n = 1;
@@ -122,6 +126,14 @@ protected:
         if (index < 0 || index >= extent(dimension)) out_of_bounds(dimension, index, extent(dimension));
 #endif
         return index * stride(dimension);
+    }
+
+private:
+    std::size_t place(int dimension) const noexcept {
+#if ISTHMUS_CHECK_BOUNDS
+        if (dimension < 0 || dimension >= this->ndim()) no_such_dimension(dimension, this->ndim());
+#endif
+        return static_cast<std::size_t>(dimension);
     }
 };
 

@@ -17,7 +17,7 @@ inline std::string call_prefix(const char* function, const char* argument) {
 }  // namespace detail
 
 /// The arguments of one call: each is matched with the view that is wanted, sizes of the same name agree between them, and an
-/// error names the function and the argument.
+/// error names the function and the argument. What does not fit binds no name: the call may try another view.
 ///
 ///     isthmus::Match match("distances");
 ///     auto a = match.view<View<const float, 2, sizes<"n d">>>("a", tensor_a);
@@ -36,9 +36,13 @@ public:
     }
     /// Whether a tensor is what `r` wants, and its named sizes those of this call.
     Result<void> check(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
+        const int bound = names_.count;
         if (ISTHMUS_LIKELY(detail::meets(t, flags, r) && (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
             return {};
-        return detail::explain_mismatch(t, flags, r, names_, argument).prefixed(detail::call_prefix(function_, argument));
+        names_.count = bound;
+        Error error = detail::explain_mismatch(t, flags, r, names_, argument);
+        names_.count = bound;
+        return error.prefixed(detail::call_prefix(function_, argument));
     }
     template <class V, class Source>
         requires(detail::is_view<V> && !std::is_lvalue_reference_v<Source>)
@@ -48,12 +52,17 @@ public:
     template <class T, int N, class... C>
     Result<void> agree(const char* argument, const View<T, N, C...>& view) {
         constexpr const detail::Requirement& r = View<T, N, C...>::requirement;
-        if constexpr (r.size_count >= 0)
+        if constexpr (r.size_count >= 0) {
+            const int bound = names_.count;
             for (int i = 0; i < view.ndim(); ++i) {
                 if (r.sizes[i].name.empty()) continue;
                 const auto* other = names_.contradiction(r.sizes[i].name, view.extent(i), argument, i);
-                if (other != nullptr) return disagreement(argument, r, i, view.extent(i), *other);
+                if (other == nullptr) continue;
+                Error error = disagreement(argument, r, i, view.extent(i), *other);
+                names_.count = bound;
+                return error;
             }
+        }
         return {};
     }
     /// The size that a name stands for; -1 for a name not seen yet.

@@ -40,7 +40,34 @@ struct Requirement {
     std::size_t alignment = 1;
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
 
+    // What a second constraint says against a first one; a view type does not compile then.
+    bool orders_clash = false;
+    bool sizes_clash = false;
+    bool ranks_clash = false;
+    bool devices_clash = false;
+
     constexpr bool takes(DType found) const noexcept { return accepts != nullptr ? accepts(found) : found == dtype; }
+
+    /// Rows are contiguous in a C-contiguous view too: the stronger of the two stays.
+    constexpr void ask_order(Order wanted) {
+        const bool rows_of_c = (order == Order::c && wanted == Order::inner) || (order == Order::inner && wanted == Order::c);
+        orders_clash = orders_clash || (order != Order::any && order != wanted && !rows_of_c);
+        order = rows_of_c ? Order::c : wanted;
+    }
+    constexpr void ask_sizes(const SizeSpec* wanted, int count) {
+        sizes_clash = sizes_clash || size_count >= 0;
+        sizes = wanted;
+        size_count = count;
+    }
+    constexpr void ask_ranks(int least, int most) {
+        ranks_clash = ranks_clash || least > most_rank || most < least_rank;
+        if (least > least_rank) least_rank = least;
+        if (most < most_rank) most_rank = most;
+    }
+    constexpr void ask_device(int wanted) {
+        devices_clash = devices_clash || (device_type != host_memory && device_type != wanted);
+        device_type = wanted;
+    }
 };
 
 constexpr bool is_host_type(int type) noexcept {

@@ -1,14 +1,63 @@
-// The rows of a view as spans.
+// The rows of a view, and the elements of a row that are apart.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <compare>
+#include <iterator>
+#include <type_traits>
 
 #include <isthmus/core/view/dims.h>
 
 ISTHMUS_BEGIN
 
-/// The rows of a view, in row-major order, as spans: what View::rows() gives. A view without dimensions is one row of one
-/// element. Valid as long as the view's memory, and the view itself where its rank is dynamic.
-template <class T, int N>
+namespace detail {
+
+/// Elements that are a fixed number of elements apart.
+template <class T>
+class StridedIterator {
+public:
+    using value_type = std::remove_cv_t<T>;
+    using difference_type = std::ptrdiff_t;
+    using reference = T&;
+    using pointer = T*;
+    using iterator_category = std::random_access_iterator_tag;
+
+    StridedIterator() noexcept = default;
+    StridedIterator(T* first, std::int64_t stride, std::int64_t index) noexcept
+        : first_(first), stride_(stride), index_(index) {}
+
+    T& operator*() const noexcept { return first_[index_ * stride_]; }
+    T* operator->() const noexcept { return &**this; }
+    T& operator[](difference_type n) const noexcept { return first_[(index_ + n) * stride_]; }
+    StridedIterator& operator++() noexcept { return *this += 1; }
+    StridedIterator& operator--() noexcept { return *this += -1; }
+    StridedIterator operator++(int) noexcept { return {first_, stride_, index_++}; }
+    StridedIterator operator--(int) noexcept { return {first_, stride_, index_--}; }
+    StridedIterator& operator+=(difference_type n) noexcept {
+        index_ += n;
+        return *this;
+    }
+    StridedIterator& operator-=(difference_type n) noexcept { return *this += -n; }
+    friend StridedIterator operator+(StridedIterator it, difference_type n) noexcept { return it += n; }
+    friend StridedIterator operator+(difference_type n, StridedIterator it) noexcept { return it += n; }
+    friend StridedIterator operator-(StridedIterator it, difference_type n) noexcept { return it -= n; }
+    friend difference_type operator-(const StridedIterator& a, const StridedIterator& b) noexcept {
+        return a.index_ - b.index_;
+    }
+    friend bool operator==(const StridedIterator& a, const StridedIterator& b) noexcept { return a.index_ == b.index_; }
+    friend auto operator<=>(const StridedIterator& a, const StridedIterator& b) noexcept { return a.index_ <=> b.index_; }
+
+private:
+    T* first_ = nullptr;
+    std::int64_t stride_ = 0;
+    std::int64_t index_ = 0;  // an address behind the last element could leave the memory by far
+};
+
+}  // namespace detail
+
+/// The rows of a view, in row-major order: what View::rows() gives. `Row` is a span, or a view of one dimension. A view without
+/// dimensions is one row of one element. Valid as long as the view's memory, and the view itself where its rank is dynamic.
+template <class T, int N, class Row>
 class Rows {
 public:
     Rows(T* data, const detail::Layout<N>& layout) noexcept : data_(data), layout_(layout) {}
@@ -16,12 +65,17 @@ public:
     struct sentinel {};
     class iterator {
     public:
-        using value_type = std::span<T>;
+        using value_type = Row;
         using difference_type = std::ptrdiff_t;
         using iterator_concept = std::input_iterator_tag;
 
         iterator() noexcept = default;
-        std::span<T> operator*() const noexcept { return {row_, length_}; }
+        Row operator*() const noexcept {
+            if constexpr (std::is_same_v<Row, std::span<T>>)
+                return {row_, static_cast<std::size_t>(length_)};
+            else
+                return Row(row_, {length_}, {stride_});
+        }
         iterator& operator++() noexcept {
             --left_;
             for (int d = outer_ - 1; d >= 0; --d) {
@@ -41,7 +95,8 @@ public:
         static constexpr std::size_t outer_most = N == -1 ? max_ndim : N > 1 ? N - 1 : 1;
 
         T* row_ = nullptr;
-        std::size_t length_ = 0;
+        std::int64_t length_ = 0;
+        std::int64_t stride_ = 1;
         std::int64_t left_ = 0;
         int outer_ = 0;
         const std::int64_t* extents_ = nullptr;
@@ -54,7 +109,8 @@ public:
         const int ndim = layout_.ndim();
         it.row_ = data_;
         it.outer_ = ndim > 0 ? ndim - 1 : 0;
-        it.length_ = ndim > 0 ? static_cast<std::size_t>(layout_.extent(ndim - 1)) : 1;
+        it.length_ = ndim > 0 ? layout_.extent(ndim - 1) : 1;
+        if (ndim > 0) it.stride_ = layout_.stride(ndim - 1);
         it.extents_ = layout_.shape().data();
         it.strides_ = layout_.strides().data();
         it.left_ = 1;

@@ -12,10 +12,7 @@ struct extents {
     static_assert(((sizes_ >= dyn) && ...), "isthmus: a size is 0 or more, or dyn");
     static constexpr int count = sizeof...(sizes_);
     static constexpr detail::SizeSpec specs[sizeof...(sizes_) + 1] = {detail::SizeSpec{sizes_, {}}..., {}};
-    static constexpr void apply(detail::Requirement& r) {
-        r.sizes = specs;
-        r.size_count = count;
-    }
+    static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs, count); }
 };
 
 namespace detail {
@@ -86,10 +83,7 @@ struct sizes {
         }
     };
     static constexpr Specs specs{};
-    static constexpr void apply(detail::Requirement& r) {
-        r.sizes = specs.of;
-        r.size_count = count;
-    }
+    static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs.of, count); }
 };
 
 ISTHMUS_END

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <isthmus/core/tensor.h>
-#include <isthmus/core/view/constraints.h>
 #include <isthmus/core/view/rows.h>
+#include <isthmus/core/view/window.h>
 
 ISTHMUS_BEGIN
 
@@ -36,6 +36,10 @@ struct Wanted {
         return r;
     }
     static constexpr Requirement bare = make();
+    static_assert(!bare.orders_clash, "isthmus: c_contiguous, f_contiguous and inner_contiguous contradict each other");
+    static_assert(!bare.sizes_clash, "isthmus: sizes are asked for once; sizes<\"h w 3\"> says names and numbers");
+    static_assert(!bare.ranks_clash, "isthmus: no rank is within all the bounds that are asked for");
+    static_assert(!bare.devices_clash, "isthmus: memory is on one device, and constraints ask for two");
     static_assert(N == dynamic_rank || (bare.least_rank == N && bare.most_rank == N),
                   "isthmus: rank_between is for views of dynamic_rank");
     static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are wanted");
@@ -55,6 +59,9 @@ struct Wanted {
     }
     static constexpr Requirement requirement = finish();
 };
+
+template <class T, int N, class... C>
+using WindowOf = Window<T, N, Wanted<T, N, C...>::requirement.device_type, Wanted<T, N, C...>::requirement.order>;
 
 /// A view with these constraints serves where `D` are wanted: each of them is among its own, or asks nothing of the memory.
 template <class D, class... C>
@@ -89,8 +96,8 @@ Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, 
 /// What follows N is asked of the tensor before there is a view: View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>.
 /// Without a constraint on the device, the memory is one that the host may touch.
 template <class T, int N, class... C>
-class View : public detail::Layout<N> {
-    using Base = detail::Layout<N>;
+class View : public detail::WindowOf<T, N, C...> {
+    using Base = detail::WindowOf<T, N, C...>;
     using Wanted = detail::Wanted<T, N, C...>;
 
 public:
@@ -100,26 +107,27 @@ public:
     static constexpr bool on_host = detail::is_host_type(requirement.device_type);
     static constexpr bool has_contiguous_rows =
         requirement.order == detail::Order::c || requirement.order == detail::Order::inner;
+    static constexpr bool is_known_contiguous = requirement.order == detail::Order::c ||
+                                                requirement.order == detail::Order::f ||
+                                                (N == 1 && requirement.order == detail::Order::inner);
 
     /// Of nothing: no elements.
     constexpr View() noexcept = default;
     View(T* data, const std::array<std::int64_t, static_cast<std::size_t>(N < 0 ? 0 : N)>& extents,
          const std::array<std::int64_t, static_cast<std::size_t>(N < 0 ? 0 : N)>& strides) noexcept
         requires(N >= 0 && sizeof...(C) == 0)
-        : Base(extents, strides), data_(data) {}
+        : Base(data, detail::Layout<N>(extents, strides), detail::Where<true>()) {}
 
     /// A view that may write serves where one that only reads is wanted, and one that promises more where less is wanted.
     template <class U, class... D>
         requires((std::is_same_v<U, T> || std::is_same_v<U, const T>) && !std::is_same_v<View, View<U, N, D...>> &&
                  View<U, N, D...>::on_host == on_host && (detail::is_one_of<D, C...> && ...))
     operator View<U, N, D...>() const noexcept {
-        return View<U, N, D...>(data_, *this);
+        return View<U, N, D...>(this->data(), *this, *this);
     }
 
     /// "uint8[h, w, 3] C-contiguous on cpu": what this type of view asks for.
     static constexpr std::string_view words() noexcept { return requirement.words; }
-
-    T* data() const noexcept { return data_; }
 
     template <class... I>
         requires(on_host && (N < 0 || sizeof...(I) == static_cast<std::size_t>(N)) &&
@@ -132,53 +140,51 @@ public:
         std::int64_t offset = 0;
         int d = 0;
         ((offset += this->at(d++, static_cast<std::int64_t>(index))), ...);
-        return data_[offset];
+        return this->data()[offset];
     }
     T& operator[](std::int64_t i) const noexcept
         requires(on_host && N == 1)
     {
-        return data_[this->at(0, i)];
+        return this->data()[this->at(0, i)];
     }
 
     /// The elements in memory order. Throws Error(bad_layout) when they are not contiguous, unless the type already says so.
     std::span<T> span() const
         requires on_host
     {
-        if constexpr (requirement.order != detail::Order::c && requirement.order != detail::Order::f)
-            if (!this->is_contiguous())
-                throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            detail::concat({"span(): found strides ", layout::to_string(this->strides()), " for shape ",
-                                            layout::to_string(this->shape()), "; wanted contiguous memory"}));
-        return {data_, static_cast<std::size_t>(this->size())};
+        if constexpr (!is_known_contiguous)
+            if (!this->is_contiguous()) throw detail::rearrange_error("span", this->strides_text());
+        return {this->data(), static_cast<std::size_t>(this->size())};
+    }
+    /// One dimension is a span by itself, where its elements are neighbours: throws as span() does.
+    template <class U>
+        requires(on_host && N == 1 && !is_known_contiguous && (std::is_same_v<U, T> || std::is_same_v<U, const T>))
+    operator std::span<U>() const {
+        return span();
     }
 
-    /// The rows along the last dimension, as spans: for (std::span<T> row : view.rows()). Throws Error(bad_layout) when the
-    /// elements of a row are not neighbours, unless the type already says so.
-    Rows<T, N> rows() const
+    /// The elements of one dimension one after the other, whatever the stride.
+    auto begin() const noexcept
+        requires(on_host && N == 1)
+    {
+        if constexpr (is_known_contiguous)
+            return this->data();
+        else
+            return detail::StridedIterator<T>(this->data(), this->strides()[0], 0);
+    }
+    auto end() const noexcept
+        requires(on_host && N == 1)
+    {
+        return begin() + this->size();
+    }
+
+    /// The rows along the last dimension: spans where the type says that their elements are neighbours, else views of one
+    /// dimension, whatever the stride, each of which is a span where it can be: for (std::span<T> row : view.rows()).
+    auto rows() const noexcept
         requires on_host
     {
-        if constexpr (!has_contiguous_rows) {
-            const int last = this->ndim() - 1;
-            if (last >= 0 && this->extent(last) > 1 && this->stride(last) != 1)
-                throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            detail::concat({"rows(): found strides ", layout::to_string(this->strides()), " for shape ",
-                                            layout::to_string(this->shape()), "; wanted a last stride of 1"}));
-        }
-        return {data_, *this};
-    }
-
-    /// The view at index `i` of the first dimension, one dimension less.
-    auto slice(std::int64_t i) const noexcept
-        requires(on_host && (N > 1 || N == dynamic_rank))
-    {
-        if constexpr (N == dynamic_rank) {
-            return View<T, N>(data_ + this->at(0, i), detail::Layout<N>(this->inner()));
-        } else if constexpr (has_contiguous_rows) {  // what holds of the rows holds of those of a part
-            using Row = std::conditional_t<requirement.order == detail::Order::c, c_contiguous, inner_contiguous>;
-            return View<T, N - 1, Row>(data_ + this->at(0, i), detail::Layout<N - 1>(this->inner()));
-        } else {
-            return View<T, N - 1>(data_ + this->at(0, i), detail::Layout<N - 1>(this->inner()));
-        }
+        using Row = std::conditional_t<has_contiguous_rows, std::span<T>, View<T, 1>>;
+        return Rows<T, N, Row>(this->data(), *this);
     }
 
     /// As an mdspan; include <isthmus/mdspan.h>.
@@ -195,19 +201,22 @@ private:
     template <class V>
     friend V detail::view_of(const DLTensor&) noexcept;
 
-    explicit View(const DLTensor& t) noexcept : Base(t), data_(static_cast<T*>(t.data)) {}
-    View(T* data, const Base& layout) noexcept : Base(layout), data_(data) {}
+    template <class, int, int, detail::Order>
+    friend class detail::Window;
 
-    T* data_ = nullptr;
+    explicit View(const DLTensor& t) noexcept : Base(t) {}
+    View(T* data, const detail::Layout<N>& layout, const detail::Where<on_host>& where) noexcept : Base(data, layout, where) {}
 };
 
 /// A window on elements of one of a set of dtypes: View<one_of<float, double>, 2>, View<const floating, dynamic_rank>.
 /// as<U>() and visit() give the view of the type that is there.
 template <class S, int N, class... C>
     requires detail::DTypeSet<std::remove_cv_t<S>>
-class View<S, N, C...> : public detail::Layout<N> {
+class View<S, N, C...> : public detail::Layout<N>,
+                         public detail::Where<detail::is_host_type(detail::Wanted<S, N, C...>::requirement.device_type)> {
     using Base = detail::Layout<N>;
     using Wanted = detail::Wanted<S, N, C...>;
+    using Where = detail::Where<detail::is_host_type(Wanted::requirement.device_type)>;
     template <class U>
     using Typed = View<std::conditional_t<std::is_const_v<S>, const U, U>, N, C...>;
 
@@ -220,6 +229,9 @@ public:
     static constexpr std::string_view words() noexcept { return requirement.words; }
 
     DType dtype() const noexcept { return dtype_; }
+    /// Bytes of one element, and of all of them when compact.
+    std::int64_t itemsize() const noexcept { return dtype_.itemsize(); }
+    std::int64_t nbytes() const noexcept { return this->size() * itemsize(); }
     std::conditional_t<std::is_const_v<S>, const void, void>* data() const noexcept { return data_; }
 
     /// The view of elements of type U, or an Error when they are of another.
@@ -244,12 +256,12 @@ private:
     template <class V>
     friend V detail::view_of(const DLTensor&) noexcept;
 
-    explicit View(const DLTensor& t) noexcept : Base(t), data_(t.data), dtype_(t.dtype) {}
+    explicit View(const DLTensor& t) noexcept : Base(t), Where(t), data_(t.data), dtype_(t.dtype) {}
 
     template <class U>
     Typed<U> typed() const noexcept {
         using E = std::conditional_t<std::is_const_v<S>, const U, U>;
-        return Typed<U>(static_cast<E*>(data_), static_cast<const Base&>(*this));
+        return Typed<U>(static_cast<E*>(data_), *this, *this);
     }
     template <class First, class... Rest, class F>
     decltype(auto) visit_set(std::type_identity<one_of<First, Rest...>>, F& f) const {
@@ -264,6 +276,12 @@ private:
     void* data_ = nullptr;
     DType dtype_{};
 };
+
+/// A view ends where its memory does, not where it does itself.
+ISTHMUS_END
+template <class T, int N, class... C>
+inline constexpr bool std::ranges::enable_borrowed_range<isthmus::View<T, N, C...>> = true;
+ISTHMUS_BEGIN
 
 template <class T, int N, class... C>
 Result<View<T, N, C...>> Tensor::view() const& {

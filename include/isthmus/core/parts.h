@@ -1,0 +1,88 @@
+// Parts and other shapes of a tensor: what Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous()
+// do. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/copy.h>
+#include <isthmus/core/rearrange.h>
+
+ISTHMUS_BEGIN
+
+#if ISTHMUS_DEFINE
+/// `offset` counts elements from the first one.
+ISTHMUS_API Tensor Tensor::part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const {
+    DLTensor t = block_->dl;
+    t.ndim = ndim;
+    t.shape = const_cast<std::int64_t*>(shape);
+    t.strides = const_cast<std::int64_t*>(strides);
+    std::int64_t bytes = offset * itemsize();
+    if (dtype().is_subbyte() && !is_padded()) {
+        const std::int64_t bits = offset * dtype().element_bits();
+        if (bits % 8 != 0)
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        detail::concat({"element ", offset, " of packed ", dtype(),
+                                        " begins within a byte; wanted a part that begins with one"}));
+        bytes = bits / 8;
+    }
+    if (Device(t.device).is_opaque())
+        t.byte_offset += static_cast<std::uint64_t>(bytes);
+    else if (bytes != 0)
+        t.data = static_cast<char*>(t.data) + bytes;
+    return alias(t, flags() & (flag::read_only | flag::padded));
+}
+
+ISTHMUS_API Tensor Tensor::select(int dimension, std::int64_t i) const {
+    const int d = detail::dimension_of("select", dimension, ndim());
+    const std::int64_t index = detail::index_of("select", i, d, block_->dl.shape[d]);
+    std::int64_t sizes[max_ndim], steps[max_ndim];
+    for (int from = 0, to = 0; from < ndim(); ++from) {
+        if (from == d) continue;
+        sizes[to] = block_->dl.shape[from];
+        steps[to++] = block_->dl.strides[from];
+    }
+    return part(numel() == 0 ? 0 : index * block_->dl.strides[d], ndim() - 1, sizes, steps);
+}
+
+ISTHMUS_API Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t stop, std::int64_t step) const {
+    const int d = detail::dimension_of("slice", dimension, ndim());
+    std::int64_t sizes[max_ndim], steps[max_ndim];
+    for (int i = 0; i < ndim(); ++i) {
+        sizes[i] = block_->dl.shape[i];
+        steps[i] = block_->dl.strides[i];
+    }
+    const detail::Cut cut(sizes[d], steps[d], start, stop, step);
+    const std::int64_t offset = cut.size == 0 || numel() == 0 ? 0 : cut.offset * steps[d];
+    sizes[d] = cut.size;
+    steps[d] = cut.stride;
+    return part(offset, ndim(), sizes, steps);
+}
+
+ISTHMUS_API Tensor Tensor::transpose(const Shape& axes) const {
+    int from[max_ndim];
+    detail::resolve_axes(axes, ndim(), from);
+    std::int64_t sizes[max_ndim], steps[max_ndim];
+    for (int i = 0; i < ndim(); ++i) {
+        sizes[i] = block_->dl.shape[from[i]];
+        steps[i] = block_->dl.strides[from[i]];
+    }
+    return part(0, ndim(), sizes, steps);
+}
+
+ISTHMUS_API Tensor Tensor::reshape(const Shape& shape) const {
+    const int wanted = static_cast<int>(shape.size());
+    std::int64_t sizes[max_ndim], steps[max_ndim];
+    detail::resolve_shape(block_->dl.shape, ndim(), shape.data(), wanted, sizes);
+    detail::reshape_strides(block_->dl.shape, block_->dl.strides, ndim(), sizes, wanted, steps);
+    return part(0, wanted, sizes, steps);
+}
+
+ISTHMUS_API Tensor Tensor::broadcast_to(const Shape& shape) const {
+    const int wanted = static_cast<int>(shape.size());
+    std::int64_t steps[max_ndim];
+    detail::broadcast_strides(block_->dl.shape, block_->dl.strides, ndim(), shape.data(), wanted, steps);
+    return part(0, wanted, shape.data(), steps);
+}
+
+ISTHMUS_API Tensor Tensor::contiguous() const { return is_contiguous() ? *this : copy_of(*this).value(); }
+#endif
+
+ISTHMUS_END

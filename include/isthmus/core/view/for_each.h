@@ -1,0 +1,183 @@
+// for_each: a function called with the elements of one or several views of the same sizes, whatever their strides and rank.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <tuple>
+
+#include <isthmus/core/view/view.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// How to walk over several views of the same sizes at once: the dimensions in the order in which they are walked, the last
+/// one innermost. Those of size 1 are gone, and those that follow on one another in every view are one.
+struct Walk {
+    static constexpr int most_views = 8;
+
+    int ndim = 0;
+    int views;
+    std::int64_t sizes[max_ndim];
+    std::int64_t strides[max_ndim][most_views];
+    std::int64_t starts[most_views] = {};  ///< where the walk begins, in elements from the first one
+
+    /// `strides` has a row for each view. No size is 0.
+    Walk(int ndim_given, const std::int64_t* shape, int views_given, const std::int64_t* const* given) noexcept
+        : views(views_given) {
+        for (int d = 0; d < ndim_given; ++d)
+            if (shape[d] != 1) insert(d, shape[d], given);
+        if (ndim > 0) merge();
+    }
+
+private:
+    /// Whether steps of `a` are longer than those of `b`: the first view that steps along both decides.
+    bool is_outside(const std::int64_t* a, const std::int64_t* b) const noexcept {
+        for (int v = 0; v < views; ++v)
+            if (a[v] != 0 && b[v] != 0 && a[v] != b[v]) return a[v] > b[v];
+        return true;
+    }
+    void insert(int dimension, std::int64_t size, const std::int64_t* const* given) noexcept {
+        std::int64_t steps[most_views];
+        std::int64_t sign = 0;
+        for (int v = 0; v < views; ++v) {
+            steps[v] = given[v][dimension];
+            if (sign == 0) sign = steps[v] < 0 ? -1 : steps[v] > 0;
+        }
+        for (int v = 0; v < views && sign < 0; ++v) {  // the same elements from the other end
+            starts[v] += steps[v] * (size - 1);
+            steps[v] = -steps[v];
+        }
+        int at = ndim++;
+        for (; at > 0 && !is_outside(strides[at - 1], steps); --at) {
+            sizes[at] = sizes[at - 1];
+            std::copy(strides[at - 1], strides[at - 1] + views, strides[at]);
+        }
+        sizes[at] = size;
+        std::copy(steps, steps + views, strides[at]);
+    }
+    bool follow(int outer, int inner) const noexcept {
+        for (int v = 0; v < views; ++v)
+            if (strides[outer][v] != strides[inner][v] * sizes[inner]) return false;
+        return true;
+    }
+    void merge() noexcept {
+        int last = 0;
+        for (int d = 1; d < ndim; ++d) {
+            if (follow(last, d)) {
+                sizes[last] *= sizes[d];
+            } else if (++last != d) {
+                sizes[last] = sizes[d];
+            }
+            std::copy(strides[d], strides[d] + views, strides[last]);
+        }
+        ndim = last + 1;
+    }
+};
+
+/// Elements that are only read, for the inner loop, one after the other: in place, or gathered.
+template <class T>
+class BlockOf {
+public:
+    static constexpr std::int64_t most = 256;
+
+    BlockOf() noexcept {}
+    const T* gather(const T* first, std::int64_t step, std::int64_t count) noexcept {
+        if (step == 1) return first;
+        if (step == 0)
+            std::fill_n(elements_, count, *first);
+        else
+            for (std::int64_t i = 0; i < count; ++i) elements_[i] = first[i * step];
+        return elements_;
+    }
+
+private:
+    // In a union, so that making one writes nothing.
+    union {
+        alignas(64) std::remove_const_t<T> elements_[most];
+    };
+};
+/// An element that is written stays where it is.
+template <class T>
+    requires(!std::is_const_v<T>)
+class BlockOf<T> {};
+
+/// The loop that the compiler makes vectors of.
+template <class F, class... T>
+void for_each_neighbour(F& f, std::int64_t count, T*... first) {
+    for (std::int64_t i = 0; i < count; ++i) f(first[i]...);
+}
+
+/// `steps` has the step of each view.
+template <class F, class... T, std::size_t... v>
+void for_each_in_row(F& f, std::int64_t count, const std::int64_t* steps, std::index_sequence<v...>,
+                     std::tuple<BlockOf<T>...>& blocks, T*... first) {
+    if (((std::is_const_v<T> || steps[v] == 1) && ...)) {
+        const auto neighbours = [&]<std::size_t i>(auto* at, std::integral_constant<std::size_t, i>) {
+            if constexpr (std::is_const_v<std::remove_pointer_t<decltype(at)>>)
+                return std::get<i>(blocks).gather(at, steps[i], count);
+            else
+                return at;
+        };
+        for_each_neighbour(f, count, neighbours(first, std::integral_constant<std::size_t, v>())...);
+    } else {
+        for (std::int64_t i = 0; i < count; ++i) f(first[i * steps[v]]...);
+    }
+}
+
+template <class F, class... T, std::size_t... v>
+void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... first) {
+    const int inner = walk.ndim - 1;
+    const std::int64_t count = walk.ndim > 0 ? walk.sizes[inner] : 1;
+    const std::int64_t rows = walk.ndim > 1 ? walk.sizes[inner - 1] : 1;
+    const std::int64_t steps[] = {(walk.ndim > 0 ? walk.strides[inner][v] : 1)...};
+    const std::int64_t row_steps[] = {(walk.ndim > 1 ? walk.strides[inner - 1][v] : 0)...};
+    // Of rows that are gathered as much as fits: what is read for one row lies in the cache for the next.
+    const std::int64_t most = ((steps[v] == 1) && ...) ? count : BlockOf<const char>::most;
+    std::int64_t index[max_ndim] = {};
+    std::int64_t at[] = {walk.starts[v]...};
+    std::tuple<BlockOf<T>...> blocks;
+    for (;;) {
+        for (std::int64_t from = 0; from < count; from += most)
+            for (std::int64_t row = 0; row < rows; ++row)
+                for_each_in_row(f, std::min(most, count - from), steps, all, blocks,
+                                (first + (at[v] + row * row_steps[v] + from * steps[v]))...);
+        int d = inner - 2;
+        for (; d >= 0; --d) {
+            ((at[v] += walk.strides[d][v]), ...);
+            if (++index[d] < walk.sizes[d]) break;
+            ((at[v] -= walk.strides[d][v] * walk.sizes[d]), ...);
+            index[d] = 0;
+        }
+        if (d < 0) return;
+    }
+}
+
+template <class V>
+concept HostView = is_view<V> && V::on_host && !DTypeSet<typename V::value_type>;
+
+}  // namespace detail
+
+/// Calls `f` with the elements of one or several views of the same sizes, those at the same index together: once for each, in
+/// an order that suits the memory. for_each([](float& out, float a, float b) { out = a * b; }, out, a, b). What the function
+/// writes it takes by reference, of a view that may write. Elements to be read that are not neighbours are gathered in blocks
+/// (a reference to one is good for the call alone), so that the loop over `f` runs over neighbours and can become vectors,
+/// wherever the views that are written have neighbours; name first the view whose order is to be followed. A view that is
+/// written shares no elements with another, save with one that shows the same at every index. Throws Error(bad_layout) where
+/// the sizes differ.
+template <class F, class First, class... Rest>
+    requires(detail::HostView<First> && ... && detail::HostView<Rest>)
+void for_each(F&& f, const First& view, const Rest&... views) {
+    static_assert(sizeof...(Rest) < detail::Walk::most_views, "isthmus: for_each() takes up to 8 views");
+    const std::span<const std::int64_t> shapes[] = {view.shape(), views.shape()...};
+    for (const auto& shape : shapes)
+        if (!std::ranges::equal(shape, shapes[0]))
+            throw detail::rearrange_error("for_each", detail::concat({"found shapes ", layout::to_string(shapes[0]), " and ",
+                                                                      layout::to_string(shape), "; wanted the same sizes"}));
+    if (view.empty()) return;
+    const std::int64_t* const strides[] = {view.strides().data(), views.strides().data()...};
+    const detail::Walk walk(view.ndim(), view.shape().data(), 1 + static_cast<int>(sizeof...(Rest)), strides);
+    detail::for_each_of(f, walk, std::make_index_sequence<1 + sizeof...(Rest)>(), view.data(), views.data()...);
+}
+
+ISTHMUS_END

@@ -1,0 +1,199 @@
+// What every view is made of: an address, sizes and strides; parts and other shapes of the same memory.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/rearrange.h>
+#include <isthmus/core/shape.h>
+#include <isthmus/core/view/constraints.h>
+#include <isthmus/core/view/dims.h>
+
+ISTHMUS_BEGIN
+
+template <class T, int N, class... C>
+class View;
+
+namespace detail {
+
+/// A view in memory of the kind that a Requirement names; `C` is what is known of its layout.
+template <class T, int N, int device_type, class... C>
+struct Placed {
+    using type = View<T, N, C..., on<device_type>>;
+};
+template <class T, int N, class... C>
+struct Placed<T, N, host_memory, C...> {
+    using type = View<T, N, C...>;
+};
+
+/// Where the memory of a view is. Nothing is kept of the host's.
+template <bool on_host>
+class Where {
+public:
+    constexpr Where() noexcept = default;
+    constexpr explicit Where(const DLTensor&) noexcept {}
+    /// The CPU, also where a driver has pinned the memory.
+    static constexpr Device device() noexcept { return Device::cpu(); }
+};
+template <>
+class Where<false> {
+public:
+    constexpr Where() noexcept = default;
+    constexpr explicit Where(const DLTensor& t) noexcept : device_(t.device), byte_offset_(t.byte_offset) {}
+    constexpr Device device() const noexcept { return device_; }
+    /// Where data() is a driver's handle, the bytes from its beginning to the first element; 0 where it is an address.
+    constexpr std::uint64_t byte_offset() const noexcept { return byte_offset_; }
+
+private:
+    Device device_;
+    std::uint64_t byte_offset_ = 0;
+};
+
+/// Elements of type T with N sizes and strides. Parts of it, and other shapes, are views of the same memory: they are valid as
+/// long as it is, and what their type says of the layout is what is known of it.
+template <class T, int N, int device_type, Order order>
+class Window : public Layout<N>, public Where<is_host_type(device_type)> {
+    static constexpr bool has_addresses =
+        device_type == host_memory || (device_type != any_memory && !Device(device_type, 0).is_opaque());
+    using Place = Where<is_host_type(device_type)>;
+    template <int M>
+    using Sizes = std::array<std::int64_t, static_cast<std::size_t>(M)>;
+    template <class U, int M, class... C>
+    using Other = typename Placed<U, M, device_type, C...>::type;
+    /// Rows of contiguous memory, and rows of rows, are known to be so by their type.
+    template <int M>
+    using Part = std::conditional_t<order == Order::c, Other<T, M, c_contiguous>,
+                                    std::conditional_t<order == Order::inner, Other<T, M, inner_contiguous>, Other<T, M>>>;
+
+public:
+    T* data() const noexcept { return data_; }
+    /// Bytes of one element.
+    static constexpr std::int64_t itemsize() noexcept { return sizeof(T); }
+    /// Bytes of all elements when compact.
+    std::int64_t nbytes() const noexcept { return this->size() * itemsize(); }
+    static constexpr DType dtype() noexcept { return dtype_of<T>(); }
+
+    /// The view at index `i` of the first dimension, one dimension less. The index is checked in debug builds, as that of an
+    /// element.
+    auto select(std::int64_t i) const noexcept
+        requires(has_addresses && N != 0)
+    {
+        constexpr int M = N == dynamic_rank ? dynamic_rank : N - 1;
+        return other<Part<M>>(this->at(0, i), Layout<M>(this->inner()));
+    }
+    /// The same for any dimension. Not for views of dynamic_rank, which show sizes that lie elsewhere: ask the Tensor.
+    auto select(int dimension, std::int64_t i) const noexcept
+        requires(has_addresses && N > 0)
+    {
+        Sizes<N - 1> extents, strides;
+        for (int d = 0, to = 0; d < N; ++d) {
+            if (d == dimension) continue;
+            extents[static_cast<std::size_t>(to)] = this->extent(d);
+            strides[static_cast<std::size_t>(to++)] = this->stride(d);
+        }
+        return other<Other<T, N - 1>>(this->at(dimension, i), Layout<N - 1>(extents, strides));
+    }
+
+    /// The elements [start, stop) of one dimension, every `step`th. As in Python's slices negative numbers count from the end
+    /// and what leaves the dimension is cut off. Throws Error(bad_argument) for a step below 1, and a dimension that is none.
+    auto slice(int dimension, std::int64_t start, std::int64_t stop = INT64_MAX, std::int64_t step = 1) const
+        requires(has_addresses && N > 0)
+    {
+        const auto d = static_cast<std::size_t>(dimension_of("slice", dimension, N));
+        Sizes<N> extents = copied(this->shape()), strides = copied(this->strides());
+        const Cut cut(extents[d], strides[d], start, stop, step);
+        const std::int64_t offset = cut.size == 0 || this->empty() ? 0 : cut.offset * strides[d];
+        extents[d] = cut.size;
+        strides[d] = cut.stride;
+        return other<Other<T, N>>(offset, Layout<N>(extents, strides));
+    }
+
+    /// The dimensions in the opposite order.
+    auto transpose() const noexcept
+        requires(has_addresses && N >= 0)
+    {
+        Sizes<N> extents, strides;
+        for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) {
+            extents[d] = this->shape()[static_cast<std::size_t>(N) - 1 - d];
+            strides[d] = this->strides()[static_cast<std::size_t>(N) - 1 - d];
+        }
+        using Turned = std::conditional_t<order == Order::c, Other<T, N, f_contiguous>,
+                                          std::conditional_t<order == Order::f, Other<T, N, c_contiguous>, Other<T, N>>>;
+        return other<Turned>(0, Layout<N>(extents, strides));
+    }
+    /// The dimensions in another order: which of them comes first, second, and so on; negative ones count from the end. Throws
+    /// Error(bad_argument) where they are not each there once.
+    auto transpose(const Shape& axes) const
+        requires(has_addresses && N > 0)
+    {
+        int from[max_ndim];
+        resolve_axes(axes, N, from);
+        Sizes<N> extents, strides;
+        for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) {
+            extents[d] = this->extent(from[d]);
+            strides[d] = this->stride(from[d]);
+        }
+        return other<Other<T, N>>(0, Layout<N>(extents, strides));
+    }
+
+    /// The elements in another shape, in row-major order; one size may be -1, which stands for what the others leave. Throws
+    /// Error(bad_layout) for another number of elements, and where only a copy has that shape.
+    template <std::size_t M>
+        requires(has_addresses && N >= 0)
+    auto reshape(const std::int64_t (&shape)[M]) const {
+        constexpr int wanted = static_cast<int>(M);
+        Sizes<wanted> extents, strides;
+        resolve_shape(this->shape().data(), N, shape, wanted, extents.data());
+        reshape_strides(this->shape().data(), this->strides().data(), N, extents.data(), wanted, strides.data());
+        using Reshaped = std::conditional_t<order == Order::c, Other<T, wanted, c_contiguous>, Other<T, wanted>>;
+        return other<Reshaped>(0, Layout<wanted>(extents, strides));
+    }
+
+    /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts; to be read, since one
+    /// element stands in several places. Throws Error(bad_layout) where the sizes do not go together.
+    template <std::size_t M>
+        requires(has_addresses && N >= 0)
+    auto broadcast_to(const std::int64_t (&shape)[M]) const {
+        constexpr int wanted = static_cast<int>(M);
+        Sizes<wanted> extents, strides;
+        broadcast_strides(this->shape().data(), this->strides().data(), N, shape, wanted, strides.data());
+        for (std::size_t d = 0; d < M; ++d) extents[d] = shape[d];
+        using Repeated = Other<const T, wanted>;
+        return Repeated(data_, Layout<wanted>(extents, strides), *this);
+    }
+
+    /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) where it is not: copy_of()
+    /// makes a tensor that is.
+    auto contiguous() const
+        requires has_addresses
+    {
+        if constexpr (order != Order::c)
+            if (!this->is_contiguous()) throw rearrange_error("contiguous", strides_text());
+        return other<Other<T, N, c_contiguous>>(0, *this);
+    }
+
+protected:
+    constexpr Window() noexcept = default;
+    Window(T* data, const Layout<N>& layout, const Place& place) noexcept : Layout<N>(layout), Place(place), data_(data) {}
+    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t), data_(static_cast<T*>(t.data)) {}
+
+    ISTHMUS_COLD std::string strides_text() const {
+        return concat({"found strides ", layout::to_string(this->strides()), " for shape ", layout::to_string(this->shape()),
+                       "; wanted contiguous memory"});
+    }
+
+private:
+    template <class V, class L>
+    V other(std::int64_t offset, const L& layout) const noexcept {
+        return V(data_ + offset, layout, *this);
+    }
+    static Sizes<N> copied(std::span<const std::int64_t> values) noexcept {
+        Sizes<N> out;
+        for (std::size_t d = 0; d < out.size(); ++d) out[d] = values[d];
+        return out;
+    }
+
+    T* data_ = nullptr;
+};
+
+}  // namespace detail
+
+ISTHMUS_END
