@@ -31,6 +31,11 @@ inline void pybind11_translate_errors() {
 
 namespace detail {
 
+/// The instance whose method returns the result, where the result is to keep it; else NULL.
+inline PyObject* parent_of(pybind11::return_value_policy policy, pybind11::handle parent) noexcept {
+    return policy == pybind11::return_value_policy::reference_internal ? parent.ptr() : nullptr;
+}
+
 /// What pybind11 asks of every caster: a value, handed to the function by reference.
 template <class Value>
 struct PybindValue {
@@ -119,8 +124,8 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
 #else
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
-    static handle cast(const isthmus::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::to_result(tensor);
+    static handle cast(const isthmus::Tensor& tensor, return_value_policy policy, handle parent) {
+        return isthmus::detail::to_result(tensor, isthmus::Framework::tensor, isthmus::detail::parent_of(policy, parent));
     }
 };
 
@@ -128,8 +133,8 @@ template <isthmus::Framework framework>
 struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmus::As<framework>> {
     static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
 
-    static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
-        return isthmus::detail::to_result(result.tensor, framework);
+    static handle cast(const isthmus::As<framework>& result, return_value_policy policy, handle parent) {
+        return isthmus::detail::to_result(result.tensor, framework, isthmus::detail::parent_of(policy, parent));
     }
 };
 
@@ -137,7 +142,9 @@ template <>
 struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply> {
     static constexpr auto name = const_name("typing.Any");
 
-    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) { return isthmus::detail::to_result(reply); }
+    static handle cast(const isthmus::Reply& reply, return_value_policy policy, handle parent) {
+        return isthmus::detail::to_result(reply, isthmus::detail::parent_of(policy, parent));
+    }
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first

@@ -36,6 +36,10 @@ def torch() -> list[str]:
     return [f"-isystem{Path(found.submodule_search_locations[0]) / 'include'}"]
 
 
+def nanobind() -> list[str]:
+    return [f"-isystem{Path(next(iter(pytest.importorskip('nanobind').__path__)), 'include')}"]
+
+
 EIGEN = "#include <isthmus/eigen.h>\n"
 PYBIND11 = "#include <isthmus/pybind11.h>\n#include <pybind11/numpy.h>\nnamespace py = pybind11;\n"
 C10 = "#include <c10/util/ArrayRef.h>\n"
@@ -64,8 +68,12 @@ CASES = {
 
 
 def compile_(tmp_path: Path, headers: str, parameter: str, argument: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
+    own = OWN.format(parameter=parameter, argument=argument)
+    return compile_text(tmp_path, f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{own}\n", flags)
+
+
+def compile_text(tmp_path: Path, text: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
     source = tmp_path / "program.cpp"
-    text = f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{OWN.format(parameter=parameter, argument=argument)}\n"
     source.write_text(text)
     python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
     command = [CXX, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", *python, *flags, str(source)]
@@ -80,3 +88,31 @@ def test_a_view_is_no_owner(case: str, tmp_path: Path) -> None:
     wrong = compile_(tmp_path, headers, parameter, view, flags())
     assert wrong.returncode != 0, f"Tensor::own({view}) compiles"
     assert "own" in wrong.stderr
+
+
+NANOBIND = "#include <isthmus/nanobind.h>\nnamespace nb = nanobind;\n"
+BARE = "#include <isthmus/python.h>\n"
+WRAP = "isthmus::Tensor f({parameter}, float* x) {{\n    return isthmus::Tensor::wrap(x, {{4}}, {{}}, isthmus::float32, "
+WRAP += "isthmus::Device::cpu(), {argument});\n}}\n"
+
+# (library, its headers, parameter, what is handed over in place of PyOwner(o))
+REFERENCES = {
+    "nb::object": (nanobind, NANOBIND, "nb::object o", "o"),
+    "nb::handle": (nanobind, NANOBIND, "nb::handle o", "o"),
+    "nb::capsule": (nanobind, NANOBIND, "nb::capsule o", "std::move(o)"),
+    "py::object": (pybind11, PYBIND11, "py::object o", "o"),
+    "py::handle": (pybind11, PYBIND11, "py::handle o", "o"),
+    "py::array": (pybind11, PYBIND11, "py::array o", "std::move(o)"),
+    "Ref": (list, BARE, "isthmus::Ref o", "std::move(o)"),
+    "PyObject*": (list, BARE, "PyObject* o", "o"),
+}
+
+
+@pytest.mark.parametrize("case", REFERENCES)
+def test_a_reference_to_a_python_object_is_no_owner(case: str, tmp_path: Path) -> None:
+    flags, headers, parameter, wrong_owner = REFERENCES[case]
+    right = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument="isthmus::PyOwner(o)"), flags())
+    assert right.returncode == 0, right.stderr
+    wrong = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument=wrong_owner), flags())
+    assert wrong.returncode != 0, f"wrap(…, {case}) compiles"
+    assert "write isthmus::PyOwner(object)" in wrong.stderr

@@ -73,8 +73,9 @@ public:
     T& operator*() & noexcept { return value_; }
     const T& operator*() const& noexcept { return value_; }
     T&& operator*() && noexcept { return std::move(value_); }
-    T* operator->() noexcept { return &value_; }
-    const T* operator->() const noexcept { return &value_; }
+    T* operator->() & noexcept { return &value_; }
+    const T* operator->() const& noexcept { return &value_; }
+    const T* operator->() const&& = delete;  // name the Result first: what it points to would end with the expression
 
     T& value() & { return check(), value_; }
     const T& value() const& { return check(), value_; }

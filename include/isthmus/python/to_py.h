@@ -5,6 +5,7 @@
 #include <isthmus/python/dispatch/same_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/dispatch/exports.h>
+#include <isthmus/python/protocol/exit.h>
 
 ISTHMUS_BEGIN
 
@@ -29,15 +30,26 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework fra
     return exported;
 }
 
+/// Memory that is read-only, or that nothing keeps. What shows an isthmus.Tensor holds it already.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_with_care(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                           const ExportOptions& options) {
+    if ((block->flags & flag::read_only) && facts.read_only == ReadOnly::lost && !options.allow_read_only_loss)
+        return explain_read_only_loss(block, facts);
+    if (framework == Framework::tensor || framework == Framework::numpy) return export_noted(block, framework, facts, options);
+    const Exit exit(block);
+    if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    return export_noted(exit.block(), framework, facts, options);
+}
+
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
     const PendingException pending;
     const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
     const FrameworkFacts* facts = find_framework(framework);
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
-    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
-        return explain_read_only_loss(block, *facts);
-    return export_noted(block, framework, *facts, options);
+    if (ISTHMUS_LIKELY((block->flags & (flag::read_only | unowned_flag)) == 0))
+        return export_noted(block, framework, *facts, options);
+    return export_with_care(block, framework, *facts, options);
 }
 
 /// The object goes back to where its framework works on it, which may be another stream than the one that the tensor is on by

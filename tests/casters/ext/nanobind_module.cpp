@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "casters.h"
+#include "grid.h"
 
 NB_MODULE(isthmus_nanobind_test_ext, m) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
@@ -12,4 +13,21 @@ NB_MODULE(isthmus_nanobind_test_ext, m) {
           nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("positional", casters::sum, nanobind::arg("x"));
     m.def("cast_later", [](nanobind::handle x) { return casters::sum(nanobind::cast<casters::Rows>(x)); });
+    namespace nb = nanobind;
+    using casters::Grid;
+    nb::class_<Grid>(m, "Grid")
+        .def(nb::init<>())
+        .def("tensor", &Grid::tensor, nb::rv_policy::reference_internal)
+        .def("numpy", &Grid::numpy, nb::rv_policy::reference_internal)
+        .def("torch", &Grid::torch, nb::rv_policy::reference_internal)
+        .def("like", &Grid::like, nb::rv_policy::reference_internal)
+        .def("counted", &Grid::counted, nb::rv_policy::reference_internal)
+        .def("copied", &Grid::copied, nb::rv_policy::reference_internal)
+        .def("kept_alive", &Grid::tensor, nb::keep_alive<0, 1>())
+        .def("numpy_kept_alive", &Grid::numpy, nb::keep_alive<0, 1>())
+        .def("owned", [](const nb::object& self) { return nb::cast<Grid&>(self).kept_by(isthmus::PyOwner(self)); })
+        .def_prop_ro("cells", &Grid::tensor)
+        .def_prop_ro("member", &Grid::member)
+        .def_static("alive", [] { return Grid::alive; })
+        .def_static("sum_at_the_end", [] { return Grid::sum_at_the_end; });
 }
