@@ -9,13 +9,11 @@
 #include <utility>
 
 #include <isthmus/core/block.h>
+#include <isthmus/core/result.h>
 
 struct _object;  // CPython's PyObject
 
 ISTHMUS_BEGIN
-
-template <class T, int N, class... C>
-class View;
 
 namespace detail {
 
@@ -34,11 +32,6 @@ enum class AtEnd {
     call,     ///< it is called, if it can be: the owner of wrap()
     destroy,  ///< nothing: an object that holds elements may have an operator() for another purpose
 };
-
-template <class V>
-inline constexpr bool is_view = false;
-template <class T, int N, class... C>
-inline constexpr bool is_view<View<T, N, C...>> = true;
 
 /// What Python's C++ libraries make of a reference: nb::object, py::object, Ref. A smart pointer with a deleter may do better.
 template <class X>

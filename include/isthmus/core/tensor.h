@@ -9,7 +9,7 @@
 
 #include <isthmus/core/owned_block.h>
 #include <isthmus/core/result.h>
-#include <isthmus/core/shape.h>
+#include <isthmus/core/sizes_list.h>
 #include <isthmus/core/tensor_spec.h>
 
 ISTHMUS_BEGIN
@@ -22,10 +22,12 @@ class Accessors {
 public:
     /// Address of the first element, the byte offset included; a driver's handle on OpenCL, Vulkan, Metal and WebGPU.
     void* data() const noexcept { return dl().data; }
-    /// Sizes, one per dimension.
-    std::span<const std::int64_t> shape() const noexcept { return {dl().shape, static_cast<std::size_t>(dl().ndim)}; }
+    /// Sizes, one per dimension. Of a temporary a copy, so that `for (auto n : make().shape())` reads none that are gone.
+    std::span<const std::int64_t> shape() const& noexcept { return dims(dl().shape); }
+    SizesList shape() const&& noexcept { return dims(dl().shape); }
     /// Steps in elements, one per dimension; never missing.
-    std::span<const std::int64_t> strides() const noexcept { return {dl().strides, static_cast<std::size_t>(dl().ndim)}; }
+    std::span<const std::int64_t> strides() const& noexcept { return dims(dl().strides); }
+    SizesList strides() const&& noexcept { return dims(dl().strides); }
     int ndim() const noexcept { return dl().ndim; }
     /// Number of elements.
     std::int64_t numel() const noexcept { return layout::numel(dl()); }
@@ -48,6 +50,9 @@ public:
 private:
     const Self& self() const noexcept { return static_cast<const Self&>(*this); }
     const DLTensor& dl() const noexcept { return self().descriptor(); }
+    std::span<const std::int64_t> dims(const std::int64_t* first) const noexcept {
+        return {first, static_cast<std::size_t>(dl().ndim)};
+    }
 };
 
 }  // namespace detail
