@@ -98,14 +98,25 @@ private:
     X value;
     isthmus::detail::NanobindArgument<X> argument;
 };
-template <class X, class Text>
-struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text> {
+/// What is borrowed is an argument and nothing else. nanobind asks can_cast() of a caster that ends before its value is used.
+struct isthmus_refused_outside_a_call {
+    template <class T>
+    static constexpr bool can_cast() {
+        static_assert(sizeof(T) == 0,
+                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        return false;
+    }
     template <class V>
     static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
         static_assert(sizeof(V) == 0,
                       "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
+};
+template <class X, class Text>
+struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text>, isthmus_refused_outside_a_call {
+    using isthmus_refused_outside_a_call::can_cast;
 };
 template <class V>
 struct isthmus_view_name {

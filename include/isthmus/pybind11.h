@@ -72,14 +72,32 @@ private:
 
     Incoming<X> incoming;
 };
+/// What is borrowed is an argument and nothing else.
 template <class X>
-struct PybindBorrowing : PybindArgument<X> {
+struct PybindBorrowed {
+    template <class U>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
+
+    PybindBorrowed() = default;
+    PybindBorrowed(PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
+        static_assert(sizeof(X) == 0,
+                      "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
+                      "isthmus::Tensor, and its view()");
+    }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
         static_assert(sizeof(U) == 0,
                       "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
+};
+template <class X>
+struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
+    template <class U>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
+
+    PybindBorrowing() = default;
+    PybindBorrowing(PybindBorrowing&& other) noexcept : PybindBorrowed<X>(std::move(other)) {}
 };
 
 }  // namespace detail
@@ -168,3 +186,5 @@ struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
 
 }  // namespace detail
 }  // namespace PYBIND11_NAMESPACE
+
+#include <isthmus/pybind11_stl.h>

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/nanobind.h>
+#include <isthmus/nanobind_stl.h>
 
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/list.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include "casters.h"
+#include "containers.h"
 #include "grid.h"
 
 NB_MODULE(isthmus_nanobind_test_ext, m) {
@@ -12,7 +22,7 @@ NB_MODULE(isthmus_nanobind_test_ext, m) {
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("positional", casters::sum, nanobind::arg("x"));
-    m.def("cast_later", [](nanobind::handle x) { return casters::sum(nanobind::cast<casters::Rows>(x)); });
+    casters::bind_containers<nanobind::callable>([&m](const char* name, auto function) { m.def(name, function); });
     namespace nb = nanobind;
     using casters::Grid;
     nb::class_<Grid>(m, "Grid")
