@@ -137,6 +137,11 @@ struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
 struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::Tensor> {
+    type_caster() = default;
+    type_caster(type_caster&& other) noexcept {  // pybind11::cast hands the caster out
+        value = std::move(static_cast<isthmus::Tensor&>(other));
+    }
+
 #if PYBIND11_VERSION_MAJOR >= 3
     static constexpr auto name = io_name("typing.Any", "isthmus.Tensor");
 #else

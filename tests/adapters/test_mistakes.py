@@ -116,3 +116,97 @@ def test_a_reference_to_a_python_object_is_no_owner(case: str, tmp_path: Path) -
     wrong = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument=wrong_owner), flags())
     assert wrong.returncode != 0, f"wrap(…, {case}) compiles"
     assert "write isthmus::PyOwner(object)" in wrong.stderr
+
+
+ROW = "using Row = isthmus::View<const float, 1>;\n"
+NANOBIND_STL = "#include <nanobind/stl/map.h>\n#include <nanobind/stl/string.h>\n#include <nanobind/stl/variant.h>\n"
+NANOBIND_STL += "#include <nanobind/stl/vector.h>\n"
+BIND_NANOBIND = 'NB_MODULE(m, m) {{ m.def("f", []({parameter}) {{ {body} }}); }}\n'
+BIND_PYBIND11 = BIND_NANOBIND.replace("NB_", "PYBIND11_")
+BEFORE_USE = "what is borrowed would end before it is used"
+WITH_THE_CALL = "what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>"
+SUM = "return x.size();"
+
+# (library, what comes first, the wrong parameter and body, the right ones, what is said of the wrong ones)
+BORROWS = {
+    "nb::cast": (
+        nanobind,
+        NANOBIND + ROW + BIND_NANOBIND,
+        ("nb::object x", "return nb::cast<Row>(x)(0);"),
+        ("nb::object x", "auto t = nb::cast<isthmus::Tensor>(x); return t.view<Row>().value()(0);"),
+        BEFORE_USE,
+    ),
+    "nb::cast of a container": (
+        nanobind,
+        "#include <isthmus/nanobind_stl.h>\n" + NANOBIND + ROW + BIND_NANOBIND,
+        ("nb::object x", "return nb::cast<std::vector<Row>>(x).size();"),
+        ("std::vector<Row> x", SUM),
+        BEFORE_USE,
+    ),
+    "nanobind's vector": (
+        nanobind,
+        NANOBIND + NANOBIND_STL + ROW + BIND_NANOBIND,
+        ("std::vector<Row> x", SUM),
+        ("std::vector<isthmus::Tensor> x", SUM),
+        "include <isthmus/nanobind_stl.h>",
+    ),
+    "nanobind's map": (
+        nanobind,
+        NANOBIND + NANOBIND_STL + ROW + BIND_NANOBIND,
+        ("std::map<std::string, isthmus::Argument<Row>> x", SUM),
+        ("std::map<std::string, isthmus::Tensor> x", SUM),
+        "include <isthmus/nanobind_stl.h>",
+    ),
+    "nanobind's variant": (
+        nanobind,
+        NANOBIND + NANOBIND_STL + ROW + BIND_NANOBIND,
+        ("std::variant<double, Row> x", "return x.index();"),
+        ("std::variant<double, isthmus::Tensor> x", "return x.index();"),
+        "include <isthmus/nanobind_stl.h>",
+    ),
+    "a nanobind result": (
+        nanobind,
+        "#include <isthmus/nanobind_stl.h>\n" + NANOBIND + ROW + BIND_NANOBIND,
+        ("std::vector<Row> x", "return x;"),
+        ("std::vector<Row> x", SUM),
+        WITH_THE_CALL,
+    ),
+    "py::cast": (
+        pybind11,
+        PYBIND11 + ROW + BIND_PYBIND11,
+        ("py::object x", "return py::cast<Row>(x)(0);"),
+        ("py::object x", "auto t = x.cast<isthmus::Tensor>(); return t.view<Row>().value()(0);"),
+        BEFORE_USE,
+    ),
+    "py::object::cast": (
+        pybind11,
+        PYBIND11 + ROW + BIND_PYBIND11,
+        ("py::object x", "return std::move(x).cast<isthmus::Argument<Row>>()->extent(0);"),
+        ("isthmus::Argument<Row> x", "return x->extent(0);"),
+        BEFORE_USE,
+    ),
+    "py::cast of a container": (
+        pybind11,
+        PYBIND11 + "#include <pybind11/stl.h>\n" + ROW + BIND_PYBIND11,
+        ("py::object x", "return x.cast<std::vector<Row>>().size();"),
+        ("std::vector<Row> x", SUM),
+        BEFORE_USE,
+    ),
+    "a pybind11 result": (
+        pybind11,
+        PYBIND11 + "#include <pybind11/stl.h>\n" + ROW + BIND_PYBIND11,
+        ("std::map<std::string, Row> x", "return x;"),
+        ("std::map<std::string, Row> x", SUM),
+        WITH_THE_CALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BORROWS)
+def test_what_is_borrowed_does_not_outlive_the_call(case: str, tmp_path: Path) -> None:
+    flags, text, wrong_words, right_words, said = BORROWS[case]
+    right = compile_text(tmp_path, text.format(parameter=right_words[0], body=right_words[1]), flags())
+    assert right.returncode == 0, right.stderr
+    wrong = compile_text(tmp_path, text.format(parameter=wrong_words[0], body=wrong_words[1]), flags())
+    assert wrong.returncode != 0, f"{case} compiles"
+    assert said in wrong.stderr
