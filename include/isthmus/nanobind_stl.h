@@ -63,9 +63,7 @@ private:
 
 template <class E>
 struct isthmus_sequence_name {
-    static constexpr auto text() {
-        return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]");
-    }
+    static constexpr auto text() { return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]"); }
 };
 template <class K, class E>
 struct isthmus_map_name {

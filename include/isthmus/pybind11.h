@@ -6,8 +6,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <deque>
+
 #include <isthmus/python/agreeing.h>
 #include <isthmus/python/binding.h>
+#include <isthmus/python/containers.h>
 
 ISTHMUS_BEGIN
 
@@ -100,6 +103,40 @@ struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
     PybindBorrowing(PybindBorrowing&& other) noexcept : PybindBorrowed<X>(std::move(other)) {}
 };
 
+template <class Binder, class E, class A>
+struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
+
+/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here each of
+/// them is kept.
+struct PybindBinder {
+    struct How {
+        bool convert;
+
+        bool converts() const noexcept { return convert; }
+        How without_conversions() const noexcept { return {false}; }
+    };
+    template <class E>
+    struct Element {
+        pybind11::detail::make_caster<E> caster;
+
+        bool load(PyObject* object, const How& how) { return caster.load(object, how.convert); }
+        decltype(auto) take() { return pybind11::detail::cast_op<E&&>(std::move(caster)); }
+    };
+    static bool raise() { throw pybind11::error_already_set(); }
+};
+
+template <class X>
+struct PybindContainer : PybindBorrowed<X> {
+    operator X*() { return &incoming_.get(); }
+    operator X&() { return incoming_.get(); }
+    operator X&&() && { return std::move(incoming_.get()); }
+
+    bool load(pybind11::handle src, bool convert) { return incoming_.load(src.ptr(), {convert}); }
+
+private:
+    IncomingContainer<PybindBinder, X> incoming_;
+};
+
 }  // namespace detail
 
 ISTHMUS_END
@@ -133,6 +170,62 @@ template <>
 struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus::Borrowed> {
     static constexpr auto name = const_name("typing.Any");
 };
+
+template <class E>
+struct isthmus_sequence_caster_name {
+    static constexpr auto name = const_name("collections.abc.Sequence[") + make_caster<E>::name + const_name("]");
+};
+template <class K, class E>
+struct isthmus_map_caster_name {
+    static constexpr auto name =
+        const_name("collections.abc.Mapping[") + concat(make_caster<K>::name, make_caster<E>::name) + const_name("]");
+};
+template <class... E>
+struct isthmus_tuple_caster_name {
+    static constexpr auto name = const_name("tuple[") + concat(make_caster<E>::name...) + const_name("]");
+};
+template <class First, class... E>
+struct isthmus_union_caster_name {
+    static constexpr auto name = (make_caster<First>::name + ... + (const_name(" | ") + make_caster<E>::name));
+};
+template <class E>
+struct isthmus_optional_caster_name {
+    static constexpr auto name = make_caster<E>::name + const_name(" | None");
+};
+
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>, isthmus_sequence_caster_name<E> {};
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>, isthmus_sequence_caster_name<E> {};
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>, isthmus_sequence_caster_name<E> {};
+template <class E, std::size_t n>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>, isthmus_sequence_caster_name<E> {};
+template <class K, class E, class C, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::map<K, E, C, A>> : isthmus::detail::PybindContainer<std::map<K, E, C, A>>,
+                                           isthmus_map_caster_name<K, E> {};
+template <class K, class E, class H, class Q, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::unordered_map<K, E, H, Q, A>> : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>,
+                                                        isthmus_map_caster_name<K, E> {};
+template <class E>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>, isthmus_optional_caster_name<E> {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,
+                                         isthmus_union_caster_name<E...> {};
+template <class A, class B>
+    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
+struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>, isthmus_tuple_caster_name<A, B> {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>, isthmus_tuple_caster_name<E...> {};
 
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
@@ -191,5 +284,3 @@ struct type_caster<at::Tensor> : isthmus::detail::PybindValue<at::Tensor> {
 
 }  // namespace detail
 }  // namespace PYBIND11_NAMESPACE
-
-#include <isthmus/pybind11_stl.h>

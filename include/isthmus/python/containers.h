@@ -84,8 +84,8 @@ struct TupleContents {
         if (!held) return is_interrupted() ? Binder::raise() : false;
         if (PyTuple_GET_SIZE(held.get()) != static_cast<Py_ssize_t>(sizeof...(E))) return false;
         Py_ssize_t at = 0;
-        return std::apply(
-            [&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); }, elements);
+        return std::apply([&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); },
+                          elements);
     }
     X take() {
         return std::apply([](auto&... element) { return X{element.take()...}; }, elements);
@@ -138,7 +138,8 @@ struct VariantContents {
 
     bool load(PyObject* object, const typename Binder::How& how) {
         const auto indices = std::index_sequence_for<E...>{};
-        const bool taken = choose(object, how.without_conversions(), indices) || (how.converts() && choose(object, how, indices));
+        const bool taken =
+            choose(object, how.without_conversions(), indices) || (how.converts() && choose(object, how, indices));
         if (!taken) chosen.template emplace<0>();
         return taken;
     }
@@ -152,7 +153,8 @@ private:
     template <std::size_t... i>
     std::variant<E...> make(std::index_sequence<i...>) {
         std::optional<std::variant<E...>> made;
-        (void)((chosen.index() == i + 1 && (made.emplace(std::in_place_index<i>, std::get<i + 1>(chosen).take()), true)) || ...);
+        (void)((chosen.index() == i + 1 && (made.emplace(std::in_place_index<i>, std::get<i + 1>(chosen).take()), true)) ||
+               ...);
         return std::move(*made);
     }
 };
