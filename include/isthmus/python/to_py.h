@@ -30,15 +30,16 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework fra
     return exported;
 }
 
-/// Memory that is read-only, or that nothing keeps. What shows an isthmus.Tensor holds it already.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_with_care(Block* block, Framework framework, const FrameworkFacts& facts,
-                                                           const ExportOptions& options) {
-    if ((block->flags & flag::read_only) && facts.read_only == ReadOnly::lost && !options.allow_read_only_loss)
-        return explain_read_only_loss(block, facts);
-    if (framework == Framework::tensor || framework == Framework::numpy) return export_noted(block, framework, facts, options);
+ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);
+
+/// Of an isthmus.Tensor that has no owner. What shows an isthmus.Tensor holds it already.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework, const ExportOptions& options) {
     const Exit exit(block);
     if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-    return export_noted(exit.block(), framework, facts, options);
+    return export_anew(exit.block(), framework, options);
+}
+inline bool shows_object(Framework framework) noexcept {
+    return framework == Framework::tensor || framework == Framework::numpy;
 }
 
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
@@ -47,9 +48,12 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
     const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
     const FrameworkFacts* facts = find_framework(framework);
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
-    if (ISTHMUS_LIKELY((block->flags & (flag::read_only | unowned_flag)) == 0))
-        return export_noted(block, framework, *facts, options);
-    return export_with_care(block, framework, *facts, options);
+    if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
+        if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
+            return explain_read_only_loss(block, *facts);
+        if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
+    }
+    return export_noted(block, framework, *facts, options);
 }
 
 /// The object goes back to where its framework works on it, which may be another stream than the one that the tensor is on by

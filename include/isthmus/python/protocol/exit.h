@@ -18,12 +18,18 @@ inline void* shown_root(void* owner) noexcept {
 inline constexpr OwnerOps exit_ops{
     .framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
 
-/// The block that goes out of an isthmus.Tensor, for the time of the exit. Where nothing keeps the memory, whoever answers for
-/// it may have tied it to that object (a binder's keep_alive): what goes out is then an alias that holds the object.
+/// Whether what goes out of a block must hold the isthmus.Tensor that shows it: where nothing keeps the memory, whoever answers
+/// for it may have tied it to that object (a binder's keep_alive).
+inline bool exit_needs_object(const Block* block) noexcept {
+    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag &&
+           root_of(block)->shown_by.load_relaxed() != nullptr;
+}
+
+/// The block that goes out of an isthmus.Tensor, for the time of the exit: its own, or an alias that holds the object.
 class Exit {
 public:
     explicit Exit(Block* shown) noexcept : block_(shown) {
-        if (ISTHMUS_UNLIKELY(shown->flags & unowned_flag)) hold(shown);
+        if (ISTHMUS_UNLIKELY(shown->flags & unowned_flag) && exit_needs_object(shown)) hold(shown);
     }
     /// NULL when memory is out.
     Block* block() const noexcept { return block_; }
