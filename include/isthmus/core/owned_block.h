@@ -11,7 +11,7 @@
 #include <isthmus/core/block.h>
 #include <isthmus/core/result.h>
 
-struct _object;  // CPython's PyObject
+struct _object;  // NOLINT(bugprone-reserved-identifier): CPython's name for a PyObject
 
 ISTHMUS_BEGIN
 

@@ -143,19 +143,18 @@ struct VariantContents {
         if (!taken) chosen.template emplace<0>();
         return taken;
     }
-    std::variant<E...> take() { return make(std::index_sequence_for<E...>{}); }
+    std::variant<E...> take() { return make(); }
 
 private:
     template <std::size_t... i>
     bool choose(PyObject* object, const typename Binder::How& how, std::index_sequence<i...>) {
         return (chosen.template emplace<i + 1>().load(object, how) || ...);
     }
-    template <std::size_t... i>
-    std::variant<E...> make(std::index_sequence<i...>) {
-        std::optional<std::variant<E...>> made;
-        (void)((chosen.index() == i + 1 && (made.emplace(std::in_place_index<i>, std::get<i + 1>(chosen).take()), true)) ||
-               ...);
-        return std::move(*made);
+    template <std::size_t i = 0>
+    std::variant<E...> make() {
+        if constexpr (i + 1 < sizeof...(E))
+            if (chosen.index() != i + 1) return make<i + 1>();
+        return std::variant<E...>(std::in_place_index<i>, std::get<i + 1>(chosen).take());
     }
 };
 

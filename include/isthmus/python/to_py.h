@@ -30,14 +30,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework fra
     return exported;
 }
 
-ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);
-
-/// Of an isthmus.Tensor that has no owner. What shows an isthmus.Tensor holds it already.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework, const ExportOptions& options) {
-    const Exit exit(block);
-    if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-    return export_anew(exit.block(), framework, options);
-}
+/// What shows an isthmus.Tensor holds it already.
 inline bool shows_object(Framework framework) noexcept {
     return framework == Framework::tensor || framework == Framework::numpy;
 }
@@ -51,7 +44,11 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
     if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
         if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
             return explain_read_only_loss(block, *facts);
-        if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
+        if (exit_needs_object(block) && !shows_object(framework)) {
+            const Exit exit(block);
+            if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+            return export_anew(exit.block(), framework, options);
+        }
     }
     return export_noted(block, framework, *facts, options);
 }
