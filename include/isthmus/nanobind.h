@@ -43,6 +43,11 @@ constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
         return true;
 }
 
+/// The instance whose method returns the result, where the result is to keep it; else NULL.
+inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::cleanup_list* cleanup) noexcept {
+    return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
+}
+
 /// What the casters of arguments have in common. An owning handle may be cast by hand, what is borrowed may not.
 template <class X>
 struct NanobindArgument {
@@ -93,14 +98,25 @@ private:
     X value;
     isthmus::detail::NanobindArgument<X> argument;
 };
-template <class X, class Text>
-struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text> {
+/// What is borrowed is an argument and nothing else. nanobind asks can_cast() of a caster that ends before its value is used.
+struct isthmus_refused_outside_a_call {
+    template <class T>
+    static constexpr bool can_cast() {
+        static_assert(sizeof(T) == 0,
+                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        return false;
+    }
     template <class V>
     static handle from_cpp(V&&, rv_policy, cleanup_list*) noexcept {
         static_assert(sizeof(V) == 0,
                       "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
+};
+template <class X, class Text>
+struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text>, isthmus_refused_outside_a_call {
+    using isthmus_refused_outside_a_call::can_cast;
 };
 template <class V>
 struct isthmus_view_name {
@@ -154,8 +170,8 @@ struct isthmus_tensor_name {
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
 struct type_caster<isthmus::Tensor> : isthmus_argument_caster<isthmus::Tensor, isthmus_tensor_name> {
-    static handle from_cpp(const isthmus::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
-        return isthmus::detail::to_result(tensor);
+    static handle from_cpp(const isthmus::Tensor& tensor, rv_policy policy, cleanup_list* cleanup) noexcept {
+        return isthmus::detail::to_result(tensor, isthmus::Framework::tensor, isthmus::detail::parent_of(policy, cleanup));
     }
 };
 
@@ -164,8 +180,8 @@ struct type_caster<isthmus::As<framework>> {
     NB_TYPE_CASTER(isthmus::As<framework>, const_name(isthmus::detail::ResultAnnotation<framework>::text.text))
 
     bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
-    static handle from_cpp(const isthmus::As<framework>& result, rv_policy, cleanup_list*) noexcept {
-        return isthmus::detail::to_result(result.tensor, framework);
+    static handle from_cpp(const isthmus::As<framework>& result, rv_policy policy, cleanup_list* cleanup) noexcept {
+        return isthmus::detail::to_result(result.tensor, framework, isthmus::detail::parent_of(policy, cleanup));
     }
 };
 
@@ -174,8 +190,8 @@ struct type_caster<isthmus::Reply> {
     NB_TYPE_CASTER(isthmus::Reply, const_name("typing.Any"))
 
     bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
-    static handle from_cpp(const isthmus::Reply& reply, rv_policy, cleanup_list*) noexcept {
-        return isthmus::detail::to_result(reply);
+    static handle from_cpp(const isthmus::Reply& reply, rv_policy policy, cleanup_list* cleanup) noexcept {
+        return isthmus::detail::to_result(reply, isthmus::detail::parent_of(policy, cleanup));
     }
 };
 

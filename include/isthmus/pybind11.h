@@ -6,8 +6,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <deque>
+
 #include <isthmus/python/agreeing.h>
 #include <isthmus/python/binding.h>
+#include <isthmus/python/containers.h>
 
 ISTHMUS_BEGIN
 
@@ -35,6 +38,11 @@ namespace detail {
 inline pybind11::handle made(PyObject* result) {
     if (result == nullptr) throw pybind11::error_already_set();
     return result;
+}
+
+/// The instance whose method returns the result, where the result is to keep it; else NULL.
+inline PyObject* parent_of(pybind11::return_value_policy policy, pybind11::handle parent) noexcept {
+    return policy == pybind11::return_value_policy::reference_internal ? parent.ptr() : nullptr;
 }
 
 /// What pybind11 asks of every caster: a value, handed to the function by reference.
@@ -73,14 +81,66 @@ private:
 
     Incoming<X> incoming;
 };
+/// What is borrowed is an argument and nothing else.
 template <class X>
-struct PybindBorrowing : PybindArgument<X> {
+struct PybindBorrowed {
+    template <class U>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
+
+    PybindBorrowed() = default;
+    PybindBorrowed(PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
+        static_assert(sizeof(X) == 0,
+                      "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
+                      "isthmus::Tensor, and its view()");
+    }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
         static_assert(sizeof(U) == 0,
                       "isthmus: what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>");
         return {};
     }
+};
+template <class X>
+struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
+    template <class U>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
+
+    PybindBorrowing() = default;
+    PybindBorrowing(PybindBorrowing&& other) noexcept : PybindBorrowed<X>(std::move(other)) {}
+};
+
+template <class Binder, class E, class A>
+struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
+
+/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here each of
+/// them is kept.
+struct PybindBinder {
+    struct How {
+        bool convert;
+
+        bool converts() const noexcept { return convert; }
+        How without_conversions() const noexcept { return {false}; }
+    };
+    template <class E>
+    struct Element {
+        pybind11::detail::make_caster<E> caster;
+
+        bool load(PyObject* object, const How& how) { return caster.load(object, how.convert); }
+        decltype(auto) take() { return pybind11::detail::cast_op<E&&>(std::move(caster)); }
+    };
+    static bool raise() { throw pybind11::error_already_set(); }
+};
+
+template <class X>
+struct PybindContainer : PybindBorrowed<X> {
+    operator X*() { return &incoming_.get(); }
+    operator X&() { return incoming_.get(); }
+    operator X&&() && { return std::move(incoming_.get()); }
+
+    bool load(pybind11::handle src, bool convert) { return incoming_.load(src.ptr(), {convert}); }
+
+private:
+    IncomingContainer<PybindBinder, X> incoming_;
 };
 
 }  // namespace detail
@@ -122,16 +182,78 @@ struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus
     static constexpr auto name = const_name("typing.Any");
 };
 
+template <class E>
+struct isthmus_sequence_caster_name {
+    static constexpr auto name = const_name("collections.abc.Sequence[") + make_caster<E>::name + const_name("]");
+};
+template <class K, class E>
+struct isthmus_map_caster_name {
+    static constexpr auto name =
+        const_name("collections.abc.Mapping[") + concat(make_caster<K>::name, make_caster<E>::name) + const_name("]");
+};
+template <class... E>
+struct isthmus_tuple_caster_name {
+    static constexpr auto name = const_name("tuple[") + concat(make_caster<E>::name...) + const_name("]");
+};
+template <class First, class... E>
+struct isthmus_union_caster_name {
+    static constexpr auto name = (make_caster<First>::name + ... + (const_name(" | ") + make_caster<E>::name));
+};
+template <class E>
+struct isthmus_optional_caster_name {
+    static constexpr auto name = make_caster<E>::name + const_name(" | None");
+};
+
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>, isthmus_sequence_caster_name<E> {};
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>, isthmus_sequence_caster_name<E> {};
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>, isthmus_sequence_caster_name<E> {};
+template <class E, std::size_t n>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>, isthmus_sequence_caster_name<E> {};
+template <class K, class E, class C, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::map<K, E, C, A>> : isthmus::detail::PybindContainer<std::map<K, E, C, A>>,
+                                           isthmus_map_caster_name<K, E> {};
+template <class K, class E, class H, class Q, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::unordered_map<K, E, H, Q, A>> : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>,
+                                                        isthmus_map_caster_name<K, E> {};
+template <class E>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>, isthmus_optional_caster_name<E> {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,
+                                         isthmus_union_caster_name<E...> {};
+template <class A, class B>
+    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
+struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>, isthmus_tuple_caster_name<A, B> {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>, isthmus_tuple_caster_name<E...> {};
+
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
 struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::Tensor> {
+    type_caster() = default;
+    type_caster(type_caster&& other) noexcept {  // pybind11::cast hands the caster out
+        value = std::move(static_cast<isthmus::Tensor&>(other));
+    }
+
 #if PYBIND11_VERSION_MAJOR >= 3
     static constexpr auto name = io_name("typing.Any", "isthmus.Tensor");
 #else
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
-    static handle cast(const isthmus::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::made(isthmus::detail::to_result(tensor));
+    static handle cast(const isthmus::Tensor& tensor, return_value_policy policy, handle parent) {
+        return isthmus::detail::made(
+            isthmus::detail::to_result(tensor, isthmus::Framework::tensor, isthmus::detail::parent_of(policy, parent)));
     }
 };
 
@@ -139,8 +261,9 @@ template <isthmus::Framework framework>
 struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmus::As<framework>> {
     static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
 
-    static handle cast(const isthmus::As<framework>& result, return_value_policy, handle) {
-        return isthmus::detail::made(isthmus::detail::to_result(result.tensor, framework));
+    static handle cast(const isthmus::As<framework>& result, return_value_policy policy, handle parent) {
+        return isthmus::detail::made(
+            isthmus::detail::to_result(result.tensor, framework, isthmus::detail::parent_of(policy, parent)));
     }
 };
 
@@ -148,8 +271,8 @@ template <>
 struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply> {
     static constexpr auto name = const_name("typing.Any");
 
-    static handle cast(const isthmus::Reply& reply, return_value_policy, handle) {
-        return isthmus::detail::made(isthmus::detail::to_result(reply));
+    static handle cast(const isthmus::Reply& reply, return_value_policy policy, handle parent) {
+        return isthmus::detail::made(isthmus::detail::to_result(reply, isthmus::detail::parent_of(policy, parent)));
     }
 };
 

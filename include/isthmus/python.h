@@ -6,6 +6,7 @@
 
 #include <isthmus/isthmus.h>
 #include <isthmus/python/api.h>
+#include <isthmus/python/py_owner.h>
 
 #if !defined(ISTHMUS_COMPILED)
 #include <isthmus/python/impl.h>

@@ -23,7 +23,7 @@ class LiveTensor:
     dtype: DType
     device: Device
     read_only: bool
-    #: Nobody keeps the memory: it came from `from_blob` without an owner.
+    #: Nobody keeps the memory: it came from `from_blob` without an owner, or from C++ with `nullptr` as the owner.
     borrowed: bool
     #: Handles and exports that share it.
     handles: int

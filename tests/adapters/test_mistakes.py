@@ -36,6 +36,10 @@ def torch() -> list[str]:
     return [f"-isystem{Path(found.submodule_search_locations[0]) / 'include'}"]
 
 
+def nanobind() -> list[str]:
+    return [f"-isystem{Path(next(iter(pytest.importorskip('nanobind').__path__)), 'include')}"]
+
+
 EIGEN = "#include <isthmus/eigen.h>\n"
 PYBIND11 = "#include <isthmus/pybind11.h>\n#include <pybind11/numpy.h>\nnamespace py = pybind11;\n"
 C10 = "#include <c10/util/ArrayRef.h>\n"
@@ -64,8 +68,12 @@ CASES = {
 
 
 def compile_(tmp_path: Path, headers: str, parameter: str, argument: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
+    own = OWN.format(parameter=parameter, argument=argument)
+    return compile_text(tmp_path, f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{own}\n", flags)
+
+
+def compile_text(tmp_path: Path, text: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
     source = tmp_path / "program.cpp"
-    text = f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{OWN.format(parameter=parameter, argument=argument)}\n"
     source.write_text(text)
     python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
     command = [CXX, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", *python, *flags, str(source)]
@@ -80,3 +88,125 @@ def test_a_view_is_no_owner(case: str, tmp_path: Path) -> None:
     wrong = compile_(tmp_path, headers, parameter, view, flags())
     assert wrong.returncode != 0, f"Tensor::own({view}) compiles"
     assert "own" in wrong.stderr
+
+
+NANOBIND = "#include <isthmus/nanobind.h>\nnamespace nb = nanobind;\n"
+BARE = "#include <isthmus/python.h>\n"
+WRAP = "isthmus::Tensor f({parameter}, float* x) {{\n    return isthmus::Tensor::wrap(x, {{4}}, {{}}, isthmus::float32, "
+WRAP += "isthmus::Device::cpu(), {argument});\n}}\n"
+
+# (library, its headers, parameter, what is handed over in place of PyOwner(o))
+REFERENCES = {
+    "nb::object": (nanobind, NANOBIND, "nb::object o", "o"),
+    "nb::handle": (nanobind, NANOBIND, "nb::handle o", "o"),
+    "nb::capsule": (nanobind, NANOBIND, "nb::capsule o", "std::move(o)"),
+    "py::object": (pybind11, PYBIND11, "py::object o", "o"),
+    "py::handle": (pybind11, PYBIND11, "py::handle o", "o"),
+    "py::array": (pybind11, PYBIND11, "py::array o", "std::move(o)"),
+    "Ref": (list, BARE, "isthmus::Ref o", "std::move(o)"),
+    "PyObject*": (list, BARE, "PyObject* o", "o"),
+}
+
+
+@pytest.mark.parametrize("case", REFERENCES)
+def test_a_reference_to_a_python_object_is_no_owner(case: str, tmp_path: Path) -> None:
+    flags, headers, parameter, wrong_owner = REFERENCES[case]
+    right = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument="isthmus::PyOwner(o)"), flags())
+    assert right.returncode == 0, right.stderr
+    wrong = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument=wrong_owner), flags())
+    assert wrong.returncode != 0, f"wrap(…, {case}) compiles"
+    assert "write isthmus::PyOwner(object)" in wrong.stderr
+
+
+ROW = "using Row = isthmus::View<const float, 1>;\n"
+NANOBIND_STL = "#include <nanobind/stl/map.h>\n#include <nanobind/stl/string.h>\n#include <nanobind/stl/variant.h>\n"
+NANOBIND_STL += "#include <nanobind/stl/vector.h>\n"
+BIND_NANOBIND = 'NB_MODULE(m, m) {{ m.def("f", []({parameter}) {{ {body} }}); }}\n'
+BIND_PYBIND11 = BIND_NANOBIND.replace("NB_", "PYBIND11_")
+BEFORE_USE = "what is borrowed would end before it is used"
+WITH_THE_CALL = "what is borrowed ends with the call; return a Tensor, a Reply or an As<Framework>"
+SUM = "return x.size();"
+
+# (library, what comes first, the wrong parameter and body, the right ones, what is said of the wrong ones)
+BORROWS = {
+    "nb::cast": (
+        nanobind,
+        NANOBIND + ROW + BIND_NANOBIND,
+        ("nb::object x", "return nb::cast<Row>(x)(0);"),
+        ("nb::object x", "auto t = nb::cast<isthmus::Tensor>(x); return t.view<Row>().value()(0);"),
+        BEFORE_USE,
+    ),
+    "nb::cast of a container": (
+        nanobind,
+        "#include <isthmus/nanobind_stl.h>\n" + NANOBIND + ROW + BIND_NANOBIND,
+        ("nb::object x", "return nb::cast<std::vector<Row>>(x).size();"),
+        ("std::vector<Row> x", SUM),
+        BEFORE_USE,
+    ),
+    "nanobind's vector": (
+        nanobind,
+        NANOBIND + NANOBIND_STL + ROW + BIND_NANOBIND,
+        ("std::vector<Row> x", SUM),
+        ("std::vector<isthmus::Tensor> x", SUM),
+        "include <isthmus/nanobind_stl.h>",
+    ),
+    "nanobind's map": (
+        nanobind,
+        NANOBIND + NANOBIND_STL + ROW + BIND_NANOBIND,
+        ("std::map<std::string, isthmus::Argument<Row>> x", SUM),
+        ("std::map<std::string, isthmus::Tensor> x", SUM),
+        "include <isthmus/nanobind_stl.h>",
+    ),
+    "nanobind's variant": (
+        nanobind,
+        NANOBIND + NANOBIND_STL + ROW + BIND_NANOBIND,
+        ("std::variant<double, Row> x", "return x.index();"),
+        ("std::variant<double, isthmus::Tensor> x", "return x.index();"),
+        "include <isthmus/nanobind_stl.h>",
+    ),
+    "a nanobind result": (
+        nanobind,
+        "#include <isthmus/nanobind_stl.h>\n" + NANOBIND + ROW + BIND_NANOBIND,
+        ("std::vector<Row> x", "return x;"),
+        ("std::vector<Row> x", SUM),
+        WITH_THE_CALL,
+    ),
+    "py::cast": (
+        pybind11,
+        PYBIND11 + ROW + BIND_PYBIND11,
+        ("py::object x", "return py::cast<Row>(x)(0);"),
+        ("py::object x", "auto t = x.cast<isthmus::Tensor>(); return t.view<Row>().value()(0);"),
+        BEFORE_USE,
+    ),
+    "py::object::cast": (
+        pybind11,
+        PYBIND11 + ROW + BIND_PYBIND11,
+        ("py::object x", "return std::move(x).cast<isthmus::Argument<Row>>()->extent(0);"),
+        ("isthmus::Argument<Row> x", "return x->extent(0);"),
+        BEFORE_USE,
+    ),
+    "py::cast of a container": (
+        pybind11,
+        PYBIND11 + "#include <pybind11/stl.h>\n" + ROW + BIND_PYBIND11,
+        ("py::object x", "return x.cast<std::vector<Row>>().size();"),
+        ("std::vector<Row> x", SUM),
+        BEFORE_USE,
+    ),
+    "a pybind11 result": (
+        pybind11,
+        PYBIND11 + "#include <pybind11/stl.h>\n" + ROW + BIND_PYBIND11,
+        ("std::map<std::string, Row> x", "return x;"),
+        ("std::map<std::string, Row> x", SUM),
+        WITH_THE_CALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BORROWS)
+def test_what_is_borrowed_does_not_outlive_the_call(case: str, tmp_path: Path) -> None:
+    flags, text, wrong_words, right_words, said = BORROWS[case]
+    right = compile_text(tmp_path, text.format(parameter=right_words[0], body=right_words[1]), flags())
+    assert right.returncode == 0, right.stderr
+    wrong = compile_text(tmp_path, text.format(parameter=wrong_words[0], body=wrong_words[1]), flags())
+    assert wrong.returncode != 0, f"{case} compiles"
+    assert said in wrong.stderr

@@ -301,10 +301,12 @@ def test_a_stub_is_valid_python():
     assert "Annotated[Any, 'float32[n, d] on cpu']" in text.replace("typing.", "").replace('"', "'")
 
 
-def test_a_view_is_not_cast_outside_a_call():
-    ext = pytest.importorskip("isthmus_nanobind_test_ext")
-    with pytest.raises(RuntimeError):
-        ext.cast_later(matrix())
+def test_a_tensor_is_cast_by_hand(ext):
+    x = matrix()
+    for given in (x, x.__dlpack__(), x.__dlpack__(max_version=(1, 0))):
+        assert ext.cast_later(given).data_ptr == x.ctypes.data
+    with pytest.raises((TypeError, RuntimeError)):
+        ext.cast_later("text")
 
 
 def test_the_modules_share_one_tensor_type():

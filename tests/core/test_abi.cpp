@@ -41,6 +41,7 @@ TEST(Abi, OwnerOps) {
     EXPECT_EQ(offsetof(OwnerOps, native), 32u);
     EXPECT_EQ(offsetof(OwnerOps, producer), 40u);
     EXPECT_EQ(offsetof(OwnerOps, release_shared), 48u);
+    EXPECT_EQ(offsetof(OwnerOps, owns_memory), 56u);
     EXPECT_EQ(isthmus::detail::no_owner_ops.size, sizeof(OwnerOps));
 }
 

@@ -113,6 +113,7 @@ int floor_of(const std::string& header) {
         {"isthmus/python/impl.h", 8},
         {"isthmus/python/agreeing.h", 9},
         {"isthmus/python/arguments.h", 9},
+        {"isthmus/python/containers.h", 9},
         {"isthmus/python/operator/", 10},
         {"isthmus/python.h", 9},
         {"isthmus/python/", 1},  // what users name

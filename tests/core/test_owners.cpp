@@ -35,51 +35,6 @@ Tensor wrap(Owner owner) {
     return Tensor::wrap(memory, {8}, {}, isthmus::float32, Device::cpu(), std::move(owner));
 }
 
-/// An owner that may have other references, and what was made of it.
-struct SharedOwner {
-    bool others = false;
-    int released = 0, counted_down = 0;
-
-    static void release(void* self) { ++static_cast<SharedOwner*>(self)->released; }
-    static bool release_shared(void* self) noexcept {
-        auto* owner = static_cast<SharedOwner*>(self);
-        if (owner->others) ++owner->counted_down;
-        return owner->others;
-    }
-    void end_block_with(const isthmus::detail::OwnerOps& ops) {
-        isthmus::detail::Block* block = isthmus::detail::allocate_block(0);
-        ASSERT_NE(block, nullptr);
-        block->owner = this;
-        block->ops = &ops;
-        isthmus::detail::drop(block);
-    }
-};
-constexpr isthmus::detail::OwnerOps shared_owner_ops{.release = SharedOwner::release,
-                                                     .release_shared = SharedOwner::release_shared};
-
-TEST(Owners, AnOwnerThatOthersShareIsOnlyCountedDown) {
-    SharedOwner owner{.others = true};
-    owner.end_block_with(shared_owner_ops);
-    EXPECT_EQ(owner.counted_down, 1);
-    EXPECT_EQ(owner.released, 0);
-}
-
-TEST(Owners, AnOwnerThatNobodySharesIsReleased) {
-    SharedOwner owner{.others = false};
-    owner.end_block_with(shared_owner_ops);
-    EXPECT_EQ(owner.counted_down, 0);
-    EXPECT_EQ(owner.released, 1);
-}
-
-TEST(Owners, AFieldBeyondTheSizeOfTheOperationsIsNotRead) {
-    SharedOwner owner{.others = true};
-    isthmus::detail::OwnerOps older = shared_owner_ops;
-    older.size = offsetof(isthmus::detail::OwnerOps, release_shared);
-    owner.end_block_with(older);
-    EXPECT_EQ(owner.counted_down, 0);
-    EXPECT_EQ(owner.released, 1);
-}
-
 TEST(Owners, ACallableIsCalledAndDestroyedOnce) {
     Counts counts;
     {

@@ -275,4 +275,13 @@ TEST(Tensor, OneAllocationEach) {
     }
 }
 
+TEST(Tensor, TheSizesOfATemporaryMayBeWalkedThrough) {
+    const auto make = [] { return Tensor::empty({2, 3, 4}, isthmus::float32); };
+    std::int64_t product = 1, sum = 0;
+    for (const std::int64_t size : make().shape()) product *= size;
+    for (const std::int64_t stride : make().strides()) sum += stride;
+    EXPECT_EQ(product, 24);
+    EXPECT_EQ(sum, 12 + 4 + 1);
+}
+
 }  // namespace

@@ -37,11 +37,13 @@ struct OwnerOps {
     /// Gives the owner back where that comes to a count that others share, so that no code of anybody runs. False, and nothing
     /// given back, where this may be the last reference; NULL where that cannot be told.
     bool (*release_shared)(void* owner) noexcept = nullptr;
+    /// The memory is the owner's own. False where the owner was merely said to keep it.
+    bool owns_memory = false;
 };
 inline constexpr OwnerOps no_owner_ops{};
 /// The operations of an owner that has nothing to do with the layer above.
-template <void (*release_)(void*)>
-inline constexpr OwnerOps plain_owner_ops{.release = release_};
+template <void (*release_)(void*), bool owns_memory_ = false>
+inline constexpr OwnerOps plain_owner_ops{.release = release_, .owns_memory = owns_memory_};
 
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
 /// `dl.strides` is never NULL, and `dl.byte_offset` is 0 save on devices whose `data` is a handle.
@@ -176,6 +178,15 @@ inline const Block* root_of(const Block* block) noexcept { return root_of(const_
 inline void* source_of(const Block* block) noexcept {
     const Block* root = root_of(block);
     return root->ops->source != nullptr ? root->ops->source(root->owner) : nullptr;
+}
+
+/// Whether the memory lives as long as the block does, whatever becomes of others: an owner merely named may be a function that
+/// wants what it points to.
+inline bool owns_memory(const Block* block) noexcept {
+    const Block* root = root_of(block);
+    const OwnerOps& ops = *root->ops;
+    if (ops.release == nullptr) return (root->flags & unowned_flag) == 0;  // the elements lie behind the block
+    return ops.size > offsetof(OwnerOps, owns_memory) && ops.owns_memory;
 }
 
 ISTHMUS_NOINLINE inline void announce_to_observer(Block* block) noexcept {

@@ -91,7 +91,9 @@ struct Export {
 /// exported here it is an alias of the exported block, so that what goes there and back any number of times makes no chain.
 template <class Managed>
 Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
-    if (Block* exported = Export<Managed>::block_of(managed)) {
+    Block* exported = Export<Managed>::block_of(managed);
+    // Of memory that nothing keeps, what was exported holds more than the block: the object that it went out of.
+    if (exported != nullptr && (exported->flags & unowned_flag) == 0) {
         Block* alias = alias_block(exported, managed->dl_tensor, managed_flags(managed) | extra);
         if (alias != nullptr) end_managed(managed);
         return alias;
@@ -100,7 +102,7 @@ Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
     describe(block, managed->dl_tensor, managed_flags(managed) | extra);
     block->owner = managed;
-    block->ops = &plain_owner_ops<end_owner_managed<Managed>>;
+    block->ops = &plain_owner_ops<end_owner_managed<Managed>, true>;
     return announce(block);
 }
 

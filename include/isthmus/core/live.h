@@ -29,7 +29,7 @@ struct LiveTensor {
     DType dtype;
     Device device;
     bool read_only;
-    bool borrowed;          ///< nobody keeps the memory: a blob without an owner
+    bool borrowed;          ///< nobody keeps the memory: a blob without an owner, or nullptr as the owner
     std::uint32_t handles;  ///< handles and exports that share it
     std::string producer;   ///< whose memory it is: "torch.Tensor", "C++"
     std::string consumer;   ///< who was handed it last: "numpy", "isthmus.Tensor"; "C++" when nobody else was

@@ -12,12 +12,21 @@ ISTHMUS_BEGIN
 
 template <class T>
 class [[nodiscard]] Result;
+template <class T, int N, class... C>
+class View;
 
 namespace detail {
 template <class T>
 inline constexpr bool is_result = false;
 template <class T>
 inline constexpr bool is_result<Result<T>> = true;
+template <class V>
+inline constexpr bool is_view = false;
+template <class T, int N, class... C>
+inline constexpr bool is_view<View<T, N, C...>> = true;
+/// Whether a function of a Result's value gives a view of it that ends with the Result.
+template <class Self, class T, class Made>
+inline constexpr bool is_view_of_temporary = !std::is_lvalue_reference_v<Self> && !is_view<T> && is_view<Made>;
 struct Uninitialised {};
 }  // namespace detail
 
@@ -73,8 +82,9 @@ public:
     T& operator*() & noexcept { return value_; }
     const T& operator*() const& noexcept { return value_; }
     T&& operator*() && noexcept { return std::move(value_); }
-    T* operator->() noexcept { return &value_; }
-    const T* operator->() const noexcept { return &value_; }
+    T* operator->() & noexcept { return &value_; }
+    const T* operator->() const& noexcept { return &value_; }
+    const T* operator->() const&& = delete;  // name the Result first: what it points to would end with the expression
 
     T& value() & { return check(), value_; }
     const T& value() const& { return check(), value_; }
@@ -152,12 +162,16 @@ private:
     static auto and_then_on(Self&& self, F&& f) {
         using R = std::remove_cvref_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
         static_assert(detail::is_result<R>, "isthmus: the function given to and_then must return a Result");
+        static_assert(!detail::is_view_of_temporary<Self&&, T, typename R::value_type>,
+                      "isthmus: the view would outlive the temporary Result that holds its tensor; name that Result first");
         if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self));
         return R(Error(std::forward<Self>(self).error_));
     }
     template <class Self, class F>
     static auto transform_on(Self&& self, F&& f) {
         using U = std::remove_cv_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
+        static_assert(!detail::is_view_of_temporary<Self&&, T, U>,
+                      "isthmus: the view would outlive the temporary Result that holds its tensor; name that Result first");
         if constexpr (std::is_void_v<U>) {
             if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self)), Result<U>();
             return Result<U>(Error(std::forward<Self>(self).error_));

@@ -7,15 +7,12 @@
 #include <type_traits>
 #include <utility>
 
-#include <isthmus/core/block.h>
+#include <isthmus/core/owned_block.h>
 #include <isthmus/core/result.h>
-#include <isthmus/core/shape.h>
+#include <isthmus/core/sizes_list.h>
 #include <isthmus/core/tensor_spec.h>
 
 ISTHMUS_BEGIN
-
-template <class T, int N, class... C>
-class View;
 
 namespace detail {
 
@@ -25,10 +22,12 @@ class Accessors {
 public:
     /// Address of the first element, the byte offset included; a driver's handle on OpenCL, Vulkan, Metal and WebGPU.
     void* data() const noexcept { return dl().data; }
-    /// Sizes, one per dimension.
-    std::span<const std::int64_t> shape() const noexcept { return {dl().shape, static_cast<std::size_t>(dl().ndim)}; }
+    /// Sizes, one per dimension. Of a temporary a copy, so that `for (auto n : make().shape())` reads none that are gone.
+    std::span<const std::int64_t> shape() const& noexcept { return dims(dl().shape); }
+    SizesList shape() const&& noexcept { return dims(dl().shape); }
     /// Steps in elements, one per dimension; never missing.
-    std::span<const std::int64_t> strides() const noexcept { return {dl().strides, static_cast<std::size_t>(dl().ndim)}; }
+    std::span<const std::int64_t> strides() const& noexcept { return dims(dl().strides); }
+    SizesList strides() const&& noexcept { return dims(dl().strides); }
     int ndim() const noexcept { return dl().ndim; }
     /// Number of elements.
     std::int64_t numel() const noexcept { return layout::numel(dl()); }
@@ -51,87 +50,8 @@ public:
 private:
     const Self& self() const noexcept { return static_cast<const Self&>(*this); }
     const DLTensor& dl() const noexcept { return self().descriptor(); }
-};
-
-/// Calls an owner that can be called: a function, a lambda.
-template <class Owner>
-void call_owner(Owner& owner) noexcept {
-    if constexpr (std::is_invocable_v<Owner&>) {
-        if constexpr (std::is_pointer_v<Owner>)
-            if (owner == nullptr) return;
-        run_deleter([&] { owner(); });
-    }
-}
-
-/// What becomes of an owner when the last handle is gone, beside its destructor.
-enum class AtEnd {
-    call,     ///< it is called, if it can be: the owner of wrap()
-    destroy,  ///< nothing: an object that holds elements may have an operator() for another purpose
-};
-
-template <class V>
-inline constexpr bool is_view = false;
-template <class T, int N, class... C>
-inline constexpr bool is_view<View<T, N, C...>> = true;
-
-/// An object in an allocation of its own. (<memory> would cost every file that includes this a tenth of its time.)
-template <class X>
-struct Boxed {
-    X* object;
-    explicit Boxed(X&& x) : object(new X(std::move(x))) {}
-    Boxed(Boxed&& other) noexcept : object(std::exchange(other.object, nullptr)) {}
-    Boxed& operator=(Boxed&&) = delete;
-    ~Boxed() { delete object; }
-};
-
-/// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
-/// more than that many dimensions pays for a second allocation.
-template <class Owner, AtEnd at_end>
-struct OwnedBlock {
-    static constexpr int inline_dims = 8;
-
-    Block block;
-    std::int64_t* more_dims;
-    std::int64_t dims[2 * inline_dims];
-    alignas(Owner) unsigned char storage[sizeof(Owner)];
-
-    Owner& owner() noexcept { return *std::launder(reinterpret_cast<Owner*>(storage)); }
-
-    static OwnedBlock* make(Owner& from) noexcept {
-        static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
-        static_assert(
-            !std::is_pointer_v<Owner> || std::is_invocable_v<Owner&>,
-            "isthmus: a plain pointer as the owner keeps nothing alive; hand over a std::shared_ptr, a std::unique_ptr or "
-            "a function that ends what it points to, or nullptr where the memory outlives every view");
-        static_assert(!std::ranges::enable_borrowed_range<Owner> && !is_view<Owner>,
-                      "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
-        constexpr std::size_t align = alignof(OwnedBlock);
-        void* memory = align > alignof(std::max_align_t)
-                           ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
-                           : std::malloc(sizeof(OwnedBlock));
-        if (memory == nullptr) return nullptr;
-        auto* held = static_cast<OwnedBlock*>(memory);
-        init_block(&held->block, 0, held->dims);
-        held->more_dims = nullptr;
-        ::new (held->storage) Owner(std::move(from));
-        held->block.owner = held;
-        held->block.ops = &plain_owner_ops<end>;
-        return held;
-    }
-    static void end(void* owner) {
-        auto* self = static_cast<OwnedBlock*>(owner);
-        std::free(self->more_dims);
-        const NoCancellation whole;
-        if constexpr (at_end == AtEnd::call) call_owner(self->owner());
-        self->owner().~Owner();
-    }
-    bool reserve_dims(int ndim) noexcept {
-        std::int64_t* at = dims;
-        if (ndim > inline_dims)
-            at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
-        if (at == nullptr) return false;
-        place_dims(&block, ndim, at);
-        return true;
+    std::span<const std::int64_t> dims(const std::int64_t* first) const noexcept {
+        return {first, static_cast<std::size_t>(dl().ndim)};
     }
 };
 
@@ -372,6 +292,9 @@ private:
                 const TensorSpec spec = describe(owner);
                 return owner.alias(descriptor_of(spec), flags_of(spec));
             }
+        detail::check_owner<Owner>();
+        if constexpr (detail::OwnerWithOps<Owner>) return adopt_with_ops(owner, describe(owner));
+        const Flags kept = detail::is_no_owner(owner) ? detail::unowned_flag : 0;
         using Held = detail::OwnedBlock<Owner, at_end>;
         auto* held = Held::make(owner);
         if (held == nullptr) {
@@ -385,9 +308,21 @@ private:
         check(t, flags);
         if (!held->reserve_dims(spec.ndim))
             throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for ", spec.ndim, " dimensions"}));
-        detail::describe(&held->block, t, flags);
+        detail::describe(&held->block, t, flags | kept);
         detail::announce(&held->block);
         return result;
+    }
+    template <class Owner>
+    static Tensor adopt_with_ops(Owner& owner, const TensorSpec& spec) {
+        const DLTensor t = descriptor_of(spec);
+        const Flags flags = flags_of(spec);
+        check(t, flags);
+        detail::Block* block = detail::allocate_block(spec.ndim);
+        if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+        detail::describe(block, t, flags);
+        block->ops = &Owner::owner_ops();
+        block->owner = owner.release();
+        return steal(detail::announce(block));
     }
 
     detail::Block* block_;

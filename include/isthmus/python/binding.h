@@ -9,6 +9,7 @@
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/python/framework/facts.h>
+#include <isthmus/python/runtime/object_owner.h>
 
 ISTHMUS_BEGIN
 
@@ -203,13 +204,25 @@ inline PyObject* finish(Result<PyObject*> result) noexcept {
     set_python_error(result.error());
     return nullptr;
 }
-inline PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor) noexcept {
-    if (!tensor) Py_RETURN_NONE;
-    return finish(to_py(tensor, framework));
+/// The tensor for a caller who is to keep `parent` with it (reference_internal): held as well, unless the tensor is known to
+/// keep its memory. Empty when memory is out.
+ISTHMUS_NOINLINE inline Tensor kept_with(const Tensor& tensor, PyObject* parent) noexcept {
+    const bool kept = source_of(tensor.block()) != nullptr || owns_memory(tensor.block());
+    return kept ? tensor : Tensor::steal(block_kept_with(tensor.block(), parent));
 }
-inline PyObject* to_result(const Reply& reply) noexcept {
+/// `parent` is NULL where the binder knows of none.
+inline PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept {
+    if (!tensor) Py_RETURN_NONE;
+    if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py(tensor, framework));
+    const Tensor kept = kept_with(tensor, parent);
+    return kept ? finish(to_py(kept, framework)) : PyErr_NoMemory();
+}
+inline PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept {
+    if (reply.like == nullptr) return to_result(reply.tensor, Framework::tensor, parent);
     if (!reply.tensor) Py_RETURN_NONE;
-    return finish(reply.like != nullptr ? to_py_like(reply.tensor, reply.like) : to_py(reply.tensor));
+    if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py_like(reply.tensor, reply.like));
+    const Tensor kept = kept_with(reply.tensor, parent);
+    return kept ? finish(to_py_like(kept, reply.like)) : PyErr_NoMemory();
 }
 
 /// What a signature says of a view: a type that checkers accept, and the constraints in words.

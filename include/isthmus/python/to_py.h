@@ -5,6 +5,7 @@
 #include <isthmus/python/dispatch/same_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/dispatch/exports.h>
+#include <isthmus/python/protocol/exit.h>
 
 ISTHMUS_BEGIN
 
@@ -29,14 +30,26 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework fra
     return exported;
 }
 
+/// What shows an isthmus.Tensor holds it already.
+inline bool shows_object(Framework framework) noexcept {
+    return framework == Framework::tensor || framework == Framework::numpy;
+}
+
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
     const PendingException pending;
     const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
     const FrameworkFacts* facts = find_framework(framework);
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
-    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
-        return explain_read_only_loss(block, *facts);
+    if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
+        if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
+            return explain_read_only_loss(block, *facts);
+        if (exit_needs_object(block) && !shows_object(framework)) {
+            const Exit exit(block);
+            if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+            return export_anew(exit.block(), framework, options);
+        }
+    }
     return export_noted(block, framework, *facts, options);
 }
 

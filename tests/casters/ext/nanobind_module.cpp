@@ -1,15 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/nanobind.h>
+#include <isthmus/nanobind_stl.h>
 
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/list.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include "casters.h"
+#include "containers.h"
+#include "grid.h"
 
 NB_MODULE(isthmus_nanobind_test_ext, m) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
     m.def("fill_without_gil", casters::fill, nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           nanobind::call_guard<nanobind::gil_scoped_release>());
+    m.def("cast_later", [](const nanobind::object& x) { return nanobind::cast<isthmus::Tensor>(x); });
     m.def("positional", casters::sum, nanobind::arg("x"));
-    m.def("cast_later", [](nanobind::handle x) { return casters::sum(nanobind::cast<casters::Rows>(x)); });
+    casters::bind_containers<nanobind::callable>([&m](const char* name, auto function) { m.def(name, function); });
+    namespace nb = nanobind;
+    using casters::Grid;
+    nb::class_<Grid>(m, "Grid")
+        .def(nb::init<>())
+        .def("tensor", &Grid::tensor, nb::rv_policy::reference_internal)
+        .def("numpy", &Grid::numpy, nb::rv_policy::reference_internal)
+        .def("torch", &Grid::torch, nb::rv_policy::reference_internal)
+        .def("like", &Grid::like, nb::rv_policy::reference_internal)
+        .def("counted", &Grid::counted, nb::rv_policy::reference_internal)
+        .def("copied", &Grid::copied, nb::rv_policy::reference_internal)
+        .def("kept_alive", &Grid::tensor, nb::keep_alive<0, 1>())
+        .def("numpy_kept_alive", &Grid::numpy, nb::keep_alive<0, 1>())
+        .def("owned", [](const nb::object& self) { return nb::cast<Grid&>(self).kept_by(isthmus::PyOwner(self)); })
+        .def_prop_ro("cells", &Grid::tensor)
+        .def_prop_ro("member", &Grid::member)
+        .def_static("alive", [] { return Grid::alive; })
+        .def_static("sum_at_the_end", [] { return Grid::sum_at_the_end; });
 }

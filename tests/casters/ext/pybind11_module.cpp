@@ -4,11 +4,32 @@
 #include <pybind11/stl.h>
 
 #include "casters.h"
+#include "containers.h"
+#include "grid.h"
 
 PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
     m.def("fill_without_gil", casters::fill, pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           pybind11::call_guard<pybind11::gil_scoped_release>());
+    m.def("cast_later", [](const pybind11::object& x) { return x.cast<isthmus::Tensor>(); });
     m.def("positional", casters::sum, pybind11::arg("x"));
+    casters::bind_containers<pybind11::function>([&m](const char* name, auto function) { m.def(name, function); });
+    namespace py = pybind11;
+    using casters::Grid;
+    py::class_<Grid>(m, "Grid")
+        .def(py::init<>())
+        .def("tensor", &Grid::tensor, py::return_value_policy::reference_internal)
+        .def("numpy", &Grid::numpy, py::return_value_policy::reference_internal)
+        .def("torch", &Grid::torch, py::return_value_policy::reference_internal)
+        .def("like", &Grid::like, py::return_value_policy::reference_internal)
+        .def("counted", &Grid::counted, py::return_value_policy::reference_internal)
+        .def("copied", &Grid::copied, py::return_value_policy::reference_internal)
+        .def("kept_alive", &Grid::tensor, py::keep_alive<0, 1>())
+        .def("numpy_kept_alive", &Grid::numpy, py::keep_alive<0, 1>())
+        .def("owned", [](const py::object& self) { return self.cast<Grid&>().kept_by(isthmus::PyOwner(self)); })
+        .def_property_readonly("cells", &Grid::tensor)
+        .def_property_readonly("member", &Grid::member)
+        .def_static("alive", [] { return Grid::alive; })
+        .def_static("sum_at_the_end", [] { return Grid::sum_at_the_end; });
 }

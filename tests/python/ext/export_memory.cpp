@@ -193,18 +193,45 @@ PyObject* owned(PyObject*, PyObject* args) {
     }
 }
 
-/// own_by_python(x, owner): x's memory, kept by a Python object of any kind.
-PyObject* own_by_python(PyObject*, PyObject* args) {
+/// own_by_python(x, owner, *, fail=False): x's memory, kept by a Python object of any kind. With `fail`, described wrongly.
+PyObject* own_by_python(PyObject*, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"", "", "fail", nullptr};
     PyObject *x = nullptr, *owner = nullptr;
-    if (!PyArg_ParseTuple(args, "OO", &x, &owner)) return nullptr;
+    int fail = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$p", const_cast<char**>(names), &x, &owner, &fail)) return nullptr;
     const auto borrowed = isthmus::borrow_py(x);
     if (!borrowed) return raise(borrowed.error());
-    isthmus::detail::Block* block = isthmus::detail::allocate_block(borrowed->ndim());
-    if (block == nullptr) return PyErr_NoMemory();
-    isthmus::detail::describe(block, borrowed->descriptor(), borrowed->flags());
-    block->ops = &isthmus::detail::keeper_object_ops;
-    block->owner = Py_NewRef(owner);
-    return show(isthmus::Tensor::steal(isthmus::detail::announce(block)));
+    try {
+        const auto shape = fail != 0 ? isthmus::Shape({-1}) : isthmus::Shape(borrowed->shape());
+        const auto strides = fail != 0 ? isthmus::Shape({}) : isthmus::Shape(borrowed->strides());
+        return show(isthmus::Tensor::wrap(borrowed->data(), shape, strides, borrowed->dtype(), borrowed->device(),
+                                          isthmus::PyOwner(owner)));
+    } catch (const isthmus::Error& error) {
+        return raise(error);
+    }
+}
+
+/// A PyOwner of NULL, and one of a thread without the GIL: the codes of the errors.
+PyObject* refused_owners(PyObject*, PyObject* object) {
+    const auto code_of = [](PyObject* owner) {
+        try {
+            const isthmus::PyOwner made(owner);
+            return "";
+        } catch (const isthmus::Error& error) {
+            return isthmus::error_code_name(error.code());
+        }
+    };
+    const char *null = code_of(nullptr), *without_gil = nullptr;
+    Py_BEGIN_ALLOW_THREADS without_gil = code_of(object);
+    Py_END_ALLOW_THREADS return Py_BuildValue("(ss)", null, without_gil);
+}
+
+/// x's memory, which nothing keeps.
+PyObject* without_owner(PyObject*, PyObject* x) {
+    const auto borrowed = isthmus::borrow_py(x);
+    if (!borrowed) return raise(borrowed.error());
+    return show(isthmus::Tensor::wrap(borrowed->data(), borrowed->shape(), borrowed->strides(), borrowed->dtype(),
+                                      borrowed->device(), nullptr));
 }
 
 /// (owners made, owners gone, whether the last one went with the GIL held)
@@ -218,7 +245,10 @@ PyMethodDef export_memory_methods[] = {
     {"pages", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(pages)), METH_VARARGS | METH_KEYWORDS,
      "an isthmus.Tensor over fresh pages of C++"},
     {"owned", owned, METH_VARARGS, "an isthmus.Tensor whose 24 elements C++ owns in one way or another"},
-    {"own_by_python", own_by_python, METH_VARARGS, "an isthmus.Tensor over x's memory that keeps another object"},
+    {"own_by_python", method(own_by_python), METH_VARARGS | METH_KEYWORDS,
+     "an isthmus.Tensor over x's memory that keeps another object"},
+    {"refused_owners", refused_owners, METH_O, "how PyOwner refuses NULL, and a thread without the GIL"},
+    {"without_owner", without_owner, METH_O, "an isthmus.Tensor over x's memory, which nothing keeps"},
     {"owners", owners, METH_NOARGS, "(made, gone, the last one with the GIL)"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/protocol/exit.h>
 #include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/protocol/watched.h>
 
@@ -41,8 +42,10 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
         return share_on_stream(request, block);
     request.out.share_flags(block);
     if (request.owning) {
-        retain(block);
-        request.out.hold_block(block);
+        const Exit exit(block);
+        if (ISTHMUS_UNLIKELY(exit.block() == nullptr)) return request.fail_out_of_memory();
+        retain(exit.block());
+        request.out.hold_block(exit.block());
     }
     return true;
 }

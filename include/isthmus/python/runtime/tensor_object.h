@@ -63,11 +63,11 @@ inline constexpr OwnerOps shown_alias_ops{.release = drop_shown_root};
 
 /// alias_block() for Python: holds the isthmus.Tensor that shows the root as well, where there is one, so that the garbage
 /// collector can follow from object to object who keeps the memory.
-inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags) noexcept {
+inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops = shown_alias_ops) noexcept {
     Block* root = root_of(block);
     auto* shown = static_cast<PyObject*>(root->shown_by.load_relaxed());
     if (shown == nullptr || Py_REFCNT(shown) == 0) return alias_block(block, t, flags);
-    Block* alias = alias_block(block, t, flags | shown_alias_flag, shown_alias_ops);
+    Block* alias = alias_block(block, t, flags | shown_alias_flag, ops);
     if (alias == nullptr) return nullptr;
     Py_INCREF(shown);
     ++root->shown_aliases;

@@ -6,6 +6,7 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/python/protocol/capsule/export.h>
+#include <isthmus/python/protocol/exit.h>
 #include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/protocol/watched.h>
 #include <isthmus/python/runtime/tuples.h>
@@ -133,7 +134,9 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
                      "newer, or for copy=True");
     if (!order_export(block, consumer)) return nullptr;
     note_consumer(block, "__dlpack__");
-    return versioned ? versioned_capsule(block, wanted) : legacy_capsule(block, wanted);
+    const Exit exit(block);
+    if (ISTHMUS_UNLIKELY(exit.block() == nullptr)) return PyErr_NoMemory();
+    return versioned ? versioned_capsule(exit.block(), wanted) : legacy_capsule(exit.block(), wanted);
 }
 
 inline PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {

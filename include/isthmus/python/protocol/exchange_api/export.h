@@ -10,6 +10,7 @@
 #include <isthmus/core/empty.h>
 #include <isthmus/python/protocol/capsule/export.h>
 #include <isthmus/python/protocol/exchange_api/import.h>
+#include <isthmus/python/protocol/exit.h>
 #include <isthmus/python/protocol/export_stream.h>
 #include <isthmus/python/protocol/watched.h>
 
@@ -64,7 +65,8 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
         *out = nullptr;
         Block* block = exchange_block(object);
         if (block == nullptr || refuse_watched(block) || !order_export(block)) return -1;
-        *out = Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied);
+        const Exit exit(block);
+        if (exit.block() != nullptr) *out = Export<DLManagedTensorVersioned>::make(exit.block(), block->flags & ~flag::copied);
         note_consumer(block, "C exchange API");
         if (*out == nullptr) PyErr_NoMemory();
         return *out != nullptr ? 0 : -1;

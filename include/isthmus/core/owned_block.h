@@ -1,0 +1,132 @@
+// What may own the memory of a tensor, and the block that holds such an owner in its own allocation.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <isthmus/core/block.h>
+#include <isthmus/core/result.h>
+
+struct _object;  // NOLINT(bugprone-reserved-identifier): CPython's name for a PyObject
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Calls an owner that can be called: a function, a lambda.
+template <class Owner>
+void call_owner(Owner& owner) noexcept {
+    if constexpr (std::is_invocable_v<Owner&>) {
+        if constexpr (std::is_pointer_v<Owner>)
+            if (owner == nullptr) return;
+        run_deleter([&] { owner(); });
+    }
+}
+
+/// What becomes of an owner when the last handle is gone, beside its destructor.
+enum class AtEnd {
+    call,     ///< it is called, if it can be: the owner of wrap()
+    destroy,  ///< nothing: an object that holds elements may have an operator() for another purpose
+};
+
+/// What Python's C++ libraries make of a reference: nb::object, py::object, Ref. A smart pointer with a deleter may do better.
+template <class X>
+concept PythonReference = requires(const X& x) {
+    { x.ptr() } -> std::same_as<_object*>;
+} || (requires(X& x) {
+    { x.get() } -> std::same_as<_object*>;
+    { x.release() } -> std::same_as<_object*>;
+} && !requires { typename X::deleter_type; });
+
+/// Ends the compilation where the type says that it keeps nothing alive, or cannot be given back on any thread.
+template <class Owner>
+constexpr void check_owner() noexcept {
+    static_assert(!PythonReference<Owner> && !std::is_same_v<Owner, _object*>,
+                  "isthmus: a reference to a Python object would be given back without the GIL, and called; write "
+                  "isthmus::PyOwner(object), of <isthmus/python.h>");
+    static_assert(
+        !std::is_pointer_v<Owner> || std::is_invocable_v<Owner&> || std::is_same_v<Owner, _object*>,
+        "isthmus: a plain pointer as the owner keeps nothing alive; hand over a std::shared_ptr, a std::unique_ptr or "
+        "a function that ends what it points to, or nullptr where the memory outlives every view");
+    static_assert(!std::ranges::enable_borrowed_range<Owner> && !is_view<Owner>,
+                  "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
+}
+
+/// Whether it keeps nothing: the caller answers for the memory.
+template <class Owner>
+constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
+    if constexpr (std::is_null_pointer_v<Owner> || std::is_pointer_v<Owner>)
+        return owner == nullptr;
+    else
+        return false;
+}
+
+/// An owner of the layer above, which brings a table of its own for what it holds: PyOwner.
+template <class Owner>
+concept OwnerWithOps = requires(Owner& owner) {
+    { Owner::owner_ops() } noexcept -> std::same_as<const OwnerOps&>;
+    { owner.release() } noexcept -> std::convertible_to<void*>;
+};
+
+/// An object in an allocation of its own. (<memory> would cost every file that includes this a tenth of its time.)
+template <class X>
+struct Boxed {
+    X* object;
+    explicit Boxed(X&& x) : object(new X(std::move(x))) {}
+    Boxed(Boxed&& other) noexcept : object(std::exchange(other.object, nullptr)) {}
+    Boxed& operator=(Boxed&&) = delete;
+    ~Boxed() { delete object; }
+};
+
+/// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
+/// more than that many dimensions pays for a second allocation.
+template <class Owner, AtEnd at_end>
+struct OwnedBlock {
+    static constexpr int inline_dims = 8;
+
+    Block block;
+    std::int64_t* more_dims;
+    std::int64_t dims[2 * inline_dims];
+    alignas(Owner) unsigned char storage[sizeof(Owner)];
+
+    Owner& owner() noexcept { return *std::launder(reinterpret_cast<Owner*>(storage)); }
+
+    static OwnedBlock* make(Owner& from) noexcept {
+        static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
+        constexpr std::size_t align = alignof(OwnedBlock);
+        void* memory = align > alignof(std::max_align_t)
+                           ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
+                           : std::malloc(sizeof(OwnedBlock));
+        if (memory == nullptr) return nullptr;
+        auto* held = static_cast<OwnedBlock*>(memory);
+        init_block(&held->block, 0, held->dims);
+        held->more_dims = nullptr;
+        ::new (held->storage) Owner(std::move(from));
+        held->block.owner = held;
+        held->block.ops = &plain_owner_ops<end, at_end == AtEnd::destroy>;
+        return held;
+    }
+    static void end(void* owner) {
+        auto* self = static_cast<OwnedBlock*>(owner);
+        std::free(self->more_dims);
+        const NoCancellation whole;
+        if constexpr (at_end == AtEnd::call) call_owner(self->owner());
+        self->owner().~Owner();
+    }
+    bool reserve_dims(int ndim) noexcept {
+        std::int64_t* at = dims;
+        if (ndim > inline_dims)
+            at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
+        if (at == nullptr) return false;
+        place_dims(&block, ndim, at);
+        return true;
+    }
+};
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,110 @@
+// Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/nanobind.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/containers.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The containers that nanobind itself has let an element's caster end before the call; here each of them is kept.
+struct NanobindBinder {
+    struct How {
+        std::uint32_t flags;
+        nanobind::detail::cleanup_list* cleanup;
+
+        static constexpr auto conversions = static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert);
+        bool converts() const noexcept { return (flags & conversions) != 0; }
+        How without_conversions() const noexcept { return {flags & ~conversions, cleanup}; }
+    };
+    template <class E>
+    struct Element {
+        nanobind::detail::make_caster<E> caster;
+
+        bool load(PyObject* object, const How& how) {
+            if (!caster.from_python(object, nanobind::detail::flags_for_local_caster<E>(how.flags), how.cleanup)) return false;
+            if constexpr (borrows<E>)
+                return true;
+            else
+                return caster.template can_cast<E>();
+        }
+        decltype(auto) take() { return caster.operator nanobind::detail::cast_t<E>(); }
+    };
+    static bool raise() { nanobind::raise_python_error(); }
+};
+
+}  // namespace detail
+
+ISTHMUS_END
+
+NAMESPACE_BEGIN(NB_NAMESPACE)
+NAMESPACE_BEGIN(detail)
+
+template <class X, class Text>
+struct isthmus_container_caster : isthmus_refused_outside_a_call {
+    using Value = X;
+    static constexpr auto Name = Text::text();
+    template <class T>
+    using Cast = movable_cast_t<T>;
+    explicit operator X*() { return &incoming.get(); }
+    explicit operator X&() { return incoming.get(); }
+    explicit operator X&&() { return static_cast<X&&>(incoming.get()); }
+
+    bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
+        return isthmus::detail::is_call(flags) && incoming.load(src.ptr(), {flags, cleanup});
+    }
+
+private:
+    isthmus::detail::IncomingContainer<isthmus::detail::NanobindBinder, X> incoming;
+};
+
+template <class E>
+struct isthmus_sequence_name {
+    static constexpr auto text() { return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]"); }
+};
+template <class K, class E>
+struct isthmus_map_name {
+    static constexpr auto text() {
+        return const_name("collections.abc.Mapping[") + concat(make_caster<K>::Name, make_caster<E>::Name) + const_name("]");
+    }
+};
+template <class E>
+struct isthmus_maybe_name {
+    static constexpr auto text() { return optional_name(make_caster<E>::Name); }
+};
+template <class... E>
+struct isthmus_union_name {
+    static constexpr auto text() { return union_name(make_caster<E>::Name...); }
+};
+
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::vector<E, A>> : isthmus_container_caster<std::vector<E, A>, isthmus_sequence_name<E>> {};
+template <class E, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::list<E, A>> : isthmus_container_caster<std::list<E, A>, isthmus_sequence_name<E>> {};
+template <class E, std::size_t n>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::array<E, n>> : isthmus_container_caster<std::array<E, n>, isthmus_sequence_name<E>> {};
+template <class K, class E, class C, class A>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::map<K, E, C, A>> : isthmus_container_caster<std::map<K, E, C, A>, isthmus_map_name<K, E>> {};
+template <class K, class E, class H, class Q>  // with the usual allocator, as <nanobind/stl/unordered_map.h> has it
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::unordered_map<K, E, H, Q>>
+    : isthmus_container_caster<std::unordered_map<K, E, H, Q>, isthmus_map_name<K, E>> {};
+template <class E>
+    requires isthmus::detail::borrows<E>
+struct type_caster<std::optional<E>> : isthmus_container_caster<std::optional<E>, isthmus_maybe_name<E>> {};
+template <class E>
+    requires isthmus::detail::borrows<E>
+struct has_arg_defaults<std::optional<E>> : std::true_type {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::variant<E...>> : isthmus_container_caster<std::variant<E...>, isthmus_union_name<E...>> {};
+
+NAMESPACE_END(detail)
+NAMESPACE_END(NB_NAMESPACE)

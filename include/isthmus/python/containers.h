@@ -1,0 +1,206 @@
+// Containers of what is borrowed, as arguments: every element's object and what was borrowed from it is held for the call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+
+#include <array>
+#include <list>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Whether a value of this type shows memory that ends with what was borrowed for it.
+template <class X>
+inline constexpr bool borrows = is_view<X> || std::is_same_v<X, Borrowed>;
+template <class V, Literal... names>
+inline constexpr bool borrows<Argument<V, names...>> = true;
+template <template <class...> class C, class... E>
+inline constexpr bool borrows<C<E...>> = (borrows<std::remove_cvref_t<E>> || ...);
+template <class E, std::size_t n>
+inline constexpr bool borrows<std::array<E, n>> = borrows<E>;
+
+/// What stays of a failed conversion: nothing, so that the next overload is tried, unless it was an interrupt. True there.
+inline bool is_interrupted() noexcept {
+    if (PyErr_Occurred() == nullptr) return false;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
+    PyErr_Clear();
+    return false;
+}
+
+/// The elements of a sequence that is no text, as a tuple that holds them; empty where the object is none.
+inline Ref elements_of(PyObject* object) {
+    if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) return {};
+    return Ref(PySequence_Tuple(object));
+}
+/// The items of a mapping, as a list of pairs that holds them; empty where the object is none.
+inline Ref items_of(PyObject* object) {
+    if (PyDict_Check(object)) return Ref(PyDict_Items(object));
+    return PyMapping_Check(object) && !PySequence_Check(object) ? Ref(PyMapping_Items(object)) : Ref();
+}
+
+// One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container of them.
+// A Binder has How, what it passes on while arguments are read; Element<E>, its own caster of one element, which stays where it
+// is made; and raise(), which throws the Python exception that is set.
+
+template <class Binder, class X>
+struct Contents;
+
+/// Any number of elements, all of one type.
+template <class Binder, class X, class E>
+struct SequenceContents {
+    Ref held;
+    std::list<typename Binder::template Element<E>> elements;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        elements.clear();
+        held = elements_of(object);
+        if (!held) return is_interrupted() ? Binder::raise() : false;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(held.get()); ++i)
+            if (!elements.emplace_back().load(PyTuple_GET_ITEM(held.get(), i), how)) return false;
+        return true;
+    }
+    X take() {
+        X made;
+        for (auto& element : elements) made.push_back(element.take());
+        return made;
+    }
+};
+
+/// So many elements, each of its own type.
+template <class Binder, class X, class... E>
+struct TupleContents {
+    Ref held;
+    std::tuple<typename Binder::template Element<E>...> elements;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        held = elements_of(object);
+        if (!held) return is_interrupted() ? Binder::raise() : false;
+        if (PyTuple_GET_SIZE(held.get()) != static_cast<Py_ssize_t>(sizeof...(E))) return false;
+        Py_ssize_t at = 0;
+        return std::apply([&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); },
+                          elements);
+    }
+    X take() {
+        return std::apply([](auto&... element) { return X{element.take()...}; }, elements);
+    }
+};
+
+template <class Binder, class X, class K, class E>
+struct MapContents {
+    Ref held;
+    std::list<std::pair<typename Binder::template Element<K>, typename Binder::template Element<E>>> elements;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        elements.clear();
+        held = items_of(object);
+        if (!held) return is_interrupted() ? Binder::raise() : false;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(held.get()); ++i) {
+            PyObject* item = PyList_GET_ITEM(held.get(), i);
+            if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) return false;
+            auto& [key, value] = elements.emplace_back();
+            if (!key.load(PyTuple_GET_ITEM(item, 0), how) || !value.load(PyTuple_GET_ITEM(item, 1), how)) return false;
+        }
+        return true;
+    }
+    X take() {
+        X made;
+        for (auto& [key, value] : elements) made.emplace(key.take(), value.take());
+        return made;
+    }
+};
+
+template <class Binder, class E>
+struct OptionalContents {
+    std::optional<typename Binder::template Element<E>> element;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        element.reset();
+        return object == Py_None || element.emplace().load(object, how);
+    }
+    std::optional<E> take() {
+        std::optional<E> made;
+        if (element) made.emplace(element->take());
+        return made;
+    }
+};
+
+/// The first alternative that takes the object without a conversion, else the first that takes it at all.
+template <class Binder, class... E>
+struct VariantContents {
+    std::variant<std::monostate, typename Binder::template Element<E>...> chosen;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        const auto indices = std::index_sequence_for<E...>{};
+        const bool taken =
+            choose(object, how.without_conversions(), indices) || (how.converts() && choose(object, how, indices));
+        if (!taken) chosen.template emplace<0>();
+        return taken;
+    }
+    std::variant<E...> take() { return make(); }
+
+private:
+    template <std::size_t... i>
+    bool choose(PyObject* object, const typename Binder::How& how, std::index_sequence<i...>) {
+        return (chosen.template emplace<i + 1>().load(object, how) || ...);
+    }
+    template <std::size_t i = 0>
+    std::variant<E...> make() {
+        if constexpr (i + 1 < sizeof...(E))
+            if (chosen.index() != i + 1) return make<i + 1>();
+        return std::variant<E...>(std::in_place_index<i>, std::get<i + 1>(chosen).take());
+    }
+};
+
+template <class Binder, class E, class A>
+struct Contents<Binder, std::vector<E, A>> : SequenceContents<Binder, std::vector<E, A>, E> {};
+template <class Binder, class E, class A>
+struct Contents<Binder, std::list<E, A>> : SequenceContents<Binder, std::list<E, A>, E> {};
+template <class Binder, class K, class E, class... R>
+struct Contents<Binder, std::map<K, E, R...>> : MapContents<Binder, std::map<K, E, R...>, K, E> {};
+template <class Binder, class K, class E, class... R>
+struct Contents<Binder, std::unordered_map<K, E, R...>> : MapContents<Binder, std::unordered_map<K, E, R...>, K, E> {};
+template <class Binder, class E>
+struct Contents<Binder, std::optional<E>> : OptionalContents<Binder, E> {};
+template <class Binder, class... E>
+struct Contents<Binder, std::variant<E...>> : VariantContents<Binder, E...> {};
+template <class Binder, class... E>
+struct Contents<Binder, std::tuple<E...>> : TupleContents<Binder, std::tuple<E...>, E...> {};
+template <class Binder, class A, class B>
+struct Contents<Binder, std::pair<A, B>> : TupleContents<Binder, std::pair<A, B>, A, B> {};
+
+/// An array is read as a tuple of so many of one type.
+template <class Binder, class X, class E, class Indices>
+struct ArrayContents;
+template <class E, std::size_t>
+using Repeated = E;
+template <class Binder, class X, class E, std::size_t... i>
+struct ArrayContents<Binder, X, E, std::index_sequence<i...>> : TupleContents<Binder, X, Repeated<E, i>...> {};
+template <class Binder, class E, std::size_t n>
+struct Contents<Binder, std::array<E, n>> : ArrayContents<Binder, std::array<E, n>, E, std::make_index_sequence<n>> {};
+
+/// Such a container as an argument: made of its elements when the function asks for it, which is when each of them is taken.
+template <class Binder, class X>
+struct IncomingContainer {
+    Contents<Binder, X> contents;
+    std::optional<X> value;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        value.reset();
+        return contents.load(object, how);
+    }
+    X& get() {
+        if (!value) value.emplace(contents.take());
+        return *value;
+    }
+};
+
+}  // namespace detail
+
+ISTHMUS_END

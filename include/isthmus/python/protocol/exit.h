@@ -1,0 +1,49 @@
+// The block that goes out of an isthmus.Tensor, and what else an exit has to hold.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/tensor.h>
+#include <isthmus/python/framework.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The isthmus.Tensor that an exit went out of is what it was made from.
+inline void* shown_root(void* owner) noexcept {
+    return Py_XNewRef(static_cast<PyObject*>(static_cast<Block*>(owner)->shown_by.load_relaxed()));
+}
+inline constexpr OwnerOps exit_ops{
+    .framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
+
+/// Whether what goes out of a block must hold the isthmus.Tensor that shows it: where nothing keeps the memory, whoever answers
+/// for it may have tied it to that object (a binder's keep_alive).
+inline bool exit_needs_object(const Block* block) noexcept {
+    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag &&
+           root_of(block)->shown_by.load_relaxed() != nullptr;
+}
+
+/// The block that goes out of an isthmus.Tensor, for the time of the exit: its own, or an alias that holds the object.
+class Exit {
+public:
+    explicit Exit(Block* shown) noexcept : block_(shown) {
+        if (ISTHMUS_UNLIKELY(shown->flags & unowned_flag) && exit_needs_object(shown)) hold(shown);
+    }
+    /// NULL when memory is out.
+    Block* block() const noexcept { return block_; }
+
+private:
+    ISTHMUS_NOINLINE void hold(Block* shown) noexcept {
+        block_ = alias_shown_block(shown, shown->dl, shown->flags & flag::dlpack_known, exit_ops);
+        alias_ = Tensor::steal(block_);
+    }
+
+    Block* block_;
+    Tensor alias_;
+};
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,57 @@
+// PyOwner: a Python object as the owner of memory of C++.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/object_owner.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/error.h>
+#include <isthmus/python/runtime/errors.h>
+
+ISTHMUS_BEGIN
+
+/// A Python object that keeps memory of C++ alive: the instance whose member it is, a capsule, a module.
+///
+///     Tensor::wrap(grid.cells, {grid.h, grid.w}, {}, float32, Device::cpu(), PyOwner(self))
+///
+/// Holds a reference of its own, which the tensor takes over: it is given back on whatever thread the last handle is dropped,
+/// with the GIL, also while the interpreter ends. In Python it is the tensor's `.owner`, and the garbage collector sees it.
+/// The GIL must be held when one is made. Throws Error where the object is NULL, or the interpreter is not the one in use.
+class PyOwner {
+public:
+    explicit PyOwner(PyObject* object) : object_(checked(object)) { Py_INCREF(object); }
+    /// The same of what a binder makes of a reference: nb::handle, py::handle, and what derives from them.
+    template <class Handle>
+        requires requires(const Handle& handle) {
+            { handle.ptr() } -> std::same_as<PyObject*>;
+        }
+    explicit PyOwner(const Handle& handle) : PyOwner(handle.ptr()) {}
+    explicit PyOwner(const Ref& object) : PyOwner(object.get()) {}
+    PyOwner(PyOwner&& other) noexcept : object_(other.release()) {}
+    PyOwner& operator=(PyOwner&& other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~PyOwner() {
+        if (object_ != nullptr) detail::drop_object(object_);
+    }
+
+    /// Borrowed; NULL once a tensor has taken it over.
+    PyObject* object() const noexcept { return object_; }
+
+    /// For Tensor: the reference, which the caller gives back through owner_ops().
+    PyObject* release() noexcept { return std::exchange(object_, nullptr); }
+    static const detail::OwnerOps& owner_ops() noexcept { return detail::keeper_object_ops; }
+
+private:
+    static PyObject* checked(PyObject* object) {
+        if (object == nullptr) throw Error(ErrorCode::bad_argument, "argument 'owner': it is NULL; wanted a Python object");
+        if (!have_gil()) throw Error(ErrorCode::bad_thread, "a PyOwner is made with the GIL held");
+        if (!detail::start_life())
+            throw detail::error_from_exception(ErrorCode::bad_thread, nullptr, "taking a Python object as the owner");
+        return object;
+    }
+
+    PyObject* object_;
+};
+
+ISTHMUS_END

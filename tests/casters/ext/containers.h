@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that take containers of views. Each calls `check` before it reads, so that a test sees what lives at that moment.
+#pragma once
+
+#include <isthmus/python/containers.h>
+
+#include <string>
+
+namespace casters {
+
+using namespace isthmus;
+
+using Row = View<const float, 1>;
+using DoubleRow = View<const double, 1>;
+
+inline double total(const Row& row) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < row.extent(0); ++i) sum += static_cast<double>(row(i));
+    return sum;
+}
+inline double total(const DoubleRow& row) { return row.extent(0) > 0 ? -row(0) : 0; }
+inline double total(const Argument<Row>& row) { return total(*row); }
+inline double total(const Borrowed& tensor) { return total(tensor.view<const float, 1>().value()); }
+inline double total(double number) { return number; }
+inline double total(const std::string& text) { return static_cast<double>(text.size()) / 1024; }
+template <class... E>
+double total(const std::variant<E...>& one);
+template <class E>
+double total(const std::optional<E>& one);
+template <class A, class B>
+double total(const std::pair<A, B>& both);
+template <class... E>
+double total(const std::tuple<E...>& all);
+template <class C>
+    requires requires(const C& c) {
+        c.begin();
+        c.size();
+    }
+double total(const C& all);
+
+template <class... E>
+double total(const std::variant<E...>& one) {
+    return std::visit([](const auto& held) { return total(held); }, one);
+}
+template <class E>
+double total(const std::optional<E>& one) {
+    return one ? total(*one) : -1;
+}
+template <class A, class B>
+double total(const std::pair<A, B>& both) {
+    return total(both.first) + total(both.second);
+}
+template <class... E>
+double total(const std::tuple<E...>& all) {
+    return std::apply([](const auto&... each) { return (total(each) + ...); }, all);
+}
+template <class C>
+    requires requires(const C& c) {
+        c.begin();
+        c.size();
+    }
+double total(const C& all) {
+    double sum = 0;
+    for (const auto& each : all) sum += total(each);
+    return sum;
+}
+
+template <class Check, class Def>
+void bind_containers(Def def) {
+    const auto one = [&def]<class X>(const char* name, std::type_identity<X>) {
+        def(name, [](const X& all, const Check& check) {
+            check();
+            return total(all);
+        });
+    };
+    one("total_of_vector", std::type_identity<std::vector<Row>>{});
+    one("total_of_list", std::type_identity<std::list<Row>>{});
+    one("total_of_array", std::type_identity<std::array<Row, 2>>{});
+    one("total_of_arguments", std::type_identity<std::vector<Argument<Row>>>{});
+    one("total_of_borrowed", std::type_identity<std::vector<Borrowed>>{});
+    one("total_of_map", std::type_identity<std::map<std::string, Row>>{});
+    one("total_of_unordered_map", std::type_identity<std::unordered_map<std::string, Row>>{});
+    one("total_of_optional_argument", std::type_identity<std::optional<Argument<Row>>>{});
+    one("total_of_optional_vector", std::type_identity<std::optional<std::vector<Row>>>{});
+    one("total_of_variant", std::type_identity<std::variant<Row, DoubleRow, double>>{});
+    one("total_of_variants", std::type_identity<std::vector<std::variant<Row, DoubleRow>>>{});
+    one("total_of_pair", std::type_identity<std::pair<Row, double>>{});
+    one("total_of_views", std::type_identity<std::pair<Row, Row>>{});
+    one("total_of_tuple", std::type_identity<std::tuple<Row, std::string, Row>>{});
+    one("total_of_pairs", std::type_identity<std::vector<std::pair<std::string, Row>>>{});
+    one("total_of_nested", std::type_identity<std::map<std::string, std::vector<Row>>>{});
+    def("fill_all", [](const std::vector<View<float, 1>>& all, float value) {
+        for (const auto& each : all)
+            for (std::int64_t i = 0; i < each.extent(0); ++i) each(i) = value;
+    });
+    def("which_of", [](const std::vector<Row>&) { return std::string("float32"); });
+    def("which_of", [](const std::vector<DoubleRow>&) { return std::string("float64"); });
+}
+
+}  // namespace casters

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A class whose memory is shown without a copy: it is unmapped with the instance, so that a read after that ends the process.
+#pragma once
+
+#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+
+#include <sys/mman.h>
+
+#include <vector>
+
+#include <isthmus/python/py_owner.h>
+
+namespace casters {
+
+using namespace isthmus;
+
+class Grid {
+public:
+    Grid() : cells_(static_cast<float*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+        for (int i = 0; i < 16; ++i) cells_[i] = static_cast<float>(i);
+        ++alive;
+    }
+    Grid(const Grid&) = delete;
+    Grid& operator=(const Grid&) = delete;
+    ~Grid() {
+        munmap(cells_, bytes);
+        --alive;
+    }
+
+    template <class Owner>
+    Tensor kept_by(Owner owner) {
+        return Tensor::wrap(cells_, {4, 4}, {}, float32, Device::cpu(), std::move(owner));
+    }
+    Tensor tensor() { return kept_by(nullptr); }
+    const Tensor& member() {
+        if (!member_) member_ = tensor();
+        return member_;
+    }
+    As<Framework::numpy> numpy() { return tensor(); }
+    As<Framework::torch> torch() { return tensor(); }
+    Reply like(const Argument<View<const float, 1>>& x) { return x.reply(tensor()); }
+    /// Its owner wants the instance when it ends.
+    Tensor counted() {
+        return kept_by([this] { sum_at_the_end += cells_[15]; });
+    }
+    /// Needs nobody.
+    Tensor copied() { return Tensor::own(std::vector<float>(cells_, cells_ + 16), {4, 4}); }
+
+    static inline int alive = 0;
+    static inline float sum_at_the_end = 0;
+
+private:
+    static constexpr std::size_t bytes = 4096;
+    float* cells_;
+    Tensor member_;
+};
+
+}  // namespace casters

@@ -1,0 +1,230 @@
+"""Containers of views as arguments: what every element was borrowed from lives as long as the call, and ends with it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import capsules
+import numpy as np
+import pytest
+from casters import CASTERS
+
+
+@pytest.fixture(params=CASTERS)
+def ext(request):
+    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
+
+
+class Memory:
+    """Fresh arrays that nobody but the argument holds: [1, 2, 3], [4, 5, 6], …"""
+
+    def __init__(self):
+        self.refs: list[weakref.ref] = []
+
+    def array(self, dtype=np.float32):
+        count = len(self.refs)
+        array = np.arange(3 * count + 1, 3 * count + 4, dtype=dtype)
+        self.refs.append(weakref.ref(array))
+        return array
+
+    def alive(self) -> int:
+        return sum(ref() is not None for ref in self.refs)
+
+
+class Producer:
+    """Its memory lives by the capsule alone."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **options):
+        return self.memory.array().__dlpack__(**options)
+
+
+class Fresh:
+    """A sequence that makes each of its elements when it is asked."""
+
+    def __init__(self, make, count):
+        self.make, self.count = make, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, i):
+        if i >= self.count:
+            raise IndexError
+        return self.make()
+
+
+def from_arrays(memory):
+    return memory.array
+
+
+def from_producers(memory):
+    return lambda: Producer(memory)
+
+
+def from_buffers(memory):
+    return lambda: memoryview(memory.array())
+
+
+MAKERS = [from_arrays, from_producers, from_buffers]
+#: function -> (a container of what `make` makes, how many, the total beside that of the elements)
+CONTAINERS = {
+    "total_of_vector": (lambda make: [make() for _ in range(3)], 3, 0),
+    "total_of_list": (lambda make: (make(), make()), 2, 0),
+    "total_of_array": (lambda make: [make(), make()], 2, 0),
+    "total_of_arguments": (lambda make: [make(), make()], 2, 0),
+    "total_of_borrowed": (lambda make: [make() for _ in range(20)], 20, 0),
+    "total_of_map": (lambda make: {"a": make(), "b": make()}, 2, 2 / 1024),
+    "total_of_unordered_map": (lambda make: {"a": make(), "b": make()}, 2, 2 / 1024),
+    "total_of_optional_argument": (lambda make: make(), 1, 0),
+    "total_of_optional_vector": (lambda make: [make(), make()], 2, 0),
+    "total_of_variant": (lambda make: make(), 1, 0),
+    "total_of_variants": (lambda make: [make(), make()], 2, 0),
+    "total_of_pair": (lambda make: (make(), 0.5), 1, 0.5),
+    "total_of_views": (lambda make: (make(), make()), 2, 0),
+    "total_of_tuple": (lambda make: (make(), "text", make()), 2, 4 / 1024),
+    "total_of_pairs": (lambda make: [("a", make()), ("b", make())], 2, 2 / 1024),
+    "total_of_nested": (lambda make: {"a": [make(), make()], "b": [], "c": [make()]}, 3, 3 / 1024),
+}
+#: The same, of a sequence that holds none of its elements.
+SEQUENCES = {
+    "total_of_vector": 3,
+    "total_of_list": 2,
+    "total_of_array": 2,
+    "total_of_borrowed": 2,
+    "total_of_variants": 2,
+    "total_of_views": 2,
+    "total_of_optional_vector": 2,
+}
+
+
+def expected(count):
+    return sum(range(1, 3 * count + 1))
+
+
+def call(function, argument, memory, count):
+    """The function's result, with all memory alive at its start and none of it afterwards."""
+    alive = []
+    result = function(argument, lambda: (gc.collect(), alive.append(memory.alive())))
+    assert alive == [count]
+    return result
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_container_holds_what_was_borrowed(ext, name, maker):
+    build, count, beside = CONTAINERS[name]
+    memory = Memory()
+    total = call(getattr(ext, name), build(maker(memory)), memory, count)
+    assert total == expected(count) + beside
+    gc.collect()
+    assert memory.alive() == 0
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_so_it_does_where_the_sequence_makes_its_elements(ext, name, maker):
+    memory, count = Memory(), SEQUENCES[name]
+    assert call(getattr(ext, name), Fresh(maker(memory), count), memory, count) == expected(count)
+    gc.collect()
+    assert memory.alive() == 0
+
+
+def test_a_list_that_changes_during_the_call(ext):
+    memory = Memory()
+    arrays = [memory.array(), memory.array()]
+    assert ext.total_of_vector(arrays, arrays.clear) == expected(2)
+    assert memory.alive() == 0
+
+
+def test_empty_ones(ext):
+    def nothing():
+        pass
+
+    assert ext.total_of_vector([], nothing) == 0
+    assert ext.total_of_map({}, nothing) == 0
+    assert ext.total_of_optional_argument(None, nothing) == -1
+    assert ext.total_of_optional_vector(None, nothing) == -1
+
+
+def test_alternatives_are_tried_in_turn(ext):
+    def nothing():
+        pass
+
+    assert ext.total_of_variant(np.full(2, 1.5, np.float32), nothing) == 3
+    assert ext.total_of_variant(np.full(2, 1.5), nothing) == -1.5
+    assert ext.total_of_variant(2.5, nothing) == 2.5
+    assert ext.total_of_variants([np.ones(2, np.float32), np.full(2, 7.0)], nothing) == 2 - 7
+    assert ext.which_of([np.ones(2, np.float32)] * 2) == "float32"
+    assert ext.which_of([np.ones(2)]) == "float64"
+
+
+def test_what_does_not_fit_is_passed_on(ext):
+    row = np.ones(3, np.float32)
+    for function, wrong in [
+        (ext.total_of_vector, [row, "text"]),
+        (ext.total_of_vector, [row, np.ones((2, 2), np.float32)]),
+        (ext.total_of_vector, "text"),
+        (ext.total_of_vector, 3),
+        (ext.total_of_vector, None),
+        (ext.total_of_array, [row]),
+        (ext.total_of_array, [row] * 3),
+        (ext.total_of_map, {"a": None}),
+        (ext.total_of_map, {3: row}),
+        (ext.total_of_map, [row]),
+        (ext.total_of_views, (row,)),
+        (ext.total_of_variant, "text"),
+        (ext.total_of_optional_argument, "text"),
+    ]:
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            function(wrong, lambda: None)
+
+
+def test_an_error_in_a_sequence_is_passed_on_and_an_interrupt_is_not(ext):
+    def broken(kind):
+        def make():
+            raise kind("mine")
+
+        return Fresh(make, 2)
+
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        ext.total_of_vector(broken(ValueError), lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        ext.total_of_vector(broken(KeyboardInterrupt), lambda: None)
+
+
+def test_writes_are_announced_once_all_fit(ext):
+    torch = pytest.importorskip("torch")
+    x, y = torch.zeros(3), torch.zeros(2)
+    ext.fill_all([x, y], 7)
+    assert (x.tolist(), y.tolist(), x._version, y._version) == ([7] * 3, [7] * 2, 1, 1)
+    with pytest.raises(TypeError):
+        ext.fill_all([x, torch.zeros(2, 2)], 8)
+    assert x._version == 1
+
+
+def test_a_capsule_is_whole_where_another_element_misfits(ext):
+    x = np.ones(3, np.float32).__dlpack__()
+    with pytest.raises(TypeError):
+        ext.total_of_vector([x, "text"], lambda: None)
+    assert capsules.is_whole(x)
+    with pytest.raises(TypeError):
+        ext.total_of_variant(x, "no function")
+    assert capsules.is_whole(x)
+    assert ext.total_of_variants([x], lambda: None) == 3
+    assert not capsules.is_whole(x)
+
+
+def test_signatures_say_what_is_wanted(ext):
+    row = "typing.Annotated[typing.Any, 'float32[:] on cpu']"
+    assert f"collections.abc.Sequence[{row}]" in ext.total_of_vector.__doc__
+    assert f"collections.abc.Mapping[str, {row}]" in ext.total_of_map.__doc__
+    assert f"{row} | None" in ext.total_of_optional_argument.__doc__
+    assert f"{row} | typing.Annotated[typing.Any, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
+    assert f"tuple[{row}, {row}]" in ext.total_of_views.__doc__
