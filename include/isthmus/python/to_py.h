@@ -35,6 +35,15 @@ inline bool shows_object(Framework framework) noexcept {
     return framework == Framework::tensor || framework == Framework::numpy;
 }
 
+Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);  // inline, below
+
+/// Of an isthmus.Tensor that has no owner: what is exported holds that object too.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework, const ExportOptions& options) {
+    const Exit exit(block);
+    if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    return export_anew(exit.block(), framework, options);
+}
+
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
     const PendingException pending;
@@ -44,11 +53,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
     if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
         if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
             return explain_read_only_loss(block, *facts);
-        if (exit_needs_object(block) && !shows_object(framework)) {
-            const Exit exit(block);
-            if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-            return export_anew(exit.block(), framework, options);
-        }
+        if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
     }
     return export_noted(block, framework, *facts, options);
 }
