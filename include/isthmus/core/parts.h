@@ -1,5 +1,5 @@
-// Parts and other shapes of a tensor: what Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous()
-// do. SPDX-License-Identifier: Apache-2.0
+// What Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous() do.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/core/copy.h>

@@ -4,23 +4,11 @@
 
 #include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
-#include <array>
-
 ISTHMUS_BEGIN
 
 namespace detail {
 
 inline constexpr const char* argument_places[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
-
-/// Whether an argument of this type has named sizes: a view, or a container of them.
-template <class X>
-inline constexpr bool has_names = is_view<X>;
-template <class V, Literal... own>
-inline constexpr bool has_names<Argument<V, own...>> = true;
-template <template <class...> class C, class... E>
-inline constexpr bool has_names<C<E...>> = (has_names<std::remove_cvref_t<E>> || ...);
-template <class E, std::size_t n>
-inline constexpr bool has_names<std::array<E, n>> = has_names<E>;
 
 template <class T, int N, class... C>
 void agree(Match& match, const char* name, const View<T, N, C...>& view) {
@@ -35,7 +23,7 @@ void agree(Match& match, const char* name, const Argument<V, own...>& argument) 
 template <class X>
 void agree(Match& match, const char* name, const X& argument) {
     const auto each = [&]([[maybe_unused]] const auto&... part) { (agree(match, name, part), ...); };
-    if constexpr (!has_names<X>) {
+    if constexpr (!holds_view<X>) {
         return;
     } else if constexpr (requires { argument.has_value(); }) {
         if (argument) each(*argument);
@@ -54,7 +42,7 @@ inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || s
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
 template <class V>
-inline constexpr bool is_deferred<std::optional<V>> = has_names<V> && is_deferred<V>;
+inline constexpr bool is_deferred<std::optional<V>> = holds_view<V> && is_deferred<V>;
 
 template <class X>
 struct DeferredOf {

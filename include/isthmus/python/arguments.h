@@ -17,8 +17,7 @@ namespace detail {
 
 /// What the object's own conversion raised gives way to this, an interrupt does not.
 ISTHMUS_COLD inline bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) {
-    if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception)) return false;
-    PyErr_Clear();
+    if (is_interrupted()) return false;
     PyErr_Format(PyExc_TypeError, "%s(): argument '%s': expected %s, got %.200s", function, argument, wanted,
                  Py_TYPE(found)->tp_name);
     return false;

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
+#include <array>
 #include <optional>
 
 #include <isthmus/core/view/match.h>
@@ -53,6 +54,17 @@ private:
 };
 
 namespace detail {
+
+/// Whether a type is a view or one of the others, or a container of such: std::optional, std::vector, std::map, std::variant,
+/// ….
+template <class X, class... Others>
+inline constexpr bool holds_view = is_view<X> || (std::is_same_v<X, Others> || ...);
+template <class V, Literal... names, class... Others>
+inline constexpr bool holds_view<Argument<V, names...>, Others...> = true;
+template <template <class...> class C, class... E, class... Others>
+inline constexpr bool holds_view<C<E...>, Others...> = (holds_view<std::remove_cvref_t<E>, Others...> || ...);
+template <class E, std::size_t n, class... Others>
+inline constexpr bool holds_view<std::array<E, n>, Others...> = holds_view<E, Others...>;
 
 /// Told in a moment, so that trying an overload with a number does not ask every protocol.
 inline bool is_no_tensor(PyObject* object) noexcept {

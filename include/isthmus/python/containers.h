@@ -12,27 +12,15 @@
 #include <variant>
 #include <vector>
 
+#include <isthmus/python/runtime/errors.h>
+
 ISTHMUS_BEGIN
 
 namespace detail {
 
 /// Whether a value of this type shows memory that ends with what was borrowed for it.
 template <class X>
-inline constexpr bool borrows = is_view<X> || std::is_same_v<X, Borrowed>;
-template <class V, Literal... names>
-inline constexpr bool borrows<Argument<V, names...>> = true;
-template <template <class...> class C, class... E>
-inline constexpr bool borrows<C<E...>> = (borrows<std::remove_cvref_t<E>> || ...);
-template <class E, std::size_t n>
-inline constexpr bool borrows<std::array<E, n>> = borrows<E>;
-
-/// What stays of a failed conversion: nothing, so that the next overload is tried, unless it was an interrupt. True there.
-inline bool is_interrupted() noexcept {
-    if (PyErr_Occurred() == nullptr) return false;
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
-    PyErr_Clear();
-    return false;
-}
+inline constexpr bool borrows = holds_view<X, Borrowed>;
 
 /// The elements of a sequence that is no text, as a tuple that holds them; empty where the object is none.
 inline Ref elements_of(PyObject* object) {

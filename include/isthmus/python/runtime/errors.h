@@ -38,6 +38,14 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
+/// What stays of a failed conversion: nothing, so that the next way is tried, unless it was an interrupt. True there.
+inline bool is_interrupted() noexcept {
+    if (PyErr_Occurred() == nullptr) return false;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
+    PyErr_Clear();
+    return false;
+}
+
 /// An exception that was set before this call began: out of the way until the end, and set again then. Whoever may meet one
 /// while Python runs underneath begins with this; nothing of its own may stay set when it ends.
 class PendingException {
