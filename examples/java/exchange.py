@@ -28,6 +28,10 @@ class Java:
         status = self.native.jvm_start(classes.encode(), library.encode())
         assert status == 0, f"JNI_CreateJavaVM returned {status}"
 
+    def stop(self) -> None:
+        status = self.native.jvm_stop()
+        assert status == 0, f"DestroyJavaVM returned {status}"
+
     def call(self, verb: str, message: str = "") -> dict[str, str]:
         pointer = self.native.jvm_call(verb.encode(), message.encode())
         assert pointer, "no answer"
@@ -168,4 +172,5 @@ if __name__ == "__main__":
     java_to_python(machine)
     refused(machine)
     assert not owned
+    machine.stop()
     print("ok")

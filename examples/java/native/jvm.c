@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A Java virtual machine in a process of another runtime: start it once, then send it messages. */
+ * A Java virtual machine in a process of another runtime: start it once, send it messages, stop it once. */
 #include <jni.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,14 @@ int jvm_start(const char* class_path, const char* jni_library) {
     JavaVMInitArgs arguments = {JNI_VERSION_10, sizeof options / sizeof options[0], options, JNI_FALSE};
     JNIEnv* env = NULL;
     return JNI_CreateJavaVM(&vm, (void**)&env, &arguments);
+}
+
+/* Ends the machine, on the thread that started it. One that a process leaves running at its exit goes on watching the signal
+   handlers while its own statics are being destroyed, and complains of them. */
+int jvm_stop(void) {
+    const int status = vm == NULL ? JNI_OK : (*vm)->DestroyJavaVM(vm);
+    vm = NULL;
+    return status;
 }
 
 /* What Exchange.answer(verb, message) returns, to be freed with jvm_free(); NULL when there is no answer. */
