@@ -8,7 +8,8 @@ NAME ?= $@
 CMAKE_ARGS ?=
 PYTEST_ARGS ?=
 
-BOOTSTRAP = $(PYTHON) tools/bootstrap.py --venv $(VENV)
+# NEWEST=1 takes what came out since requirements/tested.txt was written.
+BOOTSTRAP = $(PYTHON) tools/bootstrap.py --venv $(VENV) $(if $(NEWEST),--newest)
 py = $(CURDIR)/$(VENV)/bin/python
 # cmake, ninja and ctest may come from the environment.
 with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";

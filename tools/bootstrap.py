@@ -2,10 +2,11 @@
 """Make the environment that a Makefile target needs, with the standard library alone.
 
 Usage:
-    tools/bootstrap.py [--venv DIR] [--package] GROUP ...
+    tools/bootstrap.py [--venv DIR] [--package] [--newest] GROUP ...
 
-GROUP names a file of requirements/. Each one installed is stamped with the hash of its file, and --package is stamped
-with the hash of the sources, so a second run has nothing to do and takes well under a second.
+GROUP names a file of requirements/; its packages come in the versions of requirements/tested.txt, unless the file pins
+versions of its own, or --newest asks for what came out since. Each one installed is stamped with the hash of its file, and
+--package is stamped with the hash of the sources, so a second run has nothing to do and takes well under a second.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 10)
 # Build tools that pip also has: (program, oldest version, requirement).
 BUILD_TOOLS = (("cmake", (3, 22), "cmake>=3.22"), ("ninja", (1, 10), "ninja>=1.10"))
+TESTED = ROOT / "requirements" / "tested.txt"
 PACKAGE_SOURCES = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "cmake", "include", "src", "python")
 
 
@@ -89,8 +91,9 @@ class Environment:
         self.stamps.mkdir(exist_ok=True)
         (self.stamps / name).write_text(mark)
 
-    def pip_install(self, *arguments: str | Path) -> None:
-        run(self.python, "-m", "pip", "install", "--disable-pip-version-check", *arguments, cwd=ROOT)
+    def pip_install(self, *arguments: str | Path) -> bool:
+        command = [self.python, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
+        return subprocess.run(command, cwd=ROOT).returncode == 0
 
 
 def newest_python() -> str:
@@ -137,17 +140,26 @@ def check_compiler(environment: Environment) -> None:
         fail(f"{header} is missing: install Python's headers (Debian, Ubuntu: apt install python3-dev)")
 
 
-def install_group(environment: Environment, group: str) -> None:
+def install_group(environment: Environment, group: str, newest: bool) -> None:
     text = requirements_text(group)
-    mark = hashlib.sha256(text.encode()).hexdigest()
+    mark = hashlib.sha256((text + ("newest" if newest else TESTED.read_text())).encode()).hexdigest()
     if environment.stamped(group, mark):
         return
-    extra: list[str] = []
+    wanted: list[str | Path] = ["-r", ROOT / "requirements" / f"{group}.txt"]
     if group == "build":
         check_compiler(environment)
-        extra = missing_build_tools()
+        wanted += missing_build_tools()
+    pins_versions = re.search(r"(?m)^[^#]*==", text)
     with step(f"installing requirements/{group}.txt into {environment.path.name}"):
-        environment.pip_install("-r", ROOT / "requirements" / f"{group}.txt", *extra)
+        if newest:
+            done = environment.pip_install("--upgrade", *wanted)
+        else:
+            done = not pins_versions and environment.pip_install(*wanted, "-c", TESTED)
+            if not done and not pins_versions:
+                say(f"not every version of requirements/{TESTED.name} can be had here: taking what can")
+            done = done or environment.pip_install(*wanted)
+        if not done:
+            fail(f"requirements/{group}.txt could not be installed")
     environment.stamp(group, mark)
 
 
@@ -193,6 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--venv", type=Path, default=Path(".venv"), help="the environment's folder")
     parser.add_argument("--package", action="store_true", help="also build and install isthmus itself")
+    parser.add_argument("--newest", action="store_true", help="the newest versions, not those of requirements/tested.txt")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help="a file of requirements/, without .txt")
     options = parser.parse_args()
 
@@ -206,7 +219,7 @@ def main() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         environment.make()
         for group in options.groups:
-            install_group(environment, group)
+            install_group(environment, group, options.newest)
         if options.package:
             install_package(environment)
 
