@@ -95,7 +95,7 @@ reliability: ## What the peers do with hostile objects and at the edges of life,
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint
-	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON -DISTHMUS_UNITY_BUILD=OFF)
+	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON -DISTHMUS_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON)
 	@$(py) tools/lint.py --venv $(VENV) --build build/lint
 
 format: ## Format the sources in place

@@ -3,6 +3,8 @@ and ROCm, and over a real GPU where the machine has one."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from fork_server import ForkServer
 
 ext = pytest.importorskip("isthmus_test_ext")
 
@@ -28,10 +31,19 @@ TORCH = {
 FOLDER = Path(ext.__file__).parent
 
 
-def run_case(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_case(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *arguments]
-    return subprocess.run(
-        command, env=processes.environment(FOLDER, **environment), capture_output=True, text=True, timeout=120
+    return subprocess.run(command, env=processes.environment(FOLDER), capture_output=True, text=True, timeout=120)
+
+
+@functools.cache
+def torch_over(library: str, standin: str, driver: str) -> ForkServer:
+    """Processes with torch and the driver's stand-in, which is there before torch looks for a driver."""
+    preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
+    return ForkServer(
+        f"import sys, ctypes; ctypes.CDLL({library!r}, ctypes.RTLD_GLOBAL); import torch; "
+        f"sys.path.insert(0, {str(HERE)!r}); import run_case",
+        processes.environment(FOLDER, LD_PRELOAD=preload, **TORCH[driver]),
     )
 
 
@@ -65,7 +77,6 @@ def gpu() -> str:
 
 @pytest.mark.parametrize(("driver", "name"), [line.split() for line in run_case().stdout.splitlines()])
 def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
-    environment = {}
     if driver == "gpu":
         library = request.getfixturevalue("gpu")
     else:
@@ -73,10 +84,12 @@ def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
         soname, flags = LIBRARIES["rocm" if driver == "rocm" else "cuda"]
         library = build(soname, SUPPORT / "driver_standin.c", *flags)
         if driver in TORCH:
-            environment.update(TORCH[driver])
             standin = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
-            environment["LD_PRELOAD"] = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
-    done = run_case(driver, library, name, **environment)
+    if driver in TORCH and importlib.util.find_spec("torch") is not None:
+        code = "import run_case, sys; run_case.main(sys.argv[1:])"
+        done = torch_over(library, standin, driver).run(code, driver, library, name, timeout=120)
+    else:
+        done = run_case(driver, library, name)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
