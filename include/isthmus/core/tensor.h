@@ -290,7 +290,7 @@ private:
         if constexpr (std::is_same_v<Owner, Tensor>)
             if (owner) {
                 const TensorSpec spec = describe(owner);
-                return owner.alias(descriptor_of(spec), flags_of(spec));
+                return owner.alias(descriptor_of(spec), flags_of(spec) | (owner.flags() & flag::read_only));
             }
         detail::check_owner<Owner>();
         if constexpr (detail::OwnerWithOps<Owner>) return adopt_with_ops(owner, describe(owner));
