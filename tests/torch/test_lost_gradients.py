@@ -56,11 +56,14 @@ def test_a_function_that_reads_refuses(name: str) -> None:
 @pytest.mark.parametrize("module", CASTERS)
 def test_a_function_that_reads_refuses_through_a_caster(module: str, name: str) -> None:
     bound = pytest.importorskip(module)
-    for function in (bound.twice, bound.which, bound.count):
+    for function in (bound.twice, bound.which, bound.count, bound.total_without_grad):
         with pytest.raises(BufferError, match=r"requires grad.*detach"):
             function(WITH_GRAD[name]())
     assert bound.total(WITH_GRAD[name]()) > 0, "its author allows it"
     assert bound.twice(WITH_GRAD[name]().detach()).requires_grad is False
+    assert bound.total_without_grad(WITH_GRAD[name]().detach()) == bound.total(WITH_GRAD[name]())
+    with torch.no_grad():
+        assert bound.total_without_grad(WITH_GRAD[name]()) > 0
 
 
 @with_grad
