@@ -87,16 +87,21 @@ class Record:
     failed: list[str] = field(default_factory=list)
 
     def tests_of(self, number: int) -> list[str]:
-        """Those in which the guard fired; all when it fired outside. The quickest of each test function come first."""
-        found = sorted(
-            (fired.seconds, test) for test, fired in self.tests.items() if number in self.outside or number in fired.guards
+        """Those in which the guard fired, all when it fired outside; the quickest of each test function come first. The others
+        of their files come last: they may see what was asked once, in one of those, and kept."""
+        fired = [test for test, seen in self.tests.items() if number in self.outside or number in seen.guards]
+        files = {test.split("::")[0] for test in fired}
+        return self.by_function(fired) + self.by_function(
+            [test for test in self.tests.keys() - set(fired) if test.split("::")[0] in files]
         )
-        seen: dict[str, int] = defaultdict(int)
+
+    def by_function(self, tests: list[str]) -> list[str]:
+        count: dict[str, int] = defaultdict(int)
         ranked = []
-        for seconds, test in found:
+        for seconds, test in sorted((self.tests[test].seconds, test) for test in tests):
             function = test.split("[")[0]
-            ranked.append((seen[function], seconds, test))
-            seen[function] += 1
+            ranked.append((count[function], seconds, test))
+            count[function] += 1
         return [test for *_, test in sorted(ranked)]
 
     def batches(self, number: int) -> Iterator[list[str]]:

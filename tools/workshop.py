@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guards import ROOT
+
+#: Bytes of addresses for a process: without its guard a loop may allocate for ever.
+MEMORY = 12 << 30
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Workshop:
         environment = {"ISTHMUS_TEST_INCLUDE": str(self.source / "include"), "PYTHONPATH": path, **environment}
         process = subprocess.Popen([*map(str, command)], cwd=self.source, env={**os.environ, **environment}, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             output, errors = process.communicate(timeout=timeout or self.timeout)
             return subprocess.CompletedProcess([], process.returncode, output, errors)
