@@ -50,6 +50,12 @@ def test_every_kind_of_scalar_static_and_traced(ext):
     assert jax.jit(ext.first, static_argnames="k")(x[0], k=2).shape == (2,)
 
 
+def test_no_rows_with_a_scalar_for_each(ext):
+    before = ext.last_call()[2]
+    assert jax.vmap(lambda x, k: ext.scale(x, k))(array(0, 3), array(0)).shape == (0, 3)
+    assert ext.last_call()[2] == before, "there is nothing to call the function with"
+
+
 def test_options_overloads_and_tuples(ext):
     assert jax.jit(ext.twice)(jnp.arange(3, dtype=np.int32)).tolist() == [0, 2, 4]
     with jax.enable_x64(True):
