@@ -22,6 +22,21 @@ def test_no_such_framework(framework):
     assert "framework" in str(info.value)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "nearest"),
+    [
+        ("float32x4", "float32 with a last dimension of 4"),
+        ("int4", "uint8, the bytes"),
+        ("opaque64", "uint64"),
+        ("float96", "uint96"),
+    ],
+)
+def test_a_dtype_that_numpy_has_not(dtype, nearest):
+    with pytest.raises(BufferError, match=nearest) as info:
+        ext.pages([4], dtype).to("numpy")
+    assert info.value.code == "bad_dtype"
+
+
 def test_options_are_keywords():
     t = ext.pages([3])
     with pytest.raises(TypeError):

@@ -51,6 +51,16 @@ def test_layouts(take, elements) -> None:
     assert take(Interface(shape=(2, 2)))["strides"] == (2, 1)
 
 
+def test_strides_between_elements(take, refused) -> None:
+    """Whatever the size of an element; those that are never stepped along may be anything."""
+    for typestr, itemsize in ("<f4", 4), ("<f12", 12):
+        x = Interface(typestr=typestr, shape=(2,), strides=(itemsize + 1,))
+        assert f"no multiple of the {itemsize}-byte element" in str(refused("needs_copy", BufferError, take, x))
+        assert take(Interface(typestr=typestr, shape=(2,), strides=(2 * itemsize,)))["strides"] == (2,)
+        assert take(Interface(typestr=typestr, shape=(0, 3), strides=(7, 5)))["shape"] == (0, 3)
+        assert take(Interface(typestr=typestr, shape=(1, 2), strides=(7, itemsize)))["strides"][1] == 1
+
+
 def test_read_only(take, refused) -> None:
     x = Interface()
     x.fields["data"] = (x.address, True)

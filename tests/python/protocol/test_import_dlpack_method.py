@@ -109,6 +109,18 @@ def test_interrupts_pass(take, kind: type[BaseException]) -> None:
     assert info.value is thrown
 
 
+def test_an_interrupt_while_the_device_is_asked_passes(take) -> None:
+    class Interrupted:
+        def __dlpack_device__(self):
+            raise KeyboardInterrupt
+
+        def __dlpack__(self, **_):
+            return np.zeros(3).__dlpack__()
+
+    with pytest.raises(KeyboardInterrupt):
+        take(Interrupted(), stream=1)
+
+
 def test_references_are_exact() -> None:
     a = np.zeros(3)
     x = Producer(a)
