@@ -25,10 +25,10 @@ def test_no_such_framework(framework):
 @pytest.mark.parametrize(
     ("dtype", "nearest"),
     [
-        ("float32x4", "float32 with a last dimension of 4"),
-        ("int4", "uint8, the bytes"),
-        ("opaque64", "uint64"),
-        ("float96", "uint96"),
+        ("float32x4", "nearest is float32 with a last dimension of 4"),
+        ("int4", "nearest is uint8, the bytes"),
+        ("opaque64", "nearest is uint64"),
+        ("float96", "the nearest, uint96"),
     ],
 )
 def test_a_dtype_that_numpy_has_not(dtype, nearest):

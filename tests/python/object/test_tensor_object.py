@@ -92,8 +92,9 @@ class TestAttributes:
             def __repr__(self):
                 return "\ud800"
 
-        with pytest.raises(UnicodeEncodeError):
-            type(made().dtype)(Lone())
+        for call in (lambda: type(made().dtype)(Lone()), lambda: made().__dlpack__(max_version=Lone())):
+            with pytest.raises(UnicodeEncodeError):
+                call()
 
 
 class TestRepr:
