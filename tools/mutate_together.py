@@ -57,7 +57,7 @@ constexpr bool isthmus_mutant_stays(int number) {
 }
 """
 
-#: All that uses the headers of the bridge, with the package itself. tests/life is left out: it compiles its own for half an hour.
+#: All that uses the headers of the bridge, with the package itself; not tests/life, which compiles its own for half an hour.
 BRIDGE = Mirror(
     (
         "isthmus_test_ext", "isthmus_module", "isthmus_c",

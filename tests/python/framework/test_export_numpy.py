@@ -61,3 +61,19 @@ def test_absent_framework(monkeypatch):
 
 def test_a_subclass_does_not_change_what_comes_out():
     assert type(ext.hand(ext.pages([3]), "numpy")) is np.ndarray
+
+
+def test_without_numpy(child) -> None:
+    child(
+        """
+        import sys
+        sys.modules["numpy"] = None
+        import isthmus_test_ext as ext
+        try:
+            ext.pages([3]).to("numpy")
+        except ext.Error as error:
+            assert error.code == "unavailable", error
+        else:
+            raise AssertionError("there is no NumPy")
+        """
+    )
