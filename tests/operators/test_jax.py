@@ -147,8 +147,8 @@ MISTAKES = {
     "traced size": (lambda e, a, b: e.first(a[0], jnp.int32(2) + 0), TypeError, "argument 'k': found a traced value"),
     "out": (lambda e, a, b: e.distance(a, b, out=np.ones((5, 4))), ValueError, "argument 'out'"),
     "thrown": (lambda e, a, b: e.fail(a[0], "runtime"), Exception, "fail(): it broke"),
-    "error": (lambda e, a, b: e.fail(a[0], "error"), Exception, "only a copy would do"),
-    "memory": (lambda e, a, b: e.fail(a[0], "memory"), Exception, "fail(): no memory"),
+    "error": (lambda e, a, b: e.fail(a[0], "error"), Exception, "INVALID_ARGUMENT: only a copy would do"),
+    "memory": (lambda e, a, b: e.fail(a[0], "memory"), Exception, "RESOURCE_EXHAUSTED: fail(): no memory"),
 }
 
 

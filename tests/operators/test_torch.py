@@ -148,6 +148,8 @@ def test_without_a_gradient_none_is_lost(ext, ops):
     x = torch.ones(3).double().requires_grad_()
     with pytest.raises(BufferError, match="argument 'x': it requires grad, and this operator has no gradient"):
         ext.weighted(x)
+    with pytest.raises(BufferError, match="argument 'w': it requires grad, and this operator has no gradient"):
+        ext.weighted(x.detach(), x)
     with torch.no_grad():
         assert ext.weighted(x)[0] == 3
     with pytest.raises(RuntimeError, match="weighted has no gradient; register it in C"):
