@@ -109,6 +109,30 @@ def test_interrupts_pass(take, kind: type[BaseException]) -> None:
     assert info.value is thrown
 
 
+def test_a_wrapper_of_an_older_producer_is_asked_again(take) -> None:
+    """Its error comes from below it, and names the keyword all the same."""
+    a = np.zeros(3)
+
+    class Wrapper:
+        def __dlpack__(self, **keywords):
+            return (lambda stream=None: a.__dlpack__())(**keywords)
+
+    assert take(Wrapper())["data"] == a.ctypes.data
+
+
+@pytest.mark.parametrize("text", ["f() takes no arguments (1 given)", "f() takes 0 positional arguments but 1 was given"])
+def test_a_mistake_of_the_producer_is_told_as_it_is(take, refused, text: str) -> None:
+    asked = []
+
+    class Broken:
+        def __dlpack__(self, **keywords):
+            asked.append(keywords)
+            raise TypeError(text)
+
+    assert text in str(refused("producer_failed", BufferError, take, Broken()))
+    assert len(asked) == 1
+
+
 def test_an_interrupt_while_the_device_is_asked_passes(take) -> None:
     class Interrupted:
         def __dlpack_device__(self):
