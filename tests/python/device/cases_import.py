@@ -86,8 +86,11 @@ def minus_one_orders_nothing(d: Driver, producer: Callable) -> None:
     d.clear()
     for take in (ext.borrow, ext.own):
         take(x, stream=-1)
-    ext.tensor_of(x).__dlpack__(stream=-1, **V1)
+    t = ext.tensor_of(x)
+    asked = len(x.asked)
+    t.__dlpack__(stream=-1, **V1)
     assert d.log() == "", d.log()
+    assert len(x.asked) == asked, x.asked
 
 
 @for_each_way

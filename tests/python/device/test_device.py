@@ -104,9 +104,10 @@ assert ext.borrow(ext.tensor_of(t, stream=7), stream=8)["stream"] == 8
     processes.run_python(code, FOLDER, timeout=120)
 
 
-def test_a_driver_may_come_late(build: Callable[..., str]) -> None:
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_a_driver_may_come_late(build: Callable[..., str], kind: str) -> None:
     """The host's producers are not kept waiting for one that nobody loaded; the first that may need it finds it."""
-    library = build("libcuda.so.1", SUPPORT / "driver_standin.c")
+    library = build(LIBRARIES[kind][0], SUPPORT / "driver_standin.c", *LIBRARIES[kind][1])
     code = f"""
 import sys
 sys.path[:0] = [{str(HERE)!r}, {str(SUPPORT)!r}]
@@ -117,10 +118,10 @@ import isthmus_test_ext as ext
 host = HostMethod()
 for _ in range(3):
     assert ext.borrow(host)["device"] == "cpu"
-d = Driver("cuda", {library!r})
+d = Driver({kind!r}, {library!r})
 x = Method(d, d.stream())
 with d.capture(x.stream):
-    assert ext.borrow(x)["device"] == "cuda:0"
+    assert ext.borrow(x)["device"] == "{kind}:0"
 assert x.asked == [{{"max_version": (1, 3), "stream": -1, "copy": False}}], x.asked
 d.check()
 """

@@ -56,6 +56,11 @@ def test_layouts(take, elements) -> None:
     assert take(Interface(shape=(2, 2)))["strides"] == (2, 1)
 
 
+def test_a_buffer_for_no_elements(take) -> None:
+    """Where nothing is read no element lies outside."""
+    assert take(Interface(data=bytearray(4), shape=(0, 3), strides=(-12, 4)))["size"] == 0
+
+
 def test_strides_between_elements(take, refused) -> None:
     """Whatever the size of an element; those that are never stepped along may be anything."""
     for typestr, itemsize in ("<f4", 4), ("<f12", 12):
