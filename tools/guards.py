@@ -25,11 +25,12 @@ class Guard:
     text: str
     start: int  # of the condition, in the line
     end: int
+    nth: int  # of those with this text in the file
 
     @property
     def key(self) -> str:
-        """What names it when lines move: the file below include/isthmus and the statement."""
-        return f"{Path(self.file).relative_to(INCLUDE)}: {self.text}"
+        """What names it when lines move: the file below include/isthmus, the statement, and which of several it is."""
+        return f"{Path(self.file).relative_to(INCLUDE)}: {self.text}" + (f" [{self.nth}]" if self.nth > 1 else "")
 
     @property
     def place(self) -> str:
@@ -53,7 +54,7 @@ def condition_of(line: str) -> tuple[int, int] | None:
 
 def guards_of(path: Path) -> list[Guard]:
     lines = path.read_text().splitlines()
-    guards = []
+    guards: list[Guard] = []
     for number, line in enumerate(lines):
         where = condition_of(line)
         if where is None or line.lstrip().startswith("//") or "constexpr" in line:
@@ -62,7 +63,8 @@ def guards_of(path: Path) -> list[Guard]:
         following = lines[number + 1] if number + 1 < len(lines) else ""
         if LEAVES.match(rest) or (rest in ("", "{") and LEAVES.match(following)):
             text = " ".join((line.strip() + " " + (following.strip() if rest in ("", "{") else "")).split())
-            guards.append(Guard(str(path.relative_to(ROOT)), number, text, *where))
+            nth = 1 + sum(guard.text == text for guard in guards)
+            guards.append(Guard(str(path.relative_to(ROOT)), number, text, *where, nth))
     return guards
 
 

@@ -173,6 +173,8 @@ def failure_in(workshop: Workshop, found: Record, tests: list[str], removed: lis
         return ""
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     begun = re.findall(r"^(tests/\S+::\S+)", done.stdout, re.MULTILINE)  # the last one is where it crashed
+    if not failed and not begun and removed and failure_in(workshop, found, tests, []):
+        sys.exit(f"pytest could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     ending = "hang in " if done.returncode == 124 else "crash in " if done.returncode < 0 else ""
     return ending + (failed[1] if failed else begun[-1] if begun else "the import of its modules")
 
