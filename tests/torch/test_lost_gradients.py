@@ -170,6 +170,15 @@ def test_no_alias_behind_autograd(name: str, way: str) -> None:
     assert x.tolist() == before or x._version > version, "written behind autograd"
 
 
+@pytest.mark.parametrize("kind", ["capsule", "capsule_legacy"])
+def test_no_capsule_for_a_consumer_that_nobody_knows(kind: str) -> None:
+    t = ext.tensor_of(leaf())
+    with pytest.raises(BufferError, match="requires grad") as info:
+        t.to(kind)
+    assert info.value.code == "requires_grad"
+    assert type(t.to(kind, allow_read_only_loss=True)).__name__ == "PyCapsule"
+
+
 def test_a_detached_tensor_is_shared() -> None:
     x = leaf()
     alias = torch.from_dlpack(isthmus.from_dlpack(x.detach()))

@@ -54,10 +54,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
     def build(soname: str, source: Path, *flags: str, compiler: str = "cc") -> str:
         path = folder / soname
+        path.parent.mkdir(exist_ok=True)
         if not path.exists():
             if shutil.which(compiler) is None:
                 pytest.skip(f"no {compiler} to build the stand-in with")
-            command = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-soname,{soname}", *flags, "-o", path, source]
+            command = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-soname,{path.name}", *flags, "-o", path, source]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
         return str(path)
@@ -101,9 +102,25 @@ def test_the_cases_are_there() -> None:
     assert len(done.stdout.splitlines()) > 60
 
 
-def test_a_driver_may_come_late(build: Callable[..., str]) -> None:
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_a_library_without_the_functions_is_no_driver(build: Callable[..., str], kind: str, tmp_path: Path) -> None:
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing_of_a_driver;\n")
+    code = f"""
+import ctypes
+import isthmus_test_ext as ext
+
+ctypes.CDLL({build(f"empty/{LIBRARIES[kind][0]}", source)!r}, ctypes.RTLD_GLOBAL)
+t = ext.pages([4], device=({2 if kind == "cuda" else 10}, 0))
+assert ext.borrow(ext.tensor_of(t, stream=7), stream=8)["stream"] == 8
+"""
+    processes.run_python(code, FOLDER, timeout=120)
+
+
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_a_driver_may_come_late(build: Callable[..., str], kind: str) -> None:
     """The host's producers are not kept waiting for one that nobody loaded; the first that may need it finds it."""
-    library = build("libcuda.so.1", SUPPORT / "driver_standin.c")
+    library = build(LIBRARIES[kind][0], SUPPORT / "driver_standin.c", *LIBRARIES[kind][1])
     code = f"""
 import sys
 sys.path[:0] = [{str(HERE)!r}, {str(SUPPORT)!r}]
@@ -114,10 +131,10 @@ import isthmus_test_ext as ext
 host = HostMethod()
 for _ in range(3):
     assert ext.borrow(host)["device"] == "cpu"
-d = Driver("cuda", {library!r})
+d = Driver({kind!r}, {library!r})
 x = Method(d, d.stream())
 with d.capture(x.stream):
-    assert ext.borrow(x)["device"] == "cuda:0"
+    assert ext.borrow(x)["device"] == "{kind}:0"
 assert x.asked == [{{"max_version": (1, 3), "stream": -1, "copy": False}}], x.asked
 d.check()
 """
