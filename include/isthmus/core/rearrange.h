@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/core/device.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
 
