@@ -16,6 +16,8 @@ from guards import ROOT
 
 #: Bytes of addresses for a process: without its guard a loop may allocate for ever.
 MEMORY = 12 << 30
+#: Seconds for a program of C++ tests, each of which takes a few: without its guard a loop may not end.
+PROGRAM = 120
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class Workshop:
     def first_failure(self, mirror: Mirror, **environment: str) -> str:
         """The first test that fails, or "" when none does."""
         for program in mirror.programs:
-            done = self.run([self.build / program, "--gtest_fail_fast", "--gtest_brief=0"], **environment)
+            command = [self.build / program, "--gtest_fail_fast", "--gtest_brief=0"]
+            done = self.run(command, timeout=min(self.timeout, PROGRAM), **environment)
             if done.returncode:
                 failed = re.search(r"^\[  FAILED  \] (\w\S*\.[^\s,]+)", done.stdout, re.MULTILINE)
                 running = re.findall(r"^\[ RUN      \] (\S+)", done.stdout, re.MULTILINE)  # where it crashed

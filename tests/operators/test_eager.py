@@ -343,33 +343,6 @@ def test_a_signature_needs_the_module_that_makes_one(bare, monkeypatch):
         _ = bare.scale.__signature__
 
 
-VECTOR = ("float64", (3,))
-# What the package asks of an operator: rules without data, and to be put into torch.
-ASKED_WRONGLY = {
-    "nothing": (lambda op: op._infer(), TypeError, "argument"),
-    "no sequence": (lambda op: op._infer(3), TypeError, "expected a sequence"),
-    "too few": (lambda op: op._infer([VECTOR]), ValueError, "dot(): expected 2 arguments"),
-    "dimensions": (lambda op: op._infer([("float64", (1,) * 65), VECTOR]), ValueError, "65 dimensions"),
-    "no size": (lambda op: op._infer([("float64", ("x",)), VECTOR]), TypeError, "integer"),
-    "batch": (lambda op: op._infer([VECTOR, VECTOR], -2), ValueError, "dot(): found -2 leading dimensions; wanted 0 or more"),
-    "key": (lambda op: op._implement_torch(3), TypeError, "argument"),
-    "text": (lambda op: op._implement_torch("\ud800"), UnicodeEncodeError, "surrogates"),
-}
-
-
-@pytest.mark.parametrize("name", ASKED_WRONGLY)
-def test_what_the_package_asks_is_checked(bare, name):
-    call, error, text = ASKED_WRONGLY[name]
-    with pytest.raises(error) as caught:
-        call(bare.dot)
-    assert text in str(caught.value)
-
-
-def test_the_size_of_a_result_is_checked_without_data_too(bare):
-    with pytest.raises(ValueError, match=r"first\(\): argument 'k': found -1"):
-        bare.first._infer([("float32", (3,)), -1])
-
-
 def test_the_function_runs_without_the_gil(ext):
     ext.distance(*points())
     assert ext.last_call()[1] == 0
