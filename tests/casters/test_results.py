@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType, SimpleNamespace
+
 import numpy as np
 import pytest
 from casters import CASTERS
@@ -53,6 +56,45 @@ class TestMadeWhereTheCallerLives:
             assert result.tolist() == [0, 2, 4]
         there = ext.twice_there(X)
         assert np.shares_memory(np.asarray(there), isthmus.from_dlpack(there).to("numpy"))
+
+    def test_cupys_pool_makes_what_goes_to_cupy(self, ext, monkeypatch):
+        """A stand-in for CuPy, over memory of the host: which of its functions are called, and on which device."""
+        made, devices = [], []
+
+        class ndarray:  # noqa: N801  # CuPy's own name for it
+            __module__ = "cupy"
+
+            def __init__(self, memory):
+                self.memory = memory
+
+            def __dlpack_device__(self):
+                return self.memory.__dlpack_device__()
+
+            def __dlpack__(self, **options):
+                return self.memory.__dlpack__(**options)
+
+        class Device:
+            def __init__(self, number):
+                self.number = number
+
+            def __enter__(self):
+                devices.append(self.number)
+                return self
+
+            def __exit__(self, *_):
+                devices.append("left")
+
+        def empty(shape, dtype):
+            made.append(ndarray(np.empty(shape, dtype)))
+            return made[-1]
+
+        standin = ModuleType("cupy")
+        standin.empty, standin.cuda, standin.ndarray = empty, SimpleNamespace(Device=Device), ndarray
+        monkeypatch.setitem(sys.modules, "cupy", standin)
+        result = ext.twice_replied(ndarray(X))
+        assert result is made[0]
+        assert result.memory.tolist() == [0, 2, 4]
+        assert devices == [0, "left"]
 
     def test_any_shape_and_dtype(self, ext, torch):
         for x in (X, torch.from_numpy(X), torch.zeros(2, dtype=torch.float64)):
@@ -121,8 +163,6 @@ class TestTheDefaultOfTheModule:
         assert type(replying.counting(2)).__module__ == "isthmus", "nothing is left of the call before"
 
     def test_the_argument_is_given_back(self, replying):
-        import sys
-
         x = X.copy()
         count = sys.getrefcount(x)
         for _ in range(10):
