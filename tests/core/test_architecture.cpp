@@ -148,6 +148,8 @@ TEST(Architecture, NoCircleByForwardDeclaration) {
         {"announce_write", "the public function; isthmus/python/from_py.h"},
         {"to_py", "the public function; isthmus/python/impl.h"},
         {"to_py_like", "the public function; isthmus/python/impl.h"},
+        {"empty_like", "the public function; isthmus/python/results.h"},
+        {"Incoming", "a friend that Argument names; isthmus/python/incoming.h"},
         {"framework_name", "the public function; isthmus/python/framework/facts.h"},
         {"parse_framework", "the public function; isthmus/python/framework/facts.h"},
         {"run_in_torch", "what each operator's own functions call; isthmus/python/operator/torch.h"},
