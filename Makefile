@@ -37,12 +37,15 @@ run_demo = $(with_path) cmake -S examples/photo -B build/demo-$(VENV) -G Ninja -
 	&& cmake --build build/demo-$(VENV) -j $(JOBS) \
 	&& PYTHONPATH=build/demo-$(VENV) $(py) examples/photo/run.py --output build/demo/photo.png $(DEMO_ARGS)
 
-# The oldest pybind11 that the casters are for, beside the newest, which the environment has.
+# The oldest pybind11 and nanobind that the casters are for, beside the newest, which the environment has.
 old_pybind11 = $(CURDIR)/$(VENV)/pybind11-2.13
+old_nanobind = $(CURDIR)/$(VENV)/nanobind-2.7
+pip_to = $(py) -m pip install --disable-pip-version-check --quiet --no-deps --target
 
 test: ## All tests: C++, Python, frameworks
 	@$(BOOTSTRAP) build test --package
-	@test -d $(old_pybind11) || $(py) -m pip install --disable-pip-version-check --quiet --target $(old_pybind11) pybind11==2.13.6
+	@test -d $(old_pybind11) || $(pip_to) $(old_pybind11) pybind11==2.13.6
+	@test -d $(old_nanobind) || $(pip_to) $(old_nanobind) nanobind==2.7.0
 	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON -DISTHMUS_OTHER_PYBIND11=$(old_pybind11))
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS)
 

@@ -9,6 +9,11 @@
 #include <isthmus/python/agreeing.h>
 #include <isthmus/python/incoming.h>
 
+// Whether an argument's type may say that None is welcome.
+#if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
+#define ISTHMUS_NANOBIND_KNOWS_DEFAULTS 1
+#endif
+
 ISTHMUS_BEGIN
 
 namespace detail {
@@ -190,13 +195,15 @@ struct type_caster<isthmus::detail::Unannounced<X>>
 template <class V>
 struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
     : isthmus_borrowing_caster<std::optional<isthmus::detail::Unannounced<V>>, isthmus_optional_name<V>> {};
-/// None is welcome, as <nanobind/stl/optional.h> has it for its own.
+// None is welcome, as <nanobind/stl/optional.h> has it for its own; before 2.11 the author writes nb::arg().none().
+#if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
 template <class T, int N, class... C>
 struct has_arg_defaults<std::optional<isthmus::View<T, N, C...>>> : std::true_type {};
 template <class V, isthmus::detail::Literal... names>
 struct has_arg_defaults<std::optional<isthmus::Argument<V, names...>>> : std::true_type {};
 template <class V>
 struct has_arg_defaults<std::optional<isthmus::detail::Unannounced<V>>> : std::true_type {};
+#endif
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 

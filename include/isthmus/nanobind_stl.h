@@ -99,9 +99,11 @@ struct type_caster<std::unordered_map<K, E, H, Q>>
 template <class E>
     requires isthmus::detail::borrows<E>
 struct type_caster<std::optional<E>> : isthmus_container_caster<std::optional<E>, isthmus_maybe_name<E>> {};
+#if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
 template <class E>
     requires isthmus::detail::borrows<E>
 struct has_arg_defaults<std::optional<E>> : std::true_type {};
+#endif
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
 struct type_caster<std::variant<E...>> : isthmus_container_caster<std::variant<E...>, isthmus_union_name<E...>> {};

@@ -1,10 +1,12 @@
-"""A user's own strict flags: no warning comes from the headers, and what cannot be compiled is told in one line."""
+"""A user's own strict flags and older libraries: no warning comes from the headers, and what cannot be compiled is told in one
+line."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import pytest
 
 isthmus = pytest.importorskip("isthmus")
 
+#: A copy of include/ to test in place of the installed one.
+INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 GXX = shutil.which("g++") or shutil.which("c++") or "c++"
 CXX = os.environ.get("CXX") or GXX
 COMPILERS = list(dict.fromkeys(filter(None, [CXX, shutil.which("clang++")])))
@@ -75,11 +79,13 @@ PROGRAMS = {
 
 def compile_(source: str, *flags: str, compiler: str = CXX) -> subprocess.CompletedProcess[str]:
     folders = [f"-isystem{sysconfig.get_path('include')}"]
+    if isthmus.get_include() != INCLUDE:
+        folders.append(f"-isystem{isthmus.get_include()}")  # for dlpack.h
     for library in ("nanobind", "pybind11"):
         if f"isthmus/{library}.h" in source:
             folders.append(f"-isystem{Path(pytest.importorskip(library).__file__).parent / 'include'}")
     # Isthmus's own by -I: warnings of system folders are not shown.
-    command = [compiler, "-fsyntax-only", f"-I{isthmus.get_include()}", *folders, *flags, "-x", "c++", "-"]
+    command = [compiler, "-fsyntax-only", f"-I{INCLUDE}", *flags, *folders, "-x", "c++", "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True, timeout=300)
 
 
@@ -91,6 +97,29 @@ def test_no_warning(program: str, flags: str, compiler: str) -> None:
         pytest.skip("the library itself needs it")
     done = compile_(PROGRAMS[program], *STRICT, *flags.split(), compiler=compiler)
     assert done.returncode == 0, done.stderr
+
+
+OLDEST_NANOBIND = """
+#include <isthmus/nanobind.h>
+#include <isthmus/nanobind_stl.h>
+using V = isthmus::View<const float, 2>;
+isthmus::Reply twice(const isthmus::Argument<V>& x) { return x.reply(isthmus::empty_like(x)); }
+NB_MODULE(oldest, m) {
+    m.def("rows", [](V v) { return v.extent(0); });
+    m.def("given", [](std::optional<V> v) { return v.has_value(); }, nanobind::arg("v").none());
+    m.def("count", [](const std::vector<V>& v) { return v.size(); });
+    m.def("twice", twice);
+    m.def("own", [](isthmus::Tensor x) { return x; });
+}
+"""
+
+
+def test_the_oldest_nanobind() -> None:
+    headers = Path(sys.prefix, "nanobind-2.7", "nanobind", "include")
+    if not headers.is_dir():
+        pytest.skip("nanobind 2.7 is not installed beside the newest; `make test` installs it")
+    done = compile_(OLDEST_NANOBIND, "-std=c++20", f"-isystem{headers}")
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 def test_torch_where_the_bridge_is_compiled_apart() -> None:

@@ -248,6 +248,8 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
 ISTHMUS_API std::string describe_tensor(const DLTensor& t);
+/// Why memory that may be read may not be written.
+ISTHMUS_API std::string overlap_text(const DLTensor& t);
 /// The check that fails, in words: what was wanted, what was found, and which part of it differs.
 ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
                                    const char* argument);
@@ -259,8 +261,7 @@ ISTHMUS_RARE ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
     return concat({text, "] on ", Device(t.device)});
 }
 
-/// Why memory that may be read may not be written.
-ISTHMUS_COLD inline std::string overlap_text(const DLTensor& t) {
+ISTHMUS_RARE ISTHMUS_API std::string overlap_text(const DLTensor& t) {
     return concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
                    " let elements overlap, so that one write would show in several of them; write to a copy"});
 }
