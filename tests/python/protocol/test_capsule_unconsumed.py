@@ -157,3 +157,14 @@ def test_a_copy_that_is_not_wanted(version: tuple[int, int] | None) -> None:
             call(capsule, device=(1, 0))
         assert capsules.is_whole(capsule)
     assert isthmus.from_dlpack(capsule).shape == (3,)
+
+
+@versions
+def test_a_copy_that_there_is_no_memory_for(version: tuple[int, int] | None) -> None:
+    """One element that is repeated needs memory for each of them in a copy."""
+    repeated = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 50,), (0,))
+    capsule = capsule_of(repeated, version)
+    for call, copy in ((isthmus.from_dlpack, True), (ext.own, "always")):
+        with pytest.raises(MemoryError):
+            call(capsule, copy=copy)
+        assert capsules.is_whole(capsule)
