@@ -36,6 +36,7 @@ def torch_module() -> object:
 @contextlib.contextmanager
 def current(d: Driver, stream: int) -> Iterator[None]:
     """Makes a stream torch's current one."""
+    torch = torch_module()
     if d.is_standin:
         function = ct.CDLL(None).standin_set_torch_stream
         function.argtypes = [ct.c_void_p]
@@ -43,7 +44,6 @@ def current(d: Driver, stream: int) -> Iterator[None]:
         yield
         function(None)
     else:
-        torch = torch_module()
         with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
             yield
 
