@@ -56,17 +56,15 @@ constexpr void check_owner() noexcept {
                   "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
 }
 
-/// Whether it keeps nothing: the caller answers for the memory.
+/// Whether it keeps nothing: the caller answers for the memory. A lambda that captures nothing has nothing to keep; it is
+/// called all the same.
 template <class Owner>
 constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
     if constexpr (std::is_null_pointer_v<Owner> || std::is_pointer_v<Owner>)
         return owner == nullptr;
     else
-        return false;
+        return std::is_empty_v<Owner> && std::is_invocable_v<Owner&>;
 }
-/// A lambda that captures nothing has nothing to keep: what wrap() is given where nobody is to be told more.
-template <class Owner>
-inline constexpr bool captures_nothing = std::is_empty_v<Owner> && std::is_invocable_v<Owner&>;
 
 /// An owner of the layer above, which brings a table of its own for what it holds: PyOwner.
 template <class Owner>

@@ -81,21 +81,19 @@ public:
     static Tensor empty(const Shape& shape, DType dtype, std::size_t alignment = 64);
 
     /// Takes `owner` and shows the memory at `data` until the last handle is gone; then calls the owner, if it can be
-    /// called without arguments, and destroys it. nullptr, and a lambda that captures nothing, keep nothing: the caller answers
-    /// for the memory. Empty `strides` mean row-major; strides count elements.
+    /// called without arguments, and destroys it. Empty `strides` mean row-major; strides count elements.
     /// The memory is read-only when `data` points to const. Throws Error (the owner is then gone as well).
     template <class Owner>
     static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return marked<Owner>(
-            adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); }));
+        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); });
     }
     template <class Owner>
     static Tensor wrap(const void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return marked<Owner>(adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) {
+        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) {
             TensorSpec s = spec(const_cast<void*>(data), shape, strides, dtype, device);
             s.read_only = true;
             return s;
-        }));
+        });
     }
 
     /// wrap() for a description that `describe()` makes and may throw from: the owner is then called and gone as well.
@@ -276,11 +274,6 @@ private:
         if (ISTHMUS_LIKELY(detail::is_sound(t, flags))) return;
         const Error error = detail::explain_unsound(t, flags, nullptr);
         throw Error(error.code(), ErrorKind::value, error.what());
-    }
-    template <class Owner>
-    static Tensor marked(Tensor made) noexcept {
-        if constexpr (detail::captures_nothing<Owner>) made.block_->flags |= detail::unowned_flag;
-        return made;
     }
     Tensor part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const;
     Tensor alias(const DLTensor& t, Flags flags) const {
