@@ -114,9 +114,7 @@ TEST(OwnedBlock, MemoryThatNothingKeepsIsMarked) {
     EXPECT_TRUE(is_unowned(wrap(nullptr).as_read_only()));
     EXPECT_FALSE(is_unowned(wrap(std::make_shared<int>(0))));
     EXPECT_FALSE(is_unowned(wrap(+[] {})));
-    EXPECT_TRUE(is_unowned(wrap([] {}))) << "a lambda that captures nothing";
-    auto kept = std::make_shared<int>(0);
-    EXPECT_FALSE(is_unowned(wrap([kept] {})));
+    EXPECT_FALSE(is_unowned(wrap([] {}))) << "it may give back what it reaches in another way";
     EXPECT_FALSE(is_unowned(Tensor::own(std::vector<float>(3))));
 }
 

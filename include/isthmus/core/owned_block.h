@@ -56,14 +56,14 @@ constexpr void check_owner() noexcept {
                   "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
 }
 
-/// Whether it keeps nothing: the caller answers for the memory. A lambda that captures nothing has nothing to keep; it is
-/// called all the same.
+/// Whether it keeps nothing: the caller answers for the memory. (A lambda that captures nothing may give back what it
+/// reaches in another way.)
 template <class Owner>
 constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
     if constexpr (std::is_null_pointer_v<Owner> || std::is_pointer_v<Owner>)
         return owner == nullptr;
     else
-        return std::is_empty_v<Owner> && std::is_invocable_v<Owner&>;
+        return false;
 }
 
 /// An owner of the layer above, which brings a table of its own for what it holds: PyOwner.
