@@ -65,17 +65,12 @@ def torch_tensor():
     return torch.arange(6.0)
 
 
-def arrow_array():
-    pyarrow = pytest.importorskip("pyarrow")
+class Arrow:
+    def __init__(self) -> None:
+        self.array = pytest.importorskip("pyarrow").array([1.0, 2.0])
 
-    class Arrow:
-        def __init__(self) -> None:
-            self.array = pyarrow.array([1.0, 2.0])
-
-        def __arrow_c_array__(self, requested_schema=None):
-            return self.array.__arrow_c_array__(requested_schema)
-
-    return Arrow()
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.array.__arrow_c_array__(requested_schema)
 
 
 PRODUCERS = {
@@ -87,7 +82,7 @@ PRODUCERS = {
     "legacy __dlpack__": Legacy,
     "__array_interface__": Interface,
     "__array_interface__ of a class": InterfaceOfAClass,
-    "__arrow_c_array__": arrow_array,
+    "__arrow_c_array__": Arrow,
     "from_blob": Owner,
 }
 
