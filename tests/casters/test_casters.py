@@ -15,21 +15,6 @@ import pytest
 from casters import CASTERS
 
 
-@pytest.fixture(params=CASTERS)
-def ext(request):
-    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
-
-
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def jax():
-    return pytest.importorskip("jax")
-
-
 def matrix():
     return np.arange(6, dtype=np.float32).reshape(2, 3)
 

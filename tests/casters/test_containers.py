@@ -9,12 +9,6 @@ import weakref
 import capsules
 import numpy as np
 import pytest
-from casters import CASTERS
-
-
-@pytest.fixture(params=CASTERS)
-def ext(request):
-    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
 
 
 class Memory:

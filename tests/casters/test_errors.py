@@ -7,12 +7,6 @@ from pathlib import Path
 import numpy as np
 import processes
 import pytest
-from casters import CASTERS
-
-
-@pytest.fixture(params=CASTERS)
-def ext(request):
-    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
 
 
 class Raising:

@@ -7,12 +7,6 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from casters import CASTERS
-
-
-@pytest.fixture(params=CASTERS)
-def ext(request):
-    return pytest.importorskip(request.param, reason=f"{request.param} was not built: its library is not installed")
 
 
 @pytest.fixture
@@ -20,16 +14,6 @@ def replying(ext):
     ext.set_results("reply")
     yield ext
     ext.set_results("tensor")
-
-
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def jax():
-    return pytest.importorskip("jax")
 
 
 X = np.arange(3, dtype=np.float32)
