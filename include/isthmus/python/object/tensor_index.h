@@ -1,5 +1,5 @@
-// Indexing of isthmus.Tensor by integers, slices and an Ellipsis: views of the same memory, as NumPy's basic indexing makes
-// them. SPDX-License-Identifier: Apache-2.0
+// len(), [] and iteration of isthmus.Tensor: views of the same memory, as NumPy's basic indexing makes them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
