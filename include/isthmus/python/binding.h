@@ -71,8 +71,7 @@ private:
 /// else is said: `return x.reply(empty_like(x))`. Throws Error.
 template <class V, detail::Literal... names>
 Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
-    const Device device = argument->device();
-    return empty_like(argument.object(), shape, dtype, device.is_host() ? Device::cpu() : device);
+    return empty_like(argument.object(), shape, dtype, argument->device());
 }
 template <class V, detail::Literal... names>
 Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape) {

@@ -24,7 +24,16 @@ struct Incoming<View<T, N, C...>> {
         if (loaded == Loaded::yes) value = slot.view;
         return loaded;
     }
-    Result<void> announce() noexcept { return slot.announce(); }
+    /// The same, where a mismatch raises.
+    Loaded load(PyObject* object, Value& value, const char* function, const char* argument) noexcept {
+        const auto loaded = slot.load(object, function, argument, nullptr);
+        if (!loaded) return raise_in_call(loaded.error());
+        value = slot.view;
+        return Loaded::yes;
+    }
+    Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
+        return slot.announce(function, argument);
+    }
 };
 
 /// An argument that is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
@@ -69,25 +78,6 @@ struct Incoming<std::optional<Argument<V, names...>>> : IncomingOptional<Argumen
 template <class V>
 struct Incoming<std::optional<Unannounced<V>>> : IncomingOptional<Unannounced<V>> {};
 
-/// As a View; with a name, a mismatch raises.
-template <class V, Literal... names>
-    requires is_view<V>
-struct Incoming<Argument<V, names...>> {
-    using Value = Argument<V, names...>;
-    ViewSlot<V> slot;
-    Loaded load(PyObject* object, Value& value, [[maybe_unused]] bool last) noexcept {
-        if constexpr (Value::raises) {
-            const auto loaded = slot.load(object, Value::function_name, Value::argument_name, nullptr);
-            if (!loaded) return raise_in_call(loaded.error());
-        } else if (const Loaded loaded = slot.try_load(object, last); loaded != Loaded::yes) {
-            return loaded;
-        }
-        value = Value(slot.view, object);
-        return Loaded::yes;
-    }
-    Result<void> announce() noexcept { return slot.announce(Value::function_name, Value::argument_name); }
-};
-
 template <class X, Result<X> (*import)(PyObject*, const ImportOptions&) noexcept>
 struct IncomingHandle {
     using Value = X;
@@ -108,7 +98,7 @@ struct IncomingHandle {
         Result<void> result = take(object, value, options);
         return result ? Loaded::yes : raise_in_call(argument_error(result.error(), function));
     }
-    Result<void> announce() noexcept {
+    Result<void> announce(const char* = nullptr, const char* = nullptr) noexcept {
         capsule = nullptr;
         return {};
     }
@@ -138,9 +128,8 @@ struct Incoming<Borrowed> : IncomingHandle<Borrowed, borrow_py> {};
 template <>
 struct Incoming<Tensor> : IncomingHandle<Tensor, from_py> {};
 
-/// As the handle; with a name, what is no tensor raises.
+/// As what it is made of; with a name, a mismatch raises.
 template <class X, Literal... names>
-    requires is_handle<X>
 struct Incoming<Argument<X, names...>> {
     using Value = Argument<X, names...>;
     Incoming<X> incoming;
@@ -151,7 +140,7 @@ struct Incoming<Argument<X, names...>> {
         else
             return incoming.load(object, value.view_, last);
     }
-    Result<void> announce() noexcept { return incoming.announce(); }
+    Result<void> announce() noexcept { return incoming.announce(Value::function_name, Value::argument_name); }
 };
 
 }  // namespace detail

@@ -126,18 +126,16 @@ inline Result<Tensor> make_like(PyObject* example, const SizesList& shape, DType
         return Error(ErrorCode::bad_layout, ErrorKind::value,
                      concat({"argument 'shape': ", ndim, " dimensions are more than ", max_ndim}));
     (void)bytes_of_new(shape.data(), ndim, dtype, 0);
+    MadeResult made;
     if (framework == Framework::cupy) {
-        MadeResult made;
         if (!make_cupy_result(made, dtype, device, shape))
             return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an array of cupy");
-        return from_py(made.object.get());
-    }
-    if (framework == Framework::torch || !device.is_host()) {
-        MadeResult made;
+    } else if (framework == Framework::torch || !device.is_host()) {
         if (auto result = make_result(made, framework, dtype, device, shape); !result) return std::move(result).error();
-        return from_py(made.object.get());
+    } else {
+        return Tensor::empty(Shape(std::span<const std::int64_t>(shape.data(), shape.size())), dtype);
     }
-    return Tensor::empty(Shape(std::span<const std::int64_t>(shape.data(), shape.size())), dtype);
+    return from_py(made.object.get());
 }
 #endif
 
@@ -148,7 +146,7 @@ ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype
     const SizesList sizes{std::span<const std::int64_t>(shape.data(), shape.size())};
     auto made = detail::surviving_exit([&]() -> Result<Tensor> {
         try {
-            return detail::make_like(example, sizes, dtype, device);
+            return detail::make_like(example, sizes, dtype, device.is_host() ? Device::cpu() : device);
         } catch (const Error& error) {
             return error;
         }
@@ -157,8 +155,7 @@ ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype
 }
 ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype) {
     const Result<Borrowed> lives = borrow_py(example, {.allow_grad = true, .argument = "example"});
-    const Device device = lives.value().device();
-    return empty_like(example, shape, dtype, device.is_host() ? Device::cpu() : device);
+    return empty_like(example, shape, dtype, lives.value().device());
 }
 #endif
 
