@@ -241,6 +241,8 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
 ISTHMUS_API std::string describe_tensor(const DLTensor& t);
+/// Why memory that may be read may not be written.
+ISTHMUS_API std::string overlap_text(const DLTensor& t);
 /// The check that fails, in words: what was wanted, what was found, and which part of it differs.
 ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
                                    const char* argument);
@@ -252,8 +254,7 @@ ISTHMUS_RARE ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
     return concat({text, "] on ", Device(t.device)});
 }
 
-/// Why memory that may be read may not be written.
-ISTHMUS_COLD inline std::string overlap_text(const DLTensor& t) {
+ISTHMUS_RARE ISTHMUS_API std::string overlap_text(const DLTensor& t) {
     return concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
                    " let elements overlap, so that one write would show in several of them; write to a copy"});
 }
@@ -280,9 +281,11 @@ ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requireme
 ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
                                                 const char* argument) {
     const bool read_only = (flags & flag::read_only) != 0;
-    const std::string both = concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
-                                     (read_only ? "read-only " : ""), describe_tensor(t), ": "});
-    const auto error = [&](ErrorCode code, const std::string& what) { return Error(code, ErrorKind::value, both + what); };
+    const auto error = [&](ErrorCode code, Message what) {
+        return Error(code, ErrorKind::value,
+                     concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
+                             (read_only ? "read-only " : ""), describe_tensor(t), ": ", what}));
+    };
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
     if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
@@ -301,10 +304,10 @@ ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, 
         const char* what = r.order == Order::c   ? "are not C-contiguous"
                            : r.order == Order::f ? "are not F-contiguous"
                                                  : "leave gaps within a row";
-        return error(ErrorCode::bad_layout, concat({"strides ", sizes_text(t.strides, t.ndim), " ", what}));
+        return error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " ", what});
     }
     if (r.alignment > 16)
-        return error(ErrorCode::bad_layout, concat({"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"}));
+        return error(ErrorCode::bad_layout, {"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"});
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
 }
 #endif
