@@ -93,6 +93,13 @@ def test_no_warning(program: str, flags: str, compiler: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_torch_where_the_bridge_is_compiled_apart() -> None:
+    include = Path(pytest.importorskip("torch").__file__).parent / "include"
+    folders = [f"-isystem{folder}" for folder in (include, include / "torch/csrc/api/include")]
+    done = compile_("#include <isthmus/torch.h>\n", "-std=c++20", "-DISTHMUS_COMPILED", *folders)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
