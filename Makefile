@@ -85,7 +85,7 @@ soak: ## Minutes of exchanges on many threads in builds of every kind, and the s
 	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
 	@$(with_path) $(py) tests/soak/run.py --pythonpath $(BUILD)/ext $(SOAK_ARGS)
 
-mutate: ## Guards removed one at a time, each of which a test must see; hours (MUTATE_ARGS="--together --only core": minutes)
+mutate: ## Guards removed one at a time, each of which a test must see; days (MUTATE_ARGS="--together": an hour, "--together --only core": minutes)
 	@$(BOOTSTRAP) build test --package
 	@$(with_path) $(py) tools/mutate.py --python $(py) $(MUTATE_ARGS)
 
@@ -95,7 +95,7 @@ reliability: ## What the peers do with hostile objects and at the edges of life,
 
 lint: ## clang-format, clang-tidy, ruff, mypy
 	@$(BOOTSTRAP) build test-lite lint
-	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON -DISTHMUS_UNITY_BUILD=OFF)
+	@$(call configure,dev,build/lint,-DISTHMUS_BUILD_PACKAGE=ON -DISTHMUS_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON)
 	@$(py) tools/lint.py --venv $(VENV) --build build/lint
 
 format: ## Format the sources in place

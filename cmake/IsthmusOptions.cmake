@@ -8,8 +8,8 @@ else()
   set(ISTHMUS_TOP_LEVEL OFF)
 endif()
 
-# scikit-build-core sets SKBUILD while it builds the wheel.
-if(SKBUILD)
+# scikit-build-core sets SKBUILD while it builds a wheel: Isthmus's own, or that of a project that Isthmus is part of.
+if(SKBUILD AND ISTHMUS_TOP_LEVEL)
   set(isthmus_wheel ON)
   set(isthmus_standalone OFF)
 else()

@@ -7,7 +7,7 @@
 #include <nanobind/nanobind.h>
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/binding.h>
+#include <isthmus/python/incoming.h>
 
 ISTHMUS_BEGIN
 
@@ -25,8 +25,9 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 
 }  // namespace detail
 
-/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first tensor that
-/// comes in; call it in NB_MODULE where functions throw that take none.
+/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
+/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the very first thing is
+/// an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
     if (detail::nanobind_translates) return;
     detail::nanobind_translates = true;
@@ -34,6 +35,18 @@ inline void nanobind_translate_errors() {
 }
 
 namespace detail {
+
+/// Before the module is initialised nanobind has no list of translators yet.
+inline bool nanobind_is_ready() noexcept {
+#if defined(NB_CTX)
+    if (NB_CTX == nullptr) return false;
+#endif
+    return nanobind::is_alive();
+}
+ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
+    if (!nanobind_translates && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
+}};
+ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
 
 /// nb::cast<View>() would hand out a view of something already let go.
 constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
@@ -48,20 +61,36 @@ inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::c
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
 
+/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark, which is
+/// no temporary of anybody's.
+inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
+    if (cleanup == nullptr || !default_result.reply) return nullptr;
+    for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)
+        if ((*cleanup)[i] == Py_NotImplemented) return (*cleanup)[i + 1];
+    return nullptr;
+}
+ISTHMUS_COLD inline void keep_like(nanobind::detail::cleanup_list* cleanup, PyObject* object) noexcept {
+    if (cleanup == nullptr || find_like(cleanup) != nullptr) return;
+    cleanup->append(Py_NewRef(Py_NotImplemented));
+    cleanup->append(Py_NewRef(object));
+}
+
 /// What the casters of arguments have in common. An owning handle may be cast by hand, what is borrowed may not.
 template <class X>
 struct NanobindArgument {
     static constexpr bool owning = std::is_same_v<X, Tensor>;
     Incoming<X> incoming;
 
-    bool load(PyObject* object, std::uint32_t flags, X& value) {
+    bool load(PyObject* object, std::uint32_t flags, X& value, nanobind::detail::cleanup_list* cleanup) {
         if (!owning && !is_call(flags)) return false;
         // nanobind tries every overload without conversions first, and a function without overloads with them at once.
         const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
         const Loaded loaded = incoming.load(object, value, last);
         if (loaded == Loaded::raised) nanobind::raise_python_error();
-        if (loaded == Loaded::yes) nanobind_translate_errors();
-        return loaded == Loaded::yes;
+        if (loaded != Loaded::yes) return false;
+        nanobind_translate_errors();
+        if (ISTHMUS_UNLIKELY(default_result.reply) && is_call(flags) && object != Py_None) keep_like(cleanup, object);
+        return true;
     }
 };
 
@@ -87,7 +116,9 @@ struct isthmus_argument_caster {
     explicit operator X&() { return announced(); }
     explicit operator X&&() { return static_cast<X&&>(announced()); }
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*) { return argument.load(src.ptr(), flags, value); }
+    bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
+        return argument.load(src.ptr(), flags, value, cleanup);
+    }
 
 private:
     X& announced() {
@@ -124,6 +155,11 @@ struct isthmus_view_name {
 };
 template <class V, isthmus::detail::Literal... names>
 struct isthmus_view_name<isthmus::Argument<V, names...>> : isthmus_view_name<V> {};
+template <class X>
+    requires isthmus::detail::is_handle<X>
+struct isthmus_view_name<X> {
+    static constexpr auto text() { return const_name("typing.Any"); }
+};
 template <class V>
 struct isthmus_optional_name {
     static constexpr auto text() { return optional_name(isthmus_view_name<V>::text()); }
@@ -171,7 +207,8 @@ struct isthmus_tensor_name {
 template <>
 struct type_caster<isthmus::Tensor> : isthmus_argument_caster<isthmus::Tensor, isthmus_tensor_name> {
     static handle from_cpp(const isthmus::Tensor& tensor, rv_policy policy, cleanup_list* cleanup) noexcept {
-        return isthmus::detail::to_result(tensor, isthmus::Framework::tensor, isthmus::detail::parent_of(policy, cleanup));
+        return isthmus::detail::to_default_result(tensor, isthmus::detail::find_like(cleanup),
+                                                  isthmus::detail::parent_of(policy, cleanup));
     }
 };
 
@@ -200,16 +237,18 @@ template <>
 struct type_caster<at::Tensor> {
     NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
 
-    bool from_python(handle src, std::uint32_t, cleanup_list*) noexcept {
+    bool from_python(handle src, std::uint32_t, cleanup_list*) {
         if (isthmus::detail::is_no_tensor(src.ptr())) return false;
         auto result = isthmus::from_py_torch(src.ptr());
+        if (!result && isthmus::detail::pass_on(result.error(), false) == isthmus::detail::Loaded::raised)
+            nanobind::raise_python_error();
         if (!result) return false;
         isthmus::nanobind_translate_errors();
         value = std::move(*result);
         return true;
     }
     static handle from_cpp(const at::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
-        return isthmus::detail::finish(isthmus::to_py(tensor));
+        return isthmus::detail::finish(isthmus::to_py(tensor, isthmus::Undefined::none));
     }
 };
 #endif

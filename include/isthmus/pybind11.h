@@ -9,8 +9,8 @@
 #include <deque>
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
+#include <isthmus/python/incoming.h>
 
 ISTHMUS_BEGIN
 
@@ -18,8 +18,9 @@ namespace detail {
 ISTHMUS_STATE bool pybind11_translates = false;
 }
 
-/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first tensor that
-/// comes in; call it in PYBIND11_MODULE where functions throw that take none.
+/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
+/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE where the very first
+/// thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
     if (detail::pybind11_translates) return;
     detail::pybind11_translates = true;
@@ -33,6 +34,11 @@ inline void pybind11_translate_errors() {
 }
 
 namespace detail {
+
+ISTHMUS_STATE ErrorWatcher pybind11_watcher{[]() noexcept {
+    if (!pybind11_translates && may_translate()) swallowing(pybind11_translate_errors);
+}};
+ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 
 /// A result, or the exception that is set: of NULL pybind11 makes a TypeError of its own.
 inline pybind11::handle made(PyObject* result) {
@@ -143,12 +149,101 @@ private:
     IncomingContainer<PybindBinder, X> incoming_;
 };
 
+/// The first tensor argument of the call whose result is being made; NULL otherwise.
+inline PyObject*& pybind11_like() noexcept {
+    static thread_local PyObject* like = nullptr;
+    return like;
+}
+/// Tells it from the function's return to the end of the call.
+class PybindLike {
+public:
+    PybindLike() = default;
+    PybindLike(const PybindLike&) = delete;
+    PybindLike& operator=(const PybindLike&) = delete;
+    ~PybindLike() {
+        if (told_) pybind11_like() = before_;
+    }
+    void found(pybind11::handle argument) noexcept {
+        if (object_ == nullptr && !argument.is_none()) object_ = argument.ptr();
+    }
+    void returned() noexcept {
+        if (object_ == nullptr) return;
+        before_ = std::exchange(pybind11_like(), object_);
+        told_ = true;
+    }
+
+private:
+    PyObject* object_ = nullptr;
+    PyObject* before_ = nullptr;
+    bool told_ = false;
+};
+
+template <class X>
+inline constexpr bool takes_tensor = borrows<X> || std::is_same_v<X, Tensor>;
+template <class X>
+inline constexpr bool takes_tensor<Unannounced<X>> = true;
+template <class X>
+inline constexpr bool takes_tensor<std::optional<Unannounced<X>>> = true;
+
 }  // namespace detail
 
 ISTHMUS_END
 
 namespace PYBIND11_NAMESPACE {
 namespace detail {
+
+/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is told to the
+/// caster of the result.
+template <class... Args>
+    requires(isthmus::detail::takes_tensor<intrinsic_t<Args>> || ...)
+class argument_loader<Args...> {
+    using indices = make_index_sequence<sizeof...(Args)>;
+    template <class Arg>
+    using argument_is_args = std::is_same<intrinsic_t<Arg>, args>;
+    template <class Arg>
+    using argument_is_kwargs = std::is_same<intrinsic_t<Arg>, kwargs>;
+    static constexpr auto kwargs_pos = constexpr_last<argument_is_kwargs, Args...>();
+    static_assert(kwargs_pos == -1 || kwargs_pos == static_cast<int>(sizeof...(Args)) - 1,
+                  "py::kwargs is only permitted as the last argument of a function");
+
+public:
+    static constexpr bool has_kwargs = kwargs_pos != -1;
+    static constexpr int args_pos = constexpr_last<argument_is_args, Args...>();
+    static_assert(args_pos == -1 || args_pos == constexpr_first<argument_is_args, Args...>(),
+                  "py::args cannot be specified more than once");
+    static constexpr auto arg_names = ::pybind11::detail::concat(type_descr(make_caster<Args>::name)...);
+
+    bool load_args(function_call& call) { return load(call, indices{}); }
+    template <class Return, class Guard, class Func>
+    auto call(Func&& f) && -> std::conditional_t<std::is_void_v<Return>, void_type, Return> {
+        const Returning returning{like_};
+        if constexpr (std::is_void_v<Return>)
+            return call_with<Return>(f, indices{}, Guard{}), void_type();
+        else
+            return call_with<Return>(f, indices{}, Guard{});
+    }
+
+private:
+    struct Returning {
+        isthmus::detail::PybindLike& like;
+        ~Returning() { like.returned(); }
+    };
+
+    template <std::size_t... i>
+    bool load(function_call& call, index_sequence<i...>) {
+        if ((!std::get<i>(casters_).load(call.args[i], call.args_convert[i]) || ...)) return false;
+        if (isthmus::detail::default_result.reply)
+            ((isthmus::detail::takes_tensor<intrinsic_t<Args>> ? like_.found(call.args[i]) : void()), ...);
+        return true;
+    }
+    template <class Return, class Func, std::size_t... i, class Guard>
+    std::remove_cv_t<Return> call_with(Func& f, index_sequence<i...>, Guard&&) {
+        return f(cast_op<Args>(std::move(std::get<i>(casters_)))...);
+    }
+
+    std::tuple<make_caster<Args>...> casters_;
+    isthmus::detail::PybindLike like_;
+};
 
 template <class T, int N, class... C>
 struct type_caster<isthmus::View<T, N, C...>> : isthmus::detail::PybindBorrowing<isthmus::View<T, N, C...>> {
@@ -252,8 +347,9 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif
     static handle cast(const isthmus::Tensor& tensor, return_value_policy policy, handle parent) {
+        PyObject* like = isthmus::detail::default_result.reply ? isthmus::detail::pybind11_like() : nullptr;
         return isthmus::detail::made(
-            isthmus::detail::to_result(tensor, isthmus::Framework::tensor, isthmus::detail::parent_of(policy, parent)));
+            isthmus::detail::to_default_result(tensor, like, isthmus::detail::parent_of(policy, parent)));
     }
 };
 
@@ -285,13 +381,15 @@ struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::det
     bool load(handle src, bool) {
         if (isthmus::detail::is_no_tensor(src.ptr())) return false;
         auto result = isthmus::from_py_torch(src.ptr());
+        if (!result && isthmus::detail::pass_on(result.error(), false) == isthmus::detail::Loaded::raised)
+            throw error_already_set();
         if (!result) return false;
         isthmus::pybind11_translate_errors();
         this->value = std::move(*result);
         return true;
     }
     static handle cast(const at::Tensor& tensor, return_value_policy, handle) {
-        return isthmus::detail::made(isthmus::detail::finish(isthmus::to_py(tensor)));
+        return isthmus::detail::made(isthmus::detail::finish(isthmus::to_py(tensor, isthmus::Undefined::none)));
     }
 };
 #endif

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import types
 import weakref
 
 import capsules
@@ -165,6 +166,19 @@ def test_alternatives_are_tried_in_turn(ext):
     assert ext.which_of([np.ones(2)]) == "float64"
 
 
+class Mapping:
+    """A mapping whose items are what it is told, right or wrong."""
+
+    def __init__(self, items):
+        self._items = items
+
+    def __getitem__(self, key):
+        raise KeyError(key)
+
+    def items(self):
+        return self._items
+
+
 def test_what_does_not_fit_is_passed_on(ext):
     row = np.ones(3, np.float32)
     for function, wrong in [
@@ -173,6 +187,15 @@ def test_what_does_not_fit_is_passed_on(ext):
         (ext.total_of_vector, "text"),
         (ext.total_of_vector, 3),
         (ext.total_of_vector, None),
+        (ext.total_of_vector, ""),
+        (ext.total_of_vector, b""),
+        (ext.total_of_vector, set()),
+        (ext.total_of_vector, iter([row])),
+        (ext.total_of_pair, 3),
+        (ext.total_of_pair, "ab"),
+        (ext.total_of_map, types.MappingProxyType(Mapping([3]))),
+        (ext.total_of_map, types.MappingProxyType(Mapping([("a",)]))),
+        (ext.total_of_map, types.MappingProxyType(Mapping([("a", row, row)]))),
         (ext.total_of_array, [row]),
         (ext.total_of_array, [row] * 3),
         (ext.total_of_map, {"a": None}),
@@ -184,6 +207,7 @@ def test_what_does_not_fit_is_passed_on(ext):
     ]:
         with pytest.raises(TypeError, match="incompatible function arguments"):
             function(wrong, lambda: None)
+    assert ext.total_of_map(types.MappingProxyType(Mapping([("a", row)])), lambda: None) == ext.total_of_map({"a": row}, str)
 
 
 def test_an_error_in_a_sequence_is_passed_on_and_an_interrupt_is_not(ext):

@@ -33,6 +33,7 @@ EXITS = {
 CODE = """
 import gc, importlib, numpy as np, torch
 Grid = importlib.import_module({ext!r}).Grid
+gc.freeze()  # what torch has made takes a collection a third of a second
 
 class Capsule:
     def __init__(self, x):

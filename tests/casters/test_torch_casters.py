@@ -18,6 +18,10 @@ def test_the_very_tensor_comes_back(ext):
     assert ext.same(x) is x
 
 
+def test_an_undefined_tensor_is_none(ext):
+    assert ext.undefined() is None
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "text", [1.0]])
 def test_what_is_no_tensor_is_a_type_error(ext, wrong):
     with pytest.raises(TypeError, match="incompatible function arguments"):

@@ -109,7 +109,9 @@ int floor_of(const std::string& header) {
         {"isthmus/python/to_py.h", 5},
         {"isthmus/python/object/", 6},
         // For binders, over the public functions alone.
+        {"isthmus/python/results.h", 6},
         {"isthmus/python/binding.h", 7},
+        {"isthmus/python/incoming.h", 8},
         {"isthmus/python/impl.h", 8},
         {"isthmus/python/agreeing.h", 9},
         {"isthmus/python/arguments.h", 9},

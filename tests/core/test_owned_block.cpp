@@ -114,6 +114,9 @@ TEST(OwnedBlock, MemoryThatNothingKeepsIsMarked) {
     EXPECT_TRUE(is_unowned(wrap(nullptr).as_read_only()));
     EXPECT_FALSE(is_unowned(wrap(std::make_shared<int>(0))));
     EXPECT_FALSE(is_unowned(wrap(+[] {})));
+    EXPECT_TRUE(is_unowned(wrap([] {}))) << "a lambda that captures nothing";
+    auto kept = std::make_shared<int>(0);
+    EXPECT_FALSE(is_unowned(wrap([kept] {})));
     EXPECT_FALSE(is_unowned(Tensor::own(std::vector<float>(3))));
 }
 

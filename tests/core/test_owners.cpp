@@ -297,6 +297,27 @@ TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
     EXPECT_GE(failures, 2) << "the block, and the dimensions that do not fit into it";
 }
 
+TEST(Owners, WhatAReadOnlyTensorKeepsIsReadOnly) {
+    const Tensor whole = wrap(nullptr);
+    const auto part = [](Tensor owner) {
+        return Tensor::wrap(memory + 2, {2}, {}, isthmus::float32, Device::cpu(), std::move(owner));
+    };
+    EXPECT_FALSE(part(whole).read_only());
+    EXPECT_TRUE(part(whole.as_read_only()).read_only());
+    const Tensor read_only = part(whole.as_read_only());
+    EXPECT_FALSE((read_only.view<float, 1>()));
+    EXPECT_TRUE((Tensor::own(whole.as_read_only(), std::span<float>(memory, 2), {2}).read_only()));
+    EXPECT_FALSE(part(Tensor()).read_only());
+}
+
+int empty_calls = 0;
+TEST(Owners, ALambdaThatCapturesNothingIsCalled) {
+    {
+        const Tensor t = wrap([] { ++empty_calls; });
+    }
+    EXPECT_EQ(empty_calls, 1);
+}
+
 TEST(Owners, ATensorOwnsATensor) {
     Counts counts;
     Tensor inner = wrap(CountedOwner(counts));

@@ -91,6 +91,15 @@ def test_add_subdirectory(tmp_path: Path) -> None:
     check_built(tmp_path)
 
 
+def test_in_the_wheel_of_another_project(tmp_path: Path) -> None:
+    """scikit-build-core builds the project's module, and not Isthmus's own beside it."""
+    dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
+    run(*cmake(tmp_path, f"-DISTHMUS_SOURCE={REPOSITORY}", dlpack, "-DSKBUILD=ON"))
+    targets = run("cmake", "--build", tmp_path, "--target", "help")
+    assert "consumer_module" in targets
+    assert "isthmus_module" not in targets
+
+
 def test_an_older_dlpack_is_refused_with_what_was_found(tmp_path: Path) -> None:
     header = tmp_path / "old" / "dlpack" / "dlpack.h"
     header.parent.mkdir(parents=True)

@@ -129,6 +129,22 @@ def test_a_set_of_dtypes_gives_the_result_its_argument_has(ext):
         assert result.shape == (2, 3)
 
 
+def test_a_dtype_that_numpy_has_not_itself_gives_the_result_its_own(ext):
+    x = np.arange(3).astype(pytest.importorskip("ml_dtypes").bfloat16)
+    result = ext.same(x)
+    assert type(result) is np.ndarray
+    assert (result.dtype, result.tolist()) == (x.dtype, [0, 1, 2])
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "tensor"])
+def test_a_result_that_is_too_large_is_no_memory(ext, framework):
+    x = np.ones(3, np.float32)
+    if framework == "torch":
+        x = pytest.importorskip("torch").from_numpy(x)
+    with pytest.raises(MemoryError):
+        ext.first(memoryview(x) if framework == "tensor" else x, 1 << 60)
+
+
 def test_an_integer_argument_may_be_a_size(ext):
     assert ext.first(np.arange(5, dtype=np.float32), 2).tolist() == [0, 1]
     assert ext.first(np.arange(2, dtype=np.float32), 3).tolist() == [0, 1, 0]
@@ -183,6 +199,9 @@ def test_leading_dimensions_broadcast_where_asked(ext):
     assert ext.dot(np.ones((0, 3)), np.ones(3)).shape == (0,)
     out = np.empty((4, 2))
     assert ext.dot(a, b, out=out) is out
+    rows = np.ones((2, 3), np.float32)
+    ext.add_rows(rows, np.arange(3, dtype=np.float32))
+    assert rows.tolist() == [[1, 2, 3], [1, 2, 3]]
 
 
 A, B = points()
@@ -214,6 +233,19 @@ MISTAKES = {
     "order": (lambda e: e.scale(A.T), ValueError, "argument 'x': expected float32[...] C-contiguous on cpu"),
     "negative size": (lambda e: e.first(A[0], -1), ValueError, "argument 'k': found -1"),
     "leading": (lambda e: e.dot(np.ones((4, 3)), np.ones((2, 3))), ValueError, "argument 'b': leading sizes (2,)"),
+    "leading written": (
+        lambda e: e.add_rows(A[0].copy(), A.copy()),
+        ValueError,
+        "add_rows(): argument 'y': leading sizes () are written for each of (5,); wanted the same sizes",
+    ),
+    "after others": (lambda e: e.spread(2.0, None, A[0]), ValueError, "'x': expected float64[n] on cpu, got float32[3]"),
+    "absent size": (lambda e: e.spread(2.0, None, np.ones(3)), ValueError, "the size m of result 'out' is that of an argument"),
+    "said once": (
+        lambda e: e.combine(A[0].astype(int), A[0]),
+        ValueError,
+        "combine(): argument 'x': expected float32[n] on cpu, got int64[3] on cpu: dtype differs",
+    ),
+    "second overload": (lambda e: e.combine(A[0], A[0].astype(int)), ValueError, "argument 'y': expected float32[n]"),
     "read-only": (lambda e: e.add_to(READ_ONLY, READ_ONLY), ValueError, "argument 'y': the memory of this"),
     "out sizes": (lambda e: e.distance(A, B, out=A), ValueError, "argument 'out': expected sizes (5, 4), got float32[5, 3]"),
     "out dtype": (lambda e: e.distance(A, B, out=np.empty((5, 4))), ValueError, "argument 'out': expected writable"),
@@ -260,6 +292,7 @@ REFUSED = {
     "few names": "found 0 argument names; wanted 1",
     "many names": "found 26 argument names; wanted 1",
     "no namespace": 'wanted a name like "namespace::function"',
+    "hyphen": 'wanted a name like "namespace::function"',
     "name twice": "two arguments are named 'x'",
     "named out": "found the argument name 'out'",
     "unknown size": "result 'out' has the size m, which no input has",
@@ -268,6 +301,9 @@ REFUSED = {
     "gradient inputs": "its gradient takes 1 inputs; wanted 2",
     "gradient writes": "its gradient cannot be, since it writes an argument in place",
     "cuda sizes": "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda no sizes": "its device function has 'y' as float32[:] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda overloads": "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda result": "its device function has 'out' as float64[3] on cuda; wanted the dtype and sizes of float64[n] on cpu",
     "cuda dtype": "its device function has 'x' as float64[n] on cuda; wanted the dtype and sizes of float32[n] on cpu",
     "cuda gradient": "it has no gradient that could have a device function",
 }
@@ -299,6 +335,12 @@ def test_an_operator_says_what_it_is(ext):
     assert str(inspect.signature(ext.limit)) == f"(x, most=inf, note={ext.limit._table['inputs'][2]['default']!r}, *, out=None)"
     assert str(inspect.signature(ext.raise_to)) == "(x, factor=2.0, *, power, out=None)"
     assert str(inspect.signature(ext.add_times)) == "(y, x, times=1.0)"
+
+
+def test_a_signature_needs_the_module_that_makes_one(bare, monkeypatch):
+    monkeypatch.setitem(sys.modules, "inspect", None)
+    with pytest.raises(ImportError):
+        _ = bare.scale.__signature__
 
 
 def test_the_function_runs_without_the_gil(ext):

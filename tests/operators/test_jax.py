@@ -50,6 +50,12 @@ def test_every_kind_of_scalar_static_and_traced(ext):
     assert jax.jit(ext.first, static_argnames="k")(x[0], k=2).shape == (2,)
 
 
+def test_no_rows_with_a_scalar_for_each(ext):
+    before = ext.last_call()[2]
+    assert jax.vmap(lambda x, k: ext.scale(x, k))(array(0, 3), array(0)).shape == (0, 3)
+    assert ext.last_call()[2] == before, "there is nothing to call the function with"
+
+
 def test_options_overloads_and_tuples(ext):
     assert jax.jit(ext.twice)(jnp.arange(3, dtype=np.int32)).tolist() == [0, 2, 4]
     with jax.enable_x64(True):
@@ -141,8 +147,8 @@ MISTAKES = {
     "traced size": (lambda e, a, b: e.first(a[0], jnp.int32(2) + 0), TypeError, "argument 'k': found a traced value"),
     "out": (lambda e, a, b: e.distance(a, b, out=np.ones((5, 4))), ValueError, "argument 'out'"),
     "thrown": (lambda e, a, b: e.fail(a[0], "runtime"), Exception, "fail(): it broke"),
-    "error": (lambda e, a, b: e.fail(a[0], "error"), Exception, "only a copy would do"),
-    "memory": (lambda e, a, b: e.fail(a[0], "memory"), Exception, "fail(): no memory"),
+    "error": (lambda e, a, b: e.fail(a[0], "error"), Exception, "INVALID_ARGUMENT: only a copy would do"),
+    "memory": (lambda e, a, b: e.fail(a[0], "memory"), Exception, "RESOURCE_EXHAUSTED: fail(): no memory"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Operators on many threads, in forked children, under the interpreter's end, and beside others of their name."""
+"""Operators on many threads, in forked children, at the end, beside others of their name, and asked wrongly."""
 
 from __future__ import annotations
 
@@ -154,3 +154,30 @@ def test_a_call_by_name_needs_no_torch(run_script):
         """
     )
     assert said == "(1, 1) False\n"
+
+
+VECTOR = ("float64", (3,))
+# What the package asks of an operator: rules without data, and to be put into torch.
+ASKED_WRONGLY = {
+    "nothing": (lambda op: op._infer(), TypeError, "argument"),
+    "no sequence": (lambda op: op._infer(3), TypeError, "expected a sequence"),
+    "too few": (lambda op: op._infer([VECTOR]), ValueError, "dot(): expected 2 arguments"),
+    "dimensions": (lambda op: op._infer([("float64", (1,) * 65), VECTOR]), ValueError, "65 dimensions"),
+    "no size": (lambda op: op._infer([("float64", ("x",)), VECTOR]), TypeError, "integer"),
+    "batch": (lambda op: op._infer([VECTOR, VECTOR], -2), ValueError, "dot(): found -2 leading dimensions; wanted 0 or more"),
+    "key": (lambda op: op._implement_torch(3), TypeError, "argument"),
+    "text": (lambda op: op._implement_torch("\ud800"), UnicodeEncodeError, "surrogates"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_WRONGLY)
+def test_what_the_package_asks_is_checked(bare, name):
+    call, error, text = ASKED_WRONGLY[name]
+    with pytest.raises(error) as caught:
+        call(bare.dot)
+    assert text in str(caught.value)
+
+
+def test_the_size_of_a_result_is_checked_without_data_too(bare):
+    with pytest.raises(ValueError, match=r"first\(\): argument 'k': found -1"):
+        bare.first._infer([("float32", (3,)), -1])

@@ -106,6 +106,14 @@ def test_a_mistake_is_our_sentence(ops):
         ops.fail(a[0], "index")
 
 
+def test_what_cannot_be_described_or_made_is_refused(ops):
+    for x in (torch.empty([1] * 65, dtype=torch.float64), torch.empty(3, dtype=torch.bits8)):
+        with pytest.raises(RuntimeError, match=r"dot\(\): argument 'a': this torch.Tensor has no memory that can be described"):
+            ops.dot(x, torch.ones(3).double())
+    with pytest.raises(RuntimeError, match=r"first\(\): torch made no tensor of float32 for the result"):
+        ops.first(torch.ones(3), 1 << 60)
+
+
 @pytest.mark.parametrize("how", ["function", "operator"])
 def test_gradients(ext, ops, how):
     f = ext.distance if how == "function" else ops.distance
@@ -140,6 +148,8 @@ def test_without_a_gradient_none_is_lost(ext, ops):
     x = torch.ones(3).double().requires_grad_()
     with pytest.raises(BufferError, match="argument 'x': it requires grad, and this operator has no gradient"):
         ext.weighted(x)
+    with pytest.raises(BufferError, match="argument 'w': it requires grad, and this operator has no gradient"):
+        ext.weighted(x.detach(), x)
     with torch.no_grad():
         assert ext.weighted(x)[0] == 3
     with pytest.raises(RuntimeError, match="weighted has no gradient; register it in C"):

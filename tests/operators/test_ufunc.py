@@ -28,6 +28,11 @@ def test_it_is_a_ufunc_with_the_signature_of_the_named_sizes(ext):
     assert (ext.cross.ufunc.signature, ext.cross.ufunc.types) == ("(3),(3)->(3)", ["ff->f", "dd->d"])
 
 
+def test_a_set_has_a_loop_for_each_dtype_that_numpy_has(ext):
+    assert sorted(ext.any_float.ufunc.types) == ["d->d", "e->e", "f->f", *["g->g"] * (np.dtype("g").itemsize > 8)]
+    assert ext.same.ufunc.types == ["e->e"]
+
+
 def test_a_signature_has_as_many_sizes_as_its_operands(ext):
     sizes = [",".join(f"{name}_{d}" for d in range(64)) for name in "abcd"]
     assert ext.many_sizes.ufunc.signature == f"({'),('.join(sizes)})->()"
@@ -143,6 +148,20 @@ NONE = {
 def test_what_cannot_be_a_ufunc_says_why(ext, name):
     with pytest.raises(ValueError, match=f"operator 'geo.*::{name}': it is no ufunc: .*{NONE[name]}"):
         _ = getattr(ext, name).ufunc
+
+
+def test_without_numpy_there_is_none(run_script):
+    said = run_script(
+        """
+        import sys, isthmus_operators_test_ext as ext
+        sys.modules["numpy"] = None
+        try:
+            ext.distance.ufunc
+        except ImportError:
+            print("ImportError")
+        """
+    )
+    assert said == "ImportError\n"
 
 
 def test_reading_it_imports_no_compiler(run_script):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import modules
 import numpy as np
 import pytest
 
@@ -66,6 +67,25 @@ def test_named_sizes_agree_between_the_arguments():
     )
 
 
+def test_a_result_is_made_where_the_tensor_lives_and_returned_as_the_module_says():
+    torch = pytest.importorskip("torch")
+    calls = modules.load("calls")
+    x = np.arange(3, dtype=np.float32)
+    made = calls.doubled(2, torch.from_numpy(x))
+    assert type(made).__module__ == "isthmus"
+    assert isinstance(made.owner, torch.Tensor), "torch's allocator made it"
+    try:
+        calls.set_results("reply")
+        result = calls.doubled(2, torch.from_numpy(x))
+        assert type(result) is torch.Tensor
+        assert result.tolist() == [0, 2, 4]
+        assert isinstance(calls.doubled(2, x), np.ndarray)
+        calls.set_results("numpy")
+        assert isinstance(calls.doubled(2, torch.from_numpy(x)), np.ndarray)
+    finally:
+        calls.set_results("tensor")
+
+
 def test_what_is_no_tensor_is_named():
     with pytest.raises(TypeError, match=r"^distances\(\): argument 'b': expected a tensor .* got str$"):
         ext.distances(points(2), "text")
@@ -112,6 +132,65 @@ def test_every_kind_of_mistake(at, value, error, text):
     with pytest.raises(error) as raised:
         ext.kinds(*given)
     assert str(raised.value).startswith("kinds(): " + text)
+
+
+class Number:
+    """A number whose own conversions raise."""
+
+    def __init__(self, exception):
+        self.exception = exception
+
+    def __index__(self):
+        raise self.exception
+
+    def __float__(self):
+        raise self.exception
+
+
+def with_scalar(at, value):
+    given = [1.5, 7, True, "x", None, points(2), points(2)]
+    given[at] = value
+    return given
+
+
+@pytest.mark.parametrize(("at", "name"), [(0, "number"), (1, "integer")])
+def test_what_a_conversion_raises_is_the_cause(at, name):
+    mine = ValueError("mine")
+    with pytest.raises(TypeError, match=rf"^kinds\(\): argument '{name}': expected .*, got Number$") as raised:
+        ext.kinds(*with_scalar(at, Number(mine)))
+    assert raised.value.__cause__ is mine
+    with pytest.raises(TypeError) as raised:
+        ext.kinds(*with_scalar(at, "text"))
+    assert raised.value.__cause__ is None, "Python's own refusal says nothing more"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("at", [0, 1])
+def test_what_no_function_may_swallow_passes_through(at, kind):
+    mine = kind("mine")
+    with pytest.raises(kind) as raised:
+        ext.kinds(*with_scalar(at, Number(mine)))
+    assert raised.value is mine
+
+
+@pytest.mark.parametrize("power", [400, 5000])
+@pytest.mark.parametrize(
+    ("at", "text"), [(0, "argument 'number': .* does not fit a double"), (1, "argument 'integer': .* 64 bits")]
+)
+def test_a_number_of_many_digits_is_too_large(at, text, power):
+    """Python itself refuses to write out an integer of more than 4,300 digits."""
+    bits = (10**power).bit_length()
+    for number in (10**power, -(10**power)):
+        with pytest.raises(OverflowError, match=text) as raised:
+            ext.kinds(*with_scalar(at, number))
+        assert f"an integer of {bits} bits is too large" in str(raised.value)
+
+
+def test_a_number_that_says_itself_that_it_is_too_large():
+    mine = OverflowError("mine")
+    with pytest.raises(OverflowError, match="argument 'number': this Number is too large: it does not fit a double") as raised:
+        ext.kinds(*with_scalar(0, Number(mine)))
+    assert raised.value.__cause__ is mine
 
 
 def test_nothing_is_kept_after_the_call():

@@ -264,5 +264,16 @@ def test_a_hint_of_what_to_call(take, refused, name: str) -> None:
         assert found["size"] > 0, "taken is right too"
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "words"), [("pandas.core.frame", "DataFrame", "x.to_numpy()"), ("zarr", "Array", "x[...]")]
+)
+def test_a_hint_by_the_name_of_a_class(take, refused, package: str, name: str, words: str) -> None:
+    base = type(name, (), {"__module__": package})
+    for kind in (base, type("Mine", (base,), {})):
+        assert f"; {words} gives one" in str(refused("not_a_tensor", TypeError, take, kind()))
+    other = type(name, (), {"__module__": "elsewhere"})
+    assert "gives one" not in str(refused("not_a_tensor", TypeError, take, other()))
+
+
 def test_a_list_needs_no_hint(take, refused) -> None:
     refused("not_a_tensor", TypeError, take, [1.0, 2.0])

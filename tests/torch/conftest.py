@@ -9,6 +9,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from fork_server import ForkServer
 
 torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
 
@@ -19,6 +20,15 @@ if os.environ.get("ISTHMUS_TEST_NO_EXCHANGE_API"):
             del cls.__dlpack_c_exchange_api__
 
 Script = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def run_forked() -> Callable[..., str]:
+    """Runs Python code in a process of its own that has imported torch; it must end well, and what it printed comes back."""
+    import isthmus_torch_stable_ext
+
+    folders = Path(isthmus_torch_stable_ext.__file__).parent, processes.SUPPORT
+    return ForkServer("import torch", processes.environment(*folders)).run_well
 
 
 @pytest.fixture

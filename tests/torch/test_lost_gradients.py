@@ -56,11 +56,14 @@ def test_a_function_that_reads_refuses(name: str) -> None:
 @pytest.mark.parametrize("module", CASTERS)
 def test_a_function_that_reads_refuses_through_a_caster(module: str, name: str) -> None:
     bound = pytest.importorskip(module)
-    for function in (bound.twice, bound.which, bound.count):
+    for function in (bound.twice, bound.which, bound.count, bound.total_without_grad):
         with pytest.raises(BufferError, match=r"requires grad.*detach"):
             function(WITH_GRAD[name]())
     assert bound.total(WITH_GRAD[name]()) > 0, "its author allows it"
     assert bound.twice(WITH_GRAD[name]().detach()).requires_grad is False
+    assert bound.total_without_grad(WITH_GRAD[name]().detach()) == bound.total(WITH_GRAD[name]())
+    with torch.no_grad():
+        assert bound.total_without_grad(WITH_GRAD[name]()) > 0
 
 
 @with_grad
@@ -165,6 +168,15 @@ def test_no_alias_behind_autograd(name: str, way: str) -> None:
         return
     alias.add_(1)
     assert x.tolist() == before or x._version > version, "written behind autograd"
+
+
+@pytest.mark.parametrize("kind", ["capsule", "capsule_legacy"])
+def test_no_capsule_for_a_consumer_that_nobody_knows(kind: str) -> None:
+    t = ext.tensor_of(leaf())
+    with pytest.raises(BufferError, match="requires grad") as info:
+        t.to(kind)
+    assert info.value.code == "requires_grad"
+    assert type(t.to(kind, allow_read_only_loss=True)).__name__ == "PyCapsule"
 
 
 def test_a_detached_tensor_is_shared() -> None:

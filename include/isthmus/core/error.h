@@ -98,6 +98,24 @@ enum class ErrorKind : std::uint8_t {
     buffer,  ///< something that the exchange cannot express (BufferError)
 };
 
+namespace detail {
+
+/// Called whenever this shared object makes an Error, which is before it can be thrown: what must be ready by then (a binder's
+/// translation of exceptions) is made ready.
+struct ErrorWatcher {
+    void (*made)() noexcept;
+    const ErrorWatcher* next = nullptr;
+};
+ISTHMUS_STATE const ErrorWatcher* error_watchers = nullptr;
+/// While the shared object is loaded: the list changes no more.
+inline bool watch_errors(ErrorWatcher& watcher) noexcept {
+    watcher.next = error_watchers;
+    error_watchers = &watcher;
+    return true;
+}
+
+}  // namespace detail
+
 /// What went wrong: a code to branch on and one sentence that names the argument, what was found and what was wanted.
 /// Copies share the text; a moved-from or default Error has an empty one.
 class ISTHMUS_EXPORT Error : public std::exception {
@@ -164,7 +182,9 @@ private:
 #if ISTHMUS_DEFINE
 ISTHMUS_API Error::Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
 ISTHMUS_API Error::Error(ErrorCode code, ErrorKind kind, std::string message)
-    : state_(new State{detail::Atomic<int>(1), code, kind, std::move(message), nullptr, nullptr, nullptr}) {}
+    : state_(new State{detail::Atomic<int>(1), code, kind, std::move(message), nullptr, nullptr, nullptr}) {
+    for (const auto* watcher = detail::error_watchers; watcher != nullptr; watcher = watcher->next) watcher->made();
+}
 ISTHMUS_API Error::~Error() {
     if (state_ != nullptr) drop(state_);
 }

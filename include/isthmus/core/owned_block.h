@@ -64,6 +64,9 @@ constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
     else
         return false;
 }
+/// A lambda that captures nothing has nothing to keep: what wrap() is given where nobody is to be told more.
+template <class Owner>
+inline constexpr bool captures_nothing = std::is_empty_v<Owner> && std::is_invocable_v<Owner&>;
 
 /// An owner of the layer above, which brings a table of its own for what it holds: PyOwner.
 template <class Owner>

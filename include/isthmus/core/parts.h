@@ -14,19 +14,7 @@ ISTHMUS_API Tensor Tensor::part(std::int64_t offset, int ndim, const std::int64_
     t.ndim = ndim;
     t.shape = const_cast<std::int64_t*>(shape);
     t.strides = const_cast<std::int64_t*>(strides);
-    std::int64_t bytes = offset * itemsize();
-    if (dtype().is_subbyte() && !is_padded()) {
-        const std::int64_t bits = offset * dtype().element_bits();
-        if (bits % 8 != 0)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        detail::concat({"element ", offset, " of packed ", dtype(),
-                                        " begins within a byte; wanted a part that begins with one"}));
-        bytes = bits / 8;
-    }
-    if (Device(t.device).is_opaque())
-        t.byte_offset += static_cast<std::uint64_t>(bytes);
-    else if (bytes != 0)
-        t.data = static_cast<char*>(t.data) + bytes;
+    detail::move_first_element(t, offset, is_padded());
     return alias(t, flags() & (flag::read_only | flag::padded));
 }
 

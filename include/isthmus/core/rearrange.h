@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/core/device.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
 
@@ -53,6 +54,8 @@ struct Cut {
     }
 };
 
+/// The description begins so many elements further. Throws Error(bad_layout) where that is within a byte of a packed type.
+ISTHMUS_API void move_first_element(DLTensor& t, std::int64_t offset, bool padded);
 /// Writes the sizes of `wanted`, where one may be -1: as many as the others leave. Throws Error(bad_layout) where they do not
 /// hold the elements of `shape`.
 ISTHMUS_API void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
@@ -68,6 +71,22 @@ ISTHMUS_API void broadcast_strides(const std::int64_t* shape, const std::int64_t
 ISTHMUS_API void resolve_axes(std::span<const std::int64_t> axes, int ndim, int* out);
 
 #if ISTHMUS_DEFINE
+ISTHMUS_API void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
+    const DType dtype = t.dtype;
+    std::int64_t bytes = offset * dtype.itemsize();
+    if (dtype.is_subbyte() && !padded) {
+        const std::int64_t bits = offset * dtype.element_bits();
+        if (bits % 8 != 0)
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        concat({"element ", offset, " of packed ", dtype,
+                                " begins within a byte; wanted a part that begins with one"}));
+        bytes = bits / 8;
+    }
+    if (Device(t.device).is_opaque())
+        t.byte_offset += static_cast<std::uint64_t>(bytes);
+    else if (bytes != 0)
+        t.data = static_cast<char*>(t.data) + bytes;
+}
 ISTHMUS_API void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
                                std::int64_t* out) {
     std::int64_t numel = 1, known = 1;

@@ -81,19 +81,21 @@ public:
     static Tensor empty(const Shape& shape, DType dtype, std::size_t alignment = 64);
 
     /// Takes `owner` and shows the memory at `data` until the last handle is gone; then calls the owner, if it can be
-    /// called without arguments, and destroys it. Empty `strides` mean row-major; strides count elements.
+    /// called without arguments, and destroys it. nullptr, and a lambda that captures nothing, keep nothing: the caller answers
+    /// for the memory. Empty `strides` mean row-major; strides count elements.
     /// The memory is read-only when `data` points to const. Throws Error (the owner is then gone as well).
     template <class Owner>
     static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); });
+        return marked<Owner>(
+            adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); }));
     }
     template <class Owner>
     static Tensor wrap(const void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) {
+        return marked<Owner>(adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) {
             TensorSpec s = spec(const_cast<void*>(data), shape, strides, dtype, device);
             s.read_only = true;
             return s;
-        });
+        }));
     }
 
     /// wrap() for a description that `describe()` makes and may throw from: the owner is then called and gone as well.
@@ -275,6 +277,11 @@ private:
         const Error error = detail::explain_unsound(t, flags, nullptr);
         throw Error(error.code(), ErrorKind::value, error.what());
     }
+    template <class Owner>
+    static Tensor marked(Tensor made) noexcept {
+        if constexpr (detail::captures_nothing<Owner>) made.block_->flags |= detail::unowned_flag;
+        return made;
+    }
     Tensor part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const;
     Tensor alias(const DLTensor& t, Flags flags) const {
         check(t, flags);
@@ -290,7 +297,7 @@ private:
         if constexpr (std::is_same_v<Owner, Tensor>)
             if (owner) {
                 const TensorSpec spec = describe(owner);
-                return owner.alias(descriptor_of(spec), flags_of(spec));
+                return owner.alias(descriptor_of(spec), flags_of(spec) | (owner.flags() & flag::read_only));
             }
         detail::check_owner<Owner>();
         if constexpr (detail::OwnerWithOps<Owner>) return adopt_with_ops(owner, describe(owner));

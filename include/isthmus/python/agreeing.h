@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+#include <isthmus/python/incoming.h>  // Python.h must come before any standard header
 
 ISTHMUS_BEGIN
 
@@ -15,8 +15,10 @@ void agree(Match& match, const char* name, const View<T, N, C...>& view) {
     match.agree(name, view).value();
 }
 template <class V, Literal... own>
-void agree(Match& match, const char* name, const Argument<V, own...>& argument) {
-    match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
+void agree([[maybe_unused]] Match& match, [[maybe_unused]] const char* name,
+           [[maybe_unused]] const Argument<V, own...>& argument) {
+    if constexpr (is_view<V>)
+        match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
 }
 /// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A scalar, a
 /// Tensor: nothing that has named sizes.
@@ -42,7 +44,7 @@ inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || s
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
 template <class V>
-inline constexpr bool is_deferred<std::optional<V>> = holds_view<V> && is_deferred<V>;
+inline constexpr bool is_deferred<std::optional<V>> = holds_view<V> && is_deferred<V> && std::is_copy_constructible_v<V>;
 
 template <class X>
 struct DeferredOf {

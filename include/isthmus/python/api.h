@@ -41,4 +41,10 @@ ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework = 
 ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
                                          const ExportOptions& options = default_export) noexcept;
 
+/// New memory for a result, not zeroed, where `example` lives: of torch's or CuPy's allocator and on its device for their
+/// tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like() makes an array of the
+/// example's framework of it. `device`: where, in place of the example's own. Throws Error; the GIL must be held.
+ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype);
+ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device);
+
 ISTHMUS_END

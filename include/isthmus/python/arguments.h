@@ -15,11 +15,42 @@ namespace detail {
 
 // One Parameter per kind of argument: how it is read, and what its error says.
 
-/// What the object's own conversion raised gives way to this, an interrupt does not.
+/// Makes what was set before the cause of what is set now. Steals it; NULL does nothing.
+ISTHMUS_COLD inline void chain_cause(PyObject* cause) {
+    if (cause == nullptr) return;
+    PyObject* raised = take_exception();
+    PyException_SetCause(raised, Py_NewRef(cause));
+    PyException_SetContext(raised, cause);
+    restore_exception(raised);
+}
+
+/// What the object's own conversion raised is the cause of this; what passes through does so as it is.
 ISTHMUS_COLD inline bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) {
-    if (is_interrupted()) return false;
+    if (PyErr_Occurred() != nullptr && passes_through(PyErr_Occurred())) return false;
+    Ref cause(take_exception());
+    const PyNumberMethods* number = Py_TYPE(found)->tp_as_number;
+    const bool converts = number != nullptr && (number->nb_float != nullptr || number->nb_index != nullptr);
     PyErr_Format(PyExc_TypeError, "%s(): argument '%s': expected %s, got %.200s", function, argument, wanted,
                  Py_TYPE(found)->tp_name);
+    if (converts) chain_cause(cause.release());
+    return false;
+}
+/// A number that does not fit; one of thousands of digits is told by its bits, since Python refuses to write it out.
+ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argument, PyObject* number, const char* wanted) {
+    constexpr std::size_t most_bits = 128;
+    Ref cause(take_exception());
+    Ref length(PyLong_Check(number) ? PyObject_CallMethod(number, "bit_length", nullptr) : nullptr);
+    const std::size_t bits = length ? PyLong_AsSize_t(length.get()) : 0;
+    PyErr_Clear();
+    if (bits == 0)
+        PyErr_Format(PyExc_OverflowError, "%s(): argument '%s': this %.200s is too large: it does not fit %s", function,
+                     argument, Py_TYPE(number)->tp_name, wanted);
+    else if (bits <= most_bits)
+        PyErr_Format(PyExc_OverflowError, "%s(): argument '%s': %R does not fit %s", function, argument, number, wanted);
+    else
+        PyErr_Format(PyExc_OverflowError, "%s(): argument '%s': an integer of %zu bits is too large: it does not fit %s",
+                     function, argument, bits, wanted);
+    if (!PyLong_Check(number)) chain_cause(cause.release());
     return false;
 }
 
@@ -93,7 +124,9 @@ template <>
 struct Parameter<double> : PlainParameter<double> {
     bool load(PyObject* object, const char* function, const char* argument, Match&) {
         held = PyFloat_AsDouble(object);
-        return held != -1.0 || PyErr_Occurred() == nullptr || raise_type(function, argument, "a number", object);
+        if (ISTHMUS_LIKELY(held != -1.0) || PyErr_Occurred() == nullptr) return true;
+        return PyErr_ExceptionMatches(PyExc_OverflowError) ? raise_too_large(function, argument, object, "a double")
+                                                           : raise_type(function, argument, "a number", object);
     }
 };
 template <>
@@ -103,9 +136,7 @@ struct Parameter<std::int64_t> : PlainParameter<std::int64_t> {
         if (!number) return raise_type(function, argument, "an integer", object);
         int overflow = 0;
         held = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
-        if (overflow == 0) return true;
-        PyErr_Format(PyExc_OverflowError, "%s(): argument '%s': %R does not fit 64 bits", function, argument, object);
-        return false;
+        return overflow == 0 || raise_too_large(function, argument, number.get(), "64 bits");
     }
 };
 template <>
@@ -218,10 +249,18 @@ public:
     PyObject* object(int i) const noexcept { return objects_[i]; }
     /// What the named sizes stand for, by name.
     const Match& sizes() const noexcept { return match_; }
+    /// `tensor` as set_default_result() says; where that is a Reply, in the framework of the first tensor argument.
+    PyObject* result(const Tensor& tensor) const noexcept { return detail::to_default_result(tensor, first_tensor()); }
     /// `tensor` in the framework of argument `i`, or NULL with the exception set: what the function returns.
     PyObject* reply(const Tensor& tensor, int i = 0) const noexcept { return detail::to_result(Reply{tensor, objects_[i]}); }
 
 private:
+    PyObject* first_tensor() const noexcept {
+        constexpr bool takes[] = {detail::holds_view<T, Borrowed, Tensor>...};
+        for (int i = 0; i < count; ++i)
+            if (takes[i] && objects_[i] != nullptr && objects_[i] != Py_None) return objects_[i];
+        return nullptr;
+    }
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) {
         return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...) &&

@@ -1,4 +1,4 @@
-// What binders need: Argument, Reply, As, and how one argument is read.
+// What binders need: Argument, Reply, As, and how one tensor is borrowed for a call and handed out as its result.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/python/framework/facts.h>
+#include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/object_owner.h>
 
 ISTHMUS_BEGIN
@@ -28,18 +29,28 @@ struct As {
     As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
-/// A view as an argument, which also knows the Python object it came from: `return x.reply(result)` answers in the caller's own
-/// framework. With a name, Argument<V, "image">, or with the function's too, Argument<V, "image", "blur">, a mismatch raises
-/// the error that says so, at once; without one, the next overload is tried. Valid for the length of the call.
+namespace detail {
+template <class X>
+struct Incoming;
+
+/// Any tensor, unchecked: for the length of the call, or owned.
+template <class X>
+inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<X, Tensor>;
+}  // namespace detail
+
+/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return x.reply(result)`
+/// answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's too, Argument<V, "image",
+/// "blur">, a mismatch raises the error that says so, at once; without one, the next overload is tried. Valid for the length of
+/// the call; the Tensor of an Argument<Tensor> may be kept.
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
-    static_assert(detail::is_view<V>, "isthmus: an Argument is made of a View");
+    static_assert(detail::is_view<V> || detail::is_handle<V>, "isthmus: an Argument is made of a View, a Borrowed or a Tensor");
     static constexpr bool raises = !name.view().empty();
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
     Argument() noexcept = default;
-    Argument(const V& view, PyObject* object) noexcept : view_(view), object_(object) {}
+    Argument(V view, PyObject* object) noexcept : view_(std::move(view)), object_(object) {}
 
     const V& operator*() const noexcept { return view_; }
     const V* operator->() const noexcept { return &view_; }
@@ -49,9 +60,44 @@ public:
     Reply reply(Tensor tensor) const noexcept { return {std::move(tensor), object_}; }
 
 private:
+    template <class>
+    friend struct detail::Incoming;
+
     V view_;
     PyObject* object_ = nullptr;
 };
+
+/// New memory for a result, not zeroed, where the argument lives (empty_like() of api.h), of its shape and dtype where nothing
+/// else is said: `return x.reply(empty_like(x))`. Throws Error.
+template <class V, detail::Literal... names>
+Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
+    const Device device = argument->device();
+    return empty_like(argument.object(), shape, dtype, device.is_host() ? Device::cpu() : device);
+}
+template <class V, detail::Literal... names>
+Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape) {
+    return empty_like(argument, shape, argument->dtype());
+}
+template <class V, detail::Literal... names>
+Tensor empty_like(const Argument<V, names...>& argument) {
+    return empty_like(argument, argument->shape(), argument->dtype());
+}
+
+namespace detail {
+/// What a Tensor becomes where a function returns one; one for each shared object.
+struct DefaultResult {
+    bool reply = false;
+    Framework framework = Framework::tensor;
+};
+ISTHMUS_STATE DefaultResult default_result;
+}  // namespace detail
+
+/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor argument of
+/// the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none returns an
+/// isthmus.Tensor.
+inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
+/// The same of one framework, whatever the caller's; Framework::tensor is what it is without a word.
+inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
 
 namespace detail {
 
@@ -72,6 +118,9 @@ inline bool is_no_tensor(PyObject* object) noexcept {
     return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
            type == &PyUnicode_Type || type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
 }
+
+/// Whether a binder may be told of an exception translator now.
+inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gil(); }
 
 /// What became of one argument.
 enum class Loaded : std::uint8_t {
@@ -122,13 +171,23 @@ private:
     PyObject* pending_ = nullptr;  // the object, where announce() has anything to do; borrowed from the caller
 };
 
+/// Whether no other overload is to be tried, and nothing else is to be said.
+ISTHMUS_COLD inline bool passes_through(const Error& error) noexcept {
+    auto* cause = static_cast<PyObject*>(error.cause());
+    return error.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
+}
+/// As set_python_error(); what passes through is the producer's own exception.
+ISTHMUS_COLD inline Loaded raise_in_call(const Error& error) noexcept {
+    if (auto* cause = static_cast<PyObject*>(error.cause()); cause != nullptr && passes_through(cause))
+        restore_exception(Py_NewRef(cause));
+    else
+        set_python_error(error);
+    return Loaded::raised;
+}
 /// What a failed import means while overloads are tried.
 ISTHMUS_COLD inline Loaded pass_on(const Error& error, bool last) noexcept {
-    auto* cause = static_cast<PyObject*>(error.cause());
-    const bool interrupted = cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception);
-    if (!interrupted && !(last && error.code() == ErrorCode::requires_grad)) return Loaded::no;
-    set_python_error(error);
-    return Loaded::raised;
+    if (!passes_through(error) && !(last && error.code() == ErrorCode::requires_grad)) return Loaded::no;
+    return raise_in_call(error);
 }
 /// A failed import in the words of the call. Memory that is read-only is an argument that does not fit, as a dtype is.
 ISTHMUS_COLD inline Error argument_error(const Error& error, const char* function) {
@@ -237,6 +296,12 @@ inline PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexc
     return kept ? finish(to_py_like(kept, reply.like)) : PyErr_NoMemory();
 }
 
+/// A result of no stated framework. `like` is the first tensor argument of the call; NULL where it had none.
+inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept {
+    if (ISTHMUS_UNLIKELY(default_result.reply) && like != nullptr) return to_result(Reply{tensor, like}, parent);
+    return to_result(tensor, default_result.framework, parent);
+}
+
 /// What a signature says of a view: a type that checkers accept, and the constraints in words.
 template <class V>
 struct Annotation {
@@ -258,128 +323,6 @@ struct ResultAnnotation {
     }
     static constexpr Spelled<spell> text{};
 };
-
-/// How an argument is read, the same for every binder: View, optional<View>, Argument, Borrowed, Tensor. `Value` is what the
-/// bound function gets. load() reads it, `last` saying that no other overload will be tried in its place; announce() comes when
-/// all arguments were read, before the value is handed over.
-template <class X>
-struct Incoming;
-
-/// Borrowed for the length of the call. A mismatch lets the next overload be tried.
-template <class T, int N, class... C>
-struct Incoming<View<T, N, C...>> {
-    using Value = View<T, N, C...>;
-    ViewSlot<Value> slot;
-    Loaded load(PyObject* object, Value& value, bool last) noexcept {
-        const Loaded loaded = slot.try_load(object, last);
-        if (loaded == Loaded::yes) value = slot.view;
-        return loaded;
-    }
-    Result<void> announce() noexcept { return slot.announce(); }
-};
-
-/// An argument that is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
-/// compare the arguments. Made of a value by hand, there is nothing to announce.
-template <class X>
-struct Unannounced {
-    X value{};
-    Incoming<X>* incoming = nullptr;  ///< in the binder's caster, which outlives the call
-    Unannounced() noexcept = default;
-    Unannounced(X made) : value(std::move(made)) {}
-    Result<void> announce() noexcept { return incoming != nullptr ? incoming->announce() : Result<void>(); }
-};
-template <class X>
-struct Incoming<Unannounced<X>> {
-    using Value = Unannounced<X>;
-    Incoming<X> incoming;
-    Loaded load(PyObject* object, Value& value, bool last) noexcept {
-        value.incoming = &incoming;
-        return incoming.load(object, value.value, last);
-    }
-    Result<void> announce() noexcept { return {}; }
-};
-
-/// None is no view. (The casters of std::optional would let go of what was borrowed before the call.)
-template <class X>
-struct IncomingOptional {
-    using Value = std::optional<X>;
-    Incoming<X> incoming;
-    Loaded load(PyObject* object, Value& value, bool last) noexcept {
-        value.reset();
-        if (object == Py_None) return Loaded::yes;
-        X found;
-        const Loaded loaded = incoming.load(object, found, last);
-        if (loaded == Loaded::yes) value = std::move(found);
-        return loaded;
-    }
-    Result<void> announce() noexcept { return incoming.announce(); }
-};
-template <class T, int N, class... C>
-struct Incoming<std::optional<View<T, N, C...>>> : IncomingOptional<View<T, N, C...>> {};
-template <class V, Literal... names>
-struct Incoming<std::optional<Argument<V, names...>>> : IncomingOptional<Argument<V, names...>> {};
-template <class V>
-struct Incoming<std::optional<Unannounced<V>>> : IncomingOptional<Unannounced<V>> {};
-
-/// As a View; with a name, a mismatch raises.
-template <class V, Literal... names>
-struct Incoming<Argument<V, names...>> {
-    using Value = Argument<V, names...>;
-    ViewSlot<V> slot;
-    Loaded load(PyObject* object, Value& value, [[maybe_unused]] bool last) noexcept {
-        if constexpr (Value::raises) {
-            const auto loaded = slot.load(object, Value::function_name, Value::argument_name, nullptr);
-            if (!loaded) {
-                set_python_error(loaded.error());
-                return Loaded::raised;
-            }
-        } else if (const Loaded loaded = slot.try_load(object, last); loaded != Loaded::yes) {
-            return loaded;
-        }
-        value = Value(slot.view, object);
-        return Loaded::yes;
-    }
-    Result<void> announce() noexcept { return slot.announce(Value::function_name, Value::argument_name); }
-};
-
-template <class X, Result<X> (*import)(PyObject*, const ImportOptions&) noexcept>
-struct IncomingHandle {
-    using Value = X;
-    IncomingHandle() noexcept = default;
-    ~IncomingHandle() { clear(); }
-    IncomingHandle(const IncomingHandle&) = delete;
-    IncomingHandle& operator=(const IncomingHandle&) = delete;
-
-    Loaded load(PyObject* object, Value& value, bool last) noexcept {
-        if (is_no_tensor(object)) return Loaded::no;
-        clear();
-        Result<X> result = import(object, default_import);
-        if (!result) return pass_on(result.error(), last);
-        value = std::move(*result);
-        if (PyCapsule_CheckExact(object)) {
-            capsule = object;
-            taken = &value;
-        }
-        return Loaded::yes;
-    }
-    Result<void> announce() noexcept {
-        capsule = nullptr;
-        return {};
-    }
-
-private:
-    void clear() noexcept {
-        if (capsule != nullptr) give_back(std::exchange(capsule, nullptr), *taken);
-    }
-
-    PyObject* capsule = nullptr;  // to be whole again unless announce() comes; borrowed from the caller
-    Value* taken = nullptr;       // in the binder's caster, which ends after this
-};
-template <>
-struct Incoming<Borrowed> : IncomingHandle<Borrowed, borrow_py> {};
-/// An owning handle: may be stored.
-template <>
-struct Incoming<Tensor> : IncomingHandle<Tensor, from_py> {};
 
 }  // namespace detail
 

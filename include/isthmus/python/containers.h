@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+#include <isthmus/python/incoming.h>  // Python.h must come before any standard header
 
 #include <array>
 #include <list>

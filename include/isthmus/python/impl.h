@@ -6,6 +6,7 @@
 
 #include <isthmus/python/binding.h>
 #include <isthmus/python/object/tensor_type.h>
+#include <isthmus/python/results.h>
 #include <isthmus/python/to_py.h>
 
 ISTHMUS_BEGIN

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -45,6 +46,42 @@ inline Reply twice(const Argument<View<const float, 1>>& x) {
     for (std::int64_t i = 0; i < out.extent(0); ++i) out(i) = 2 * (*x)(i);
     return x.reply(result);
 }
+/// Made where the caller lives, and written through a view of it.
+inline Tensor twice_there(const Argument<View<const float, 1>>& x) {
+    const Tensor result = empty_like(x);
+    auto out = result.view<float, 1>().value();
+    for (std::int64_t i = 0; i < out.extent(0); ++i) out(i) = 2 * (*x)(i);
+    return result;
+}
+inline Reply twice_replied(const Argument<View<const float, 1>>& x) { return x.reply(twice_there(x)); }
+inline Tensor zeros_there(const Argument<Borrowed>& x, const std::vector<std::int64_t>& shape, const std::string& dtype) {
+    DType parsed;
+    if (!DType::parse(dtype, parsed)) throw Error(ErrorCode::bad_dtype, "no such dtype");
+    const Tensor result = empty_like(x, shape, parsed);
+    std::memset(result.data(), 0, static_cast<std::size_t>(result.nbytes()));
+    return result;
+}
+/// The result in memory that the caller may bring.
+inline Tensor twice_into(const Argument<View<const float, 1, sizes<"n">>>& x,
+                         const std::optional<Argument<View<float, 1, sizes<"n">>>>& out) {
+    const Tensor made = out ? Tensor() : empty_like(x);
+    const View<float, 1> to = out ? View<float, 1>(**out) : made.view<float, 1>().value();
+    for (std::int64_t i = 0; i < to.extent(0); ++i) to(i) = 2 * (*x)(i);
+    return out ? from_py(out->object()).value() : made;
+}
+/// A function that calls back, which may call another of this module meanwhile.
+template <class Callable>
+Tensor twice_after(double, const Argument<View<const float, 1>>& x, const Callable& callback) {
+    callback();
+    return twice_there(x);
+}
+inline void set_results(const std::string& name) {
+    Framework framework = Framework::none;
+    if (name == "reply")
+        set_default_result(Reply());
+    else if (parse_framework(name, framework))
+        set_default_result(framework);
+}
 inline Tensor counting(int n) {
     std::vector<float> elements(static_cast<std::size_t>(n));
     std::iota(elements.begin(), elements.end(), 0.f);
@@ -64,6 +101,15 @@ inline std::string describe_with(const Borrowed& x, const std::string& text) { r
 inline Tensor give_back() { return std::move(kept); }
 
 inline std::string describe(const Borrowed& x) { return x.dtype().name() + layout::to_string(x.shape()); }
+inline std::string describe_of(const Argument<Borrowed>& x) { return describe(*x); }
+inline std::string describe_named(const Argument<Borrowed, "x", "describe">& x) { return describe(*x); }
+inline std::string describe_maybe(const std::optional<Argument<Tensor>>& x) {
+    return x ? (*x)->dtype().name() + layout::to_string((*x)->shape()) : "none";
+}
+inline std::string describe_of_if(const Argument<Borrowed>& x, bool) { return describe(*x); }
+inline Reply copied_of(const Argument<Tensor>& x) { return x.reply(copy_of(*x).value()); }
+inline Reply copied_of_if(Argument<Tensor> x, bool) { return copied_of(x); }
+inline void keep_of(Argument<Tensor> x) { kept = *x; }
 inline double any_float(const View<const one_of<float, double>, 1>& x) {
     return x.visit([](auto v) { return static_cast<double>(v(0)); });
 }
@@ -92,6 +138,8 @@ inline double total(const View<const float, 1, allow_grad>& x) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) sum += static_cast<double>(x(i));
     return sum;
 }
+/// The same, whose author says that it has none.
+inline double total_without_grad(const View<const float, 1, no_grad>& x) { return total(x); }
 using Points = Argument<View<const float, 2, sizes<"m d">>, "points">;
 inline std::int64_t mixed(const Rows& a, double, const std::optional<Rows>& b, const Points& c, const Tensor&) {
     return a.extent(1) + (b ? b->extent(0) : 0) + c->extent(0);
@@ -126,6 +174,11 @@ void bind(Def def) {
     def("height", height);
     def("width", width);
     def("twice", twice);
+    def("twice_there", twice_there);
+    def("twice_replied", twice_replied);
+    def("zeros_there", zeros_there);
+    def("twice_into", agreeing<"twice_into", "x", "out">(twice_into));
+    def("set_results", set_results);
     def("counting", counting);
     def("counting_numpy", counting_numpy);
     def("counting_torch", counting_torch);
@@ -137,6 +190,13 @@ void bind(Def def) {
     def("describe_with", describe_with);
     def("give_back", give_back);
     def("describe", describe);
+    def("describe_of", describe_of);
+    def("describe_named", describe_named);
+    def("describe_maybe", describe_maybe);
+    def("describe_of_if", describe_of_if);
+    def("copied_of", copied_of);
+    def("copied_of_if", copied_of_if);
+    def("keep_of", keep_of);
     def("any_float", any_float);
     def("distance", distance);
     def("distance_checked", agreeing<"distance_checked", "a", "b">(distance_checked));
@@ -144,6 +204,7 @@ void bind(Def def) {
     def("copy_rows", agreeing<"copy_rows", "out", "x">(copy_rows));
     def("copy_first", agreeing<"copy_first">(copy_first));
     def("total", total);
+    def("total_without_grad", total_without_grad);
     const float offset = 100;
     def("checked_lambda", agreeing<"checked_lambda">([offset](const Rows& a, const Rows& b) {
             return static_cast<double>(a(0, 0) + b(0, 0) + offset);

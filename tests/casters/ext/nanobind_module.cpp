@@ -22,6 +22,7 @@ NB_MODULE(isthmus_nanobind_test_ext, m) {
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("cast_later", [](const nanobind::object& x) { return nanobind::cast<isthmus::Tensor>(x); });
+    m.def("twice_after", casters::twice_after<nanobind::callable>);
     m.def("positional", casters::sum, nanobind::arg("x"));
     casters::bind_containers<nanobind::callable>([&m](const char* name, auto function) { m.def(name, function); });
     namespace nb = nanobind;

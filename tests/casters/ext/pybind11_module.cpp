@@ -13,6 +13,7 @@ PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("cast_later", [](const pybind11::object& x) { return x.cast<isthmus::Tensor>(); });
+    m.def("twice_after", casters::twice_after<pybind11::function>);
     m.def("positional", casters::sum, pybind11::arg("x"));
     casters::bind_containers<pybind11::function>([&m](const char* name, auto function) { m.def(name, function); });
     namespace py = pybind11;

@@ -8,4 +8,5 @@
 NB_MODULE(isthmus_torch_nanobind_test_ext, m) {
     m.def("dimensions", casters::dimensions);
     m.def("same", casters::same);
+    m.def("undefined", casters::undefined);
 }

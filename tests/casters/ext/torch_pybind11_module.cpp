@@ -8,4 +8,5 @@
 PYBIND11_MODULE(isthmus_torch_pybind11_test_ext, m) {
     m.def("dimensions", casters::dimensions);
     m.def("same", casters::same);
+    m.def("undefined", casters::undefined);
 }

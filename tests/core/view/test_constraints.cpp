@@ -313,4 +313,26 @@ TEST(Match, OneNameTooManyIsSaid) {
     EXPECT_EQ(text, "this call names more than " + std::to_string(names.most) + " sizes");
 }
 
+TEST(Match, OneNameTooManyIsSaidOfAViewToo) {
+    using First = View<const float, 64,
+                       isthmus::sizes<"a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15 "
+                                      "a16 a17 a18 a19 a20 a21 a22 a23 a24 a25 a26 a27 a28 a29 a30 a31 "
+                                      "a32 a33 a34 a35 a36 a37 a38 a39 a40 a41 a42 a43 a44 a45 a46 a47 "
+                                      "a48 a49 a50 a51 a52 a53 a54 a55 a56 a57 a58 a59 a60 a61 a62 a63">>;
+    using Second = View<const float, 64,
+                        isthmus::sizes<"b0 b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 b11 b12 b13 b14 b15 "
+                                       "b16 b17 b18 b19 b20 b21 b22 b23 b24 b25 b26 b27 b28 b29 b30 b31 "
+                                       "b32 b33 b34 b35 b36 b37 b38 b39 b40 b41 b42 b43 b44 b45 b46 b47 "
+                                       "b48 b49 b50 b51 b52 b53 b54 b55 b56 b57 b58 b59 b60 b61 b62 b63">>;
+    using Third = View<const float, 1, isthmus::sizes<"n">>;
+    const std::vector<std::int64_t> ones(64, 1);
+    const Tensor full = Tensor::empty(ones, isthmus::float32), row = Tensor::empty({5}, isthmus::float32);
+    Match match("f");
+    ASSERT_TRUE(match.agree("x", full.view<First>().value()));
+    ASSERT_TRUE(match.agree("y", full.view<Second>().value()));
+    const auto refused = match.agree("z", row.view<Third>().value());
+    ASSERT_FALSE(refused);
+    EXPECT_STREQ(refused.error().what(), "f(): argument 'z': expected float32[n] on cpu: this call names more than 128 sizes");
+}
+
 }  // namespace

@@ -122,6 +122,14 @@ TEST(ForEach, SizesMustBeTheSame) {
     }
 }
 
+TEST(ForEach, TakesWhatIsDerivedFromAView) {
+    struct Result : View<float, 1> {};
+    const Tensor to = counting({3}, 3), from = counting({3}, 3);
+    const Result result{to.view<float, 1>().value()};
+    for_each([](float& y, float x) { y = 2 * x; }, result, from.view<const float, 1>().value());
+    EXPECT_EQ(result(2), 4);
+}
+
 // What the inner loop sees, which is what a compiler can make vectors of.
 TEST(ForEach, DimensionsThatFollowOnOneAnotherAreOne) {
     const auto walk = [](const Tensor& t) {

@@ -18,6 +18,16 @@ void add_of_less(isthmus::View<const float, 1, isthmus::sizes<"n">, isthmus::on_
     sum.data()[0] = x.data()[0];
 }
 
+void add_without_sizes(isthmus::View<const float, 1, isthmus::sizes<"n">, isthmus::on_cuda> x,
+                       isthmus::View<const float, 1, isthmus::on_cuda>,
+                       isthmus::Out<float, 1, isthmus::sizes<"n">, isthmus::on_cuda> sum, isthmus::Stream) {
+    sum.data()[0] = x.data()[0];
+}
+void shift_three(isthmus::View<const double, 1, isthmus::sizes<"n">, isthmus::on_cuda> x, double, std::int64_t, bool,
+                 isthmus::Out<double, 1, isthmus::sizes<"3">, isthmus::on_cuda> y, isthmus::Stream) {
+    y.data()[0] = x.data()[0];
+}
+
 /// Registrations that must fail, by name.
 PyObject* refuse(PyObject*, PyObject* which) {
     const isthmus::Ref scratch(PyModule_New("scratch"));
@@ -30,6 +40,7 @@ PyObject* refuse(PyObject*, PyObject* which) {
                                               "n", "o", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z"}),
                nullptr;
     if (name == "no namespace") return op<"plain", plain>(self, {"x"}), nullptr;
+    if (name == "hyphen") return op<"bad::pla-in", plain>(self, {"x"}), nullptr;
     if (name == "name twice") return op<"bad::dot", f::dot>(self, {"x", "x"}), nullptr;
     if (name == "named out") return op<"bad::plain", plain>(self, {"out"}), nullptr;
     if (name == "unknown size") return op<"bad::unknown_size", unknown_size>(self, {"x"}), nullptr;
@@ -38,6 +49,11 @@ PyObject* refuse(PyObject*, PyObject* which) {
     if (name == "gradient inputs") return op<"bad::plain", plain>(self, {"x"}).gradient<gradient_of_less>(), nullptr;
     if (name == "cuda sizes") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<add_of_less>(), nullptr;
     if (name == "cuda dtype") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<f::add_on_cuda<double>>(), nullptr;
+    if (name == "cuda no sizes") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<add_without_sizes>(), nullptr;
+    if (name == "cuda overloads")
+        return op<"bad::add", f::add<float>, f::add<double>>(self, {"x", "y"}).cuda<add_of_less>(), nullptr;
+    if (name == "cuda result")
+        return op<"bad::shift", f::shift>(self, {"x", "by", "times", "back"}).cuda<shift_three>(), nullptr;
     if (name == "cuda gradient")
         return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda_gradient<f::add_gradient_on_cuda>(), nullptr;
     if (name == "gradient writes") return op<"bad::add_to", f::add_to>(self, {"y", "x"}).gradient<plain>(), nullptr;

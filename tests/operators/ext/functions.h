@@ -199,6 +199,16 @@ inline void outer(View<const double, 1, sizes<"n">> a, View<const double, 1, siz
     for (std::int64_t i = 0; i < a.extent(0); ++i)
         for (std::int64_t j = 0; j < b.extent(0); ++j) c(i, j) = a(i) * b(j);
 }
+/// What is no tensor, and what may be absent, before the tensors. The result is as long as an argument that may be absent.
+inline void spread(double by, std::optional<View<const double, 1, sizes<"m">>> w, View<const double, 1, sizes<"n">> x,
+                   Out<double, 1, sizes<"m">> y) {
+    for (std::int64_t i = 0; i < y.extent(0); ++i) y(i) = by * (*w)(i)*x(0);
+}
+/// Overloads that differ in their second argument.
+template <class T, class U>
+void combine(View<const T, 1, sizes<"n">> x, View<const U, 1, sizes<"n">> y, Out<T, 1, sizes<"n">> z) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) z(i) = x(i) + static_cast<T>(y(i));
+}
 /// Defaults that a schema of torch can spell, and one that it cannot.
 inline void limit(View<const double, 1, sizes<"n">> x, double most, std::string_view note, Out<double, 1, sizes<"n">> y) {
     if (note != "\"so\" it's \\") throw std::invalid_argument("note is another");
@@ -278,6 +288,9 @@ bool bind(Module&& m) {
            isthmus::op<ISTHMUS_TEST_SPACE "::cross", cross>(m, {"a", "b"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::many_sizes", many_sizes>(m, {"a", "b", "c", "d"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::outer", outer>(m, {"a", "b"}, {.batch = true}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::add_rows", add_to>(m, {"y", "x"}, {.batch = true}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::spread", spread>(m, {"by", "w", "x"}) &&
+           isthmus::op<ISTHMUS_TEST_SPACE "::combine", combine<float, float>, combine<float, double>>(m, {"x", "y"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::limit", limit>(
                m, {"x", arg("most") = std::numeric_limits<double>::infinity(), arg("note") = "\"so\" it's \\"}) &&
            isthmus::op<ISTHMUS_TEST_SPACE "::raise_to", raise_to>(m, {"x", arg("factor") = 2.0, "power"}) &&

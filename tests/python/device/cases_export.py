@@ -225,6 +225,17 @@ def a_driver_that_fails_is_an_error(d: Driver) -> None:
         assert "driver" in text, text
     d.clear()
     refused("producer_failed", BufferError, t.__dlpack__, stream=0x1234)
+    api, out, view = capsules.exchange_api(type(t)), ct.c_void_p(), capsules.DLTensor()
+    calls = (
+        lambda: t.to("capsule"),
+        lambda: t.to("capsule_legacy"),
+        lambda: api.from_object(id(t), ct.byref(out)),
+        lambda: api.view_object(id(t), ct.byref(view)),
+    )
+    for call in calls:
+        d.fail("EventCreate")
+        assert "driver" in refused("producer_failed", BufferError, call)
+    assert (out.value, view.data) == (None, None)
     d.clear()
 
 

@@ -86,8 +86,11 @@ def minus_one_orders_nothing(d: Driver, producer: Callable) -> None:
     d.clear()
     for take in (ext.borrow, ext.own):
         take(x, stream=-1)
-    ext.tensor_of(x).__dlpack__(stream=-1, **V1)
+    t = ext.tensor_of(x)
+    asked = len(x.asked)
+    t.__dlpack__(stream=-1, **V1)
     assert d.log() == "", d.log()
+    assert len(x.asked) == asked, x.asked
 
 
 @for_each_way
@@ -129,6 +132,29 @@ def one_of_our_own_is_ordered_too(d: Driver) -> None:
         assert d.waits(theirs), d.log()
         again = ext.tensor_of(t)
         assert again is t
+
+
+@case()
+def numbers_that_name_no_stream_are_refused_for_one_of_our_own(d: Driver) -> None:
+    t = ext.tensor_of(Exchange(d, d.stream()))
+    for number in (-2, *((1, 2) if d.hip else (0,))):
+        for take in (ext.borrow, ext.own):
+            refused("bad_argument", ValueError, take, t, stream=number)
+
+
+@case("cuda", "rocm")
+def an_import_that_the_driver_cannot_order_is_an_error(d: Driver) -> None:
+    theirs = d.stream()
+    x = Exchange(d, d.stream())
+    for take in (ext.borrow, ext.own):
+        for source in (x, ext.tensor_of(x)):
+            for name in ("EventCreate", "EventRecord", "StreamWaitEvent"):
+                d.fail(name)
+                assert "driver" in refused("producer_failed", BufferError, take, source, stream=theirs)
+        absent = Exchange(d, x.stream, device=99)
+        for source in (absent, ext.tensor_of(absent)):
+            refused("producer_failed", BufferError, take, source, stream=theirs)
+    d.clear()
 
 
 @case()
@@ -174,7 +200,7 @@ def a_producer_that_fails_to_order_is_an_error(d: Driver) -> None:
             return super().__dlpack__(**keywords)
 
     t = ext.tensor_of(Failing(d, d.stream()))
-    calls = [t.__dlpack__, lambda **_: t.to("capsule")]
+    calls = [t.__dlpack__, lambda **_: t.to("capsule"), lambda **_: t.to("capsule_legacy")]
     if not d.hip:
         calls.append(lambda **_: t.__cuda_array_interface__)
     for call in calls:
@@ -257,9 +283,9 @@ def interface_with_a_number_of_no_stream(d: Driver) -> None:
             assert "'stream'" in text, text
 
 
-def arrow_of(d: Driver, event: int, kind: int | None = None) -> OnDevice:
+def arrow_of(d: Driver, event: int, kind: int | None = None, device: int = 0) -> OnDevice:
     box = ct.c_void_p(event)
-    x = OnDevice(range(4), device=(d.type if kind is None else kind, 0, ct.addressof(box)))
+    x = OnDevice(range(4), device=(d.type if kind is None else kind, device, ct.addressof(box)))
     x._kept.append(box)
     return x
 
@@ -307,6 +333,39 @@ def the_event_of_another_kind_of_device_is_not_the_drivers(d: Driver) -> None:
     for kind in (4, 7, 8):  # OpenCL, Vulkan, Metal
         refused("unavailable", BufferError, ext.borrow, arrow_of(d, 1, kind))
     assert d.log() == "", d.log()
+
+
+@case()
+def arrows_event_is_left_to_the_caller_who_wants_no_order(d: Driver) -> None:
+    mine = d.stream()
+    with d.busy(mine):
+        event = d.event(mine)
+        d.clear()
+        for take in (ext.borrow, ext.own):
+            take(arrow_of(d, event), stream=-1)
+        assert d.log() == "", d.log()
+    d.call("event_destroy", event)
+    gc.collect()
+
+
+@case()
+def arrows_tensor_with_a_number_of_no_stream_is_refused(d: Driver) -> None:
+    event = d.event(d.stream())
+    for take in (ext.borrow, ext.own):
+        refused("bad_argument", ValueError, take, arrow_of(d, event), stream=-2)
+    d.call("event_destroy", event)
+    gc.collect()
+
+
+@case("cuda", "rocm")
+def arrows_event_on_a_device_that_is_not_there_is_an_error(d: Driver) -> None:
+    event = d.event(d.stream())
+    x = arrow_of(d, event, device=99)
+    for take in (ext.borrow, ext.own):
+        refused("unavailable", BufferError, take, x, stream=d.legacy)
+    d.call("event_destroy", event)
+    del x
+    gc.collect()
 
 
 @case()

@@ -7,7 +7,7 @@ import ctypes as ct
 import os
 from collections.abc import Iterator
 
-from cases import NeedsMore, case
+from cases import NeedsMore, case, refused
 from driver import Driver
 from producers import Exchange, Method
 
@@ -119,6 +119,16 @@ def torchs_tensor_goes_back_to_torchs_stream(d: Driver) -> None:
     with current(d, theirs), d.busy(ours):
         assert t.to("torch") is x
         assert d.waits(theirs), d.log()
+
+
+@case("torch", "torch_exchange", "torch_method")
+def a_driver_that_cannot_order_for_torch_is_an_error(d: Driver) -> None:
+    t, theirs = ext.tensor_of(Exchange(d, d.stream())), d.stream()
+    with current(d, theirs):
+        for name in ("EventCreate", "EventRecord", "StreamWaitEvent"):
+            d.fail(name)
+            refused("producer_failed", BufferError, t.to, "torch")
+    d.clear()
 
 
 @case(*DRIVERS)

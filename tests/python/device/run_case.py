@@ -16,12 +16,13 @@ for file in sorted(Path(__file__).resolve().parent.glob("cases_*.py")):
 
 NEEDS_MORE = 77
 
-if __name__ == "__main__":
-    if len(sys.argv) == 1:
+
+def main(arguments: list[str]) -> None:
+    if not arguments:
         for name, (_, drivers) in cases.CASES.items():
             print("\n".join(f"{driver} {name}" for driver in drivers))
-        sys.exit()
-    kind, library, name = sys.argv[1:]
+        return
+    kind, library, name = arguments
     driver = Driver("rocm" if kind == "rocm" else "cuda", library)
     try:
         cases.CASES[name][0](driver)
@@ -29,3 +30,7 @@ if __name__ == "__main__":
         print(missing)
         sys.exit(NEEDS_MORE)
     driver.check()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -3,6 +3,8 @@ and ROCm, and over a real GPU where the machine has one."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from fork_server import ForkServer
 
 ext = pytest.importorskip("isthmus_test_ext")
 
@@ -28,10 +31,19 @@ TORCH = {
 FOLDER = Path(ext.__file__).parent
 
 
-def run_case(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_case(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *arguments]
-    return subprocess.run(
-        command, env=processes.environment(FOLDER, **environment), capture_output=True, text=True, timeout=120
+    return subprocess.run(command, env=processes.environment(FOLDER), capture_output=True, text=True, timeout=120)
+
+
+@functools.cache
+def torch_over(library: str, standin: str, driver: str) -> ForkServer:
+    """Processes with torch and the driver's stand-in, which is there before torch looks for a driver."""
+    preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
+    return ForkServer(
+        f"import sys, ctypes; ctypes.CDLL({library!r}, ctypes.RTLD_GLOBAL); import torch; "
+        f"sys.path.insert(0, {str(HERE)!r}); import run_case",
+        processes.environment(FOLDER, LD_PRELOAD=preload, **TORCH[driver]),
     )
 
 
@@ -42,10 +54,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
     def build(soname: str, source: Path, *flags: str, compiler: str = "cc") -> str:
         path = folder / soname
+        path.parent.mkdir(exist_ok=True)
         if not path.exists():
             if shutil.which(compiler) is None:
                 pytest.skip(f"no {compiler} to build the stand-in with")
-            command = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-soname,{soname}", *flags, "-o", path, source]
+            command = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-soname,{path.name}", *flags, "-o", path, source]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
         return str(path)
@@ -65,7 +78,6 @@ def gpu() -> str:
 
 @pytest.mark.parametrize(("driver", "name"), [line.split() for line in run_case().stdout.splitlines()])
 def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
-    environment = {}
     if driver == "gpu":
         library = request.getfixturevalue("gpu")
     else:
@@ -73,10 +85,12 @@ def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
         soname, flags = LIBRARIES["rocm" if driver == "rocm" else "cuda"]
         library = build(soname, SUPPORT / "driver_standin.c", *flags)
         if driver in TORCH:
-            environment.update(TORCH[driver])
             standin = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
-            environment["LD_PRELOAD"] = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
-    done = run_case(driver, library, name, **environment)
+    if driver in TORCH and importlib.util.find_spec("torch") is not None:
+        code = "import run_case, sys; run_case.main(sys.argv[1:])"
+        done = torch_over(library, standin, driver).run(code, driver, library, name, timeout=120)
+    else:
+        done = run_case(driver, library, name)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
@@ -88,9 +102,25 @@ def test_the_cases_are_there() -> None:
     assert len(done.stdout.splitlines()) > 60
 
 
-def test_a_driver_may_come_late(build: Callable[..., str]) -> None:
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_a_library_without_the_functions_is_no_driver(build: Callable[..., str], kind: str, tmp_path: Path) -> None:
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing_of_a_driver;\n")
+    code = f"""
+import ctypes
+import isthmus_test_ext as ext
+
+ctypes.CDLL({build(f"empty/{LIBRARIES[kind][0]}", source)!r}, ctypes.RTLD_GLOBAL)
+t = ext.pages([4], device=({2 if kind == "cuda" else 10}, 0))
+assert ext.borrow(ext.tensor_of(t, stream=7), stream=8)["stream"] == 8
+"""
+    processes.run_python(code, FOLDER, timeout=120)
+
+
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_a_driver_may_come_late(build: Callable[..., str], kind: str) -> None:
     """The host's producers are not kept waiting for one that nobody loaded; the first that may need it finds it."""
-    library = build("libcuda.so.1", SUPPORT / "driver_standin.c")
+    library = build(LIBRARIES[kind][0], SUPPORT / "driver_standin.c", *LIBRARIES[kind][1])
     code = f"""
 import sys
 sys.path[:0] = [{str(HERE)!r}, {str(SUPPORT)!r}]
@@ -101,10 +131,10 @@ import isthmus_test_ext as ext
 host = HostMethod()
 for _ in range(3):
     assert ext.borrow(host)["device"] == "cpu"
-d = Driver("cuda", {library!r})
+d = Driver({kind!r}, {library!r})
 x = Method(d, d.stream())
 with d.capture(x.stream):
-    assert ext.borrow(x)["device"] == "cuda:0"
+    assert ext.borrow(x)["device"] == "{kind}:0"
 assert x.asked == [{{"max_version": (1, 3), "stream": -1, "copy": False}}], x.asked
 d.check()
 """

@@ -45,6 +45,14 @@ def set_dtype(a: np.ndarray) -> None:
     a.dtype = np.int32
 
 
+def set_byte_order(a: np.ndarray) -> None:
+    a.dtype = a.dtype.newbyteorder()
+
+
+def set_bytes(a: np.ndarray) -> None:
+    a.dtype = "S4"
+
+
 def numpy_array() -> np.ndarray:
     return np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -57,9 +65,12 @@ CHANGED: dict[str, tuple[str, Callable[[], object], Callable[[object], object]]]
     "x.unsqueeze_(0)": ("torch", torch_tensor, lambda x: x.unsqueeze_(0)),
     "x.transpose_(0, 1)": ("torch", torch_tensor, lambda x: x.transpose_(0, 1)),
     "x.as_strided_()": ("torch", torch_tensor, lambda x: x.as_strided_((3, 2), (1, 3))),
+    "x.as_strided_(), fewer": ("torch", torch_tensor, lambda x: x.as_strided_((1, 3), (3, 1))),
     "a.shape = …": ("numpy", numpy_array, set_shape),
     "a.strides = …": ("numpy", numpy_array, set_strides),
     "a.dtype = …": ("numpy", numpy_array, set_dtype),
+    "a.dtype = …, swapped": ("numpy", numpy_array, set_byte_order),
+    "a.dtype = …, no number": ("numpy", numpy_array, set_bytes),
 }
 
 

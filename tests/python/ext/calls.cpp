@@ -67,6 +67,33 @@ PyObject* twice(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     return in.reply(result);
 }
 
+/// doubled(factor, x): a new tensor made where x lives, as set_results() says.
+PyObject* doubled(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<double, View<const float, 1>> in("doubled", {"factor", "x"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [factor, x] = in.values();
+    try {
+        const isthmus::Tensor result = isthmus::empty_like(in.object(1), {x.extent(0)}, isthmus::float32);
+        auto out = result.view<float, 1>().value();
+        for (std::int64_t i = 0; i < x.extent(0); ++i) out(i) = static_cast<float>(factor) * x(i);
+        return in.result(result);
+    } catch (const isthmus::Error& error) {
+        return raise(error);
+    }
+}
+
+/// set_results(name): "reply", or a framework.
+PyObject* set_results(PyObject*, PyObject* name) {
+    isthmus::Framework framework{};
+    const char* text = PyUnicode_AsUTF8(name);
+    if (text == nullptr) return nullptr;
+    if (std::string_view(text) == "reply")
+        isthmus::set_default_result(isthmus::Reply());
+    else if (isthmus::parse_framework(text, framework))
+        isthmus::set_default_result(framework);
+    Py_RETURN_NONE;
+}
+
 /// add(x, value): to every element of a float32 tensor of any rank, by a writable view of a Borrowed, with or without the wish
 /// for writable memory when it was imported.
 PyObject* add(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -147,6 +174,8 @@ PyMethodDef methods[] = {
     {"total", cast(total), METH_FASTCALL, "total(x)"},
     {"clear", cast(clear), METH_FASTCALL, "clear(out)"},
     {"twice", cast(twice), METH_FASTCALL, "twice(x): in the framework of x"},
+    {"doubled", cast(doubled), METH_FASTCALL, "doubled(factor, x): where x lives"},
+    {"set_results", set_results, METH_O, "set_results(name): what doubled() returns"},
     {"add", cast(add), METH_VARARGS | METH_KEYWORDS, "add(x, value, announce=True): in place"},
     {"take_pending", take_pending, METH_VARARGS, "take_pending(x, owning): an import with an exception set"},
     {"hand_pending", hand_pending, METH_VARARGS, "hand_pending(x, framework): an exit with an exception set"},

@@ -22,6 +22,21 @@ def test_no_such_framework(framework):
     assert "framework" in str(info.value)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "nearest"),
+    [
+        ("float32x4", "nearest is float32 with a last dimension of 4"),
+        ("int4", "nearest is uint8, the bytes"),
+        ("opaque64", "nearest is uint64"),
+        ("float96", "the nearest, uint96"),
+    ],
+)
+def test_a_dtype_that_numpy_has_not(dtype, nearest):
+    with pytest.raises(BufferError, match=nearest) as info:
+        ext.pages([4], dtype).to("numpy")
+    assert info.value.code == "bad_dtype"
+
+
 def test_options_are_keywords():
     t = ext.pages([3])
     with pytest.raises(TypeError):
@@ -46,3 +61,19 @@ def test_absent_framework(monkeypatch):
 
 def test_a_subclass_does_not_change_what_comes_out():
     assert type(ext.hand(ext.pages([3]), "numpy")) is np.ndarray
+
+
+def test_without_numpy(child) -> None:
+    child(
+        """
+        import sys
+        sys.modules["numpy"] = None
+        import isthmus_test_ext as ext
+        try:
+            ext.pages([3]).to("numpy")
+        except ext.Error as error:
+            assert error.code == "unavailable", error
+        else:
+            raise AssertionError("there is no NumPy")
+        """
+    )

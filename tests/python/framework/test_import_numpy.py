@@ -293,3 +293,19 @@ def test_array_that_changes_between_imports(take) -> None:
     check(take(a), a)
     b = a.view(np.int32)
     check(take(b), b)
+
+
+def test_a_dtype_of_nobody_that_is_known(take, refused) -> None:
+    """As a package may add it to NumPy: its name says nothing here."""
+    rational = pytest.importorskip("numpy._core._rational_tests").rational
+    assert "dtype rational" in str(refused("bad_dtype", BufferError, take, np.zeros(3, rational)))
+
+
+def test_a_scalar_that_hides_its_dtype(take, refused) -> None:
+    class Hiding(np.float32):
+        @property
+        def dtype(self):
+            raise LookupError("hidden")
+
+    error = refused("producer_failed", BufferError, take, Hiding(3))
+    assert isinstance(error.__cause__, LookupError)

@@ -11,7 +11,7 @@ import pytest
 import isthmus_test_ext as ext
 
 
-def eager(device: object, dtype: str = "float32", **members: object) -> object:
+def eager(device: object, dtype: object = "float32", **members: object) -> object:
     """12 bytes by the buffer protocol, float32[5] by `__dlpack__`."""
 
     def dlpack(self: object, **keywords: object) -> object:
@@ -27,7 +27,7 @@ def eager(device: object, dtype: str = "float32", **members: object) -> object:
         "__dlpack__": dlpack,
         "__dlpack_device__": lambda self: (1, 0),
         "backing_device": property(backing_device),
-        "dtype": SimpleNamespace(name=dtype),
+        "dtype": SimpleNamespace(name=dtype) if isinstance(dtype, str) else dtype,
         "memory": np.zeros(5, np.float32),
         **members,
     }
@@ -61,3 +61,14 @@ def test_strings_are_refused_on_every_device(take, refused, device: str) -> None
         raise AssertionError("TensorFlow ends the process here")
 
     refused("bad_dtype", BufferError, take, eager(device, "string", __dlpack__=never))
+
+
+@pytest.mark.parametrize("device", ["/device:CPU:0", "/device:GPU:0"])
+def test_bytes_that_are_not_the_values_are_refused(take, refused, device: str) -> None:
+    assert "tf.quantization.dequantize" in str(refused("not_values", BufferError, take, eager(device, "qint8")))
+
+
+@pytest.mark.parametrize("device", ["/device:CPU:0", "/device:GPU:0"])
+@pytest.mark.parametrize("dtype", [None, SimpleNamespace(), SimpleNamespace(name=3)], ids=str)
+def test_a_dtype_that_cannot_be_told(take, refused, device: str, dtype: object) -> None:
+    assert "the dtype of this " in str(refused("producer_failed", BufferError, take, eager(device, dtype=dtype)))

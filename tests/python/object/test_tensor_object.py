@@ -65,6 +65,42 @@ class TestAttributes:
         assert (t.size, t.itemsize, t.nbytes) == (5, 1, 3)
         assert ext.pages([5], "float4_e2m1fn", padded=True).nbytes == 5
 
+    def test_read_only_memory_is_not_borrowed_to_be_written(self, take, refused):
+        refused("read_only", BufferError, take, made(read_only=True), require_writable=True)
+        assert not take(made(), require_writable=True)["read_only"]
+
+    def test_arguments_are_counted(self):
+        t = made()
+        for call in (lambda: t.__array__(None, None, None), lambda: t.__reduce_ex__("x"), lambda: t.to()):
+            with pytest.raises(TypeError):
+                call()
+
+    @pytest.mark.parametrize("wrong", [(2, 32.0, 1), (2, 1 << 40, 1), (2, "32"), (2,), (2, 32, 1, 1), "float31", None])
+    def test_no_dtype(self, wrong):
+        with pytest.raises(ValueError, match="wanted a name such as 'float32'") as info:
+            type(made().dtype)(wrong)
+        assert info.value.code == "bad_dtype"
+
+    @pytest.mark.parametrize("wrong", [(258, 32, 1), (-254, 32, 1), (2, 288, 1), (2, -224, 1), (2, 32, 65537), (2, 32, 0)])
+    def test_numbers_that_would_wrap_around(self, wrong):
+        with pytest.raises(ValueError, match=r"wanted numbers that DLPack 1\.3 defines"):
+            type(made().dtype)(*wrong)
+
+    @pytest.mark.parametrize("wrong", [(1, 1 << 40), (1.0, 0), (1,), (1, 0, 0), "gpu", None])
+    def test_no_device(self, wrong):
+        with pytest.raises(ValueError, match="wanted a name such as 'cuda:0'") as info:
+            type(made().device)(wrong)
+        assert info.value.code == "bad_device"
+
+    def test_what_cannot_be_shown_in_the_error(self):
+        class Lone:
+            def __repr__(self):
+                return "\ud800"
+
+        for call in (lambda: type(made().dtype)(Lone()), lambda: made().__dlpack__(max_version=Lone())):
+            with pytest.raises(UnicodeEncodeError):
+                call()
+
 
 class TestRepr:
     @pytest.mark.parametrize(

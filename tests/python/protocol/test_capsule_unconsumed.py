@@ -74,6 +74,25 @@ def test_another_argument_that_does_not_fit(version: tuple[int, int] | None) -> 
     assert capsules.is_whole(capsule)
 
 
+SOMEBODYS, USED, USED_VERSIONED = b"somebody's", b"used_dltensor", b"used_dltensor_versioned"
+
+
+@versions
+def test_a_name_that_somebody_else_gave_it_stays(version: tuple[int, int] | None) -> None:
+    """What another consumer made of the capsule while the call was refused is not undone."""
+    capsule = capsule_of(np.zeros(3, np.float32), version)
+
+    class Renaming:
+        def __dlpack__(self, **_: object) -> object:
+            capsules.rename(capsule, SOMEBODYS)
+            raise ValueError("no")
+
+    with pytest.raises(ext.Error, match="no"):
+        calls.copy_into(capsule, Renaming())
+    assert "somebody's" in repr(capsule)
+    capsules.rename(capsule, USED_VERSIONED if version else USED)  # its memory is given back already
+
+
 DEVICE: dict[str, Callable] = {
     "from_dlpack(device=)": lambda capsule: isthmus.from_dlpack(capsule, device="cuda:0"),
     "from_dlpack(device=, copy=True)": lambda capsule: isthmus.from_dlpack(capsule, device="cuda:0", copy=True),

@@ -101,7 +101,9 @@ class TestFormats:
         a = np.arange(3, dtype=np.longdouble)
         assert memoryview(ext.tensor_of(a)).format == "g"
 
-    @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4"])
+    @pytest.mark.parametrize(
+        "dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4", "float32x4", "complex32"]
+    )
     def test_no_word_for_it(self, dtype):
         for flags in (SIMPLE, FULL_RO):
             assert "uint" in refused(ext.pages([4], dtype), flags, "bad_dtype")

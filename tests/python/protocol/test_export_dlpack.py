@@ -244,6 +244,7 @@ class TestReadOnly:
         assert capsules.read(t.__dlpack__(max_version=(1, 3))).flags == capsules.PADDED
         with pytest.raises(BufferError):
             t.__dlpack__()
+        refuses("bad_dtype", BufferError, t.to, "capsule_legacy")
 
 
 class TestContent:

@@ -38,6 +38,11 @@ def test_typestrs(take, typestr: str) -> None:
     assert found["data"] == x.address
 
 
+@pytest.mark.parametrize("typestr", ["<f:", "<i1/", "<f4 ", "<f", "<i33", "<i128", "f4", "xf4", "<z4", "<i0"])
+def test_no_typestr(take, refused, typestr: str) -> None:
+    assert repr(typestr) in str(refused("bad_dtype", BufferError, take, Interface(typestr=typestr)))
+
+
 def test_layouts(take, elements) -> None:
     memory = bytes(range(256))
     x = Interface(typestr="|u1", shape=(2, 3), strides=(1, 10))
@@ -49,6 +54,21 @@ def test_layouts(take, elements) -> None:
     assert take(Interface(shape=(0, 3)))["size"] == 0
     assert take(Interface(shape=(3,), strides=(0,)))["strides"] == (0,)
     assert take(Interface(shape=(2, 2)))["strides"] == (2, 1)
+
+
+def test_a_buffer_for_no_elements(take) -> None:
+    """Where nothing is read no element lies outside."""
+    assert take(Interface(data=bytearray(4), shape=(0, 3), strides=(-12, 4)))["size"] == 0
+
+
+def test_strides_between_elements(take, refused) -> None:
+    """Whatever the size of an element; those that are never stepped along may be anything."""
+    for typestr, itemsize in ("<f4", 4), ("<f12", 12):
+        x = Interface(typestr=typestr, shape=(2,), strides=(itemsize + 1,))
+        assert f"no multiple of the {itemsize}-byte element" in str(refused("needs_copy", BufferError, take, x))
+        assert take(Interface(typestr=typestr, shape=(2,), strides=(2 * itemsize,)))["strides"] == (2,)
+        assert take(Interface(typestr=typestr, shape=(0, 3), strides=(7, 5)))["shape"] == (0, 3)
+        assert take(Interface(typestr=typestr, shape=(1, 2), strides=(7, itemsize)))["strides"][1] == 1
 
 
 def test_read_only(take, refused) -> None:

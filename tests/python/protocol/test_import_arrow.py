@@ -90,6 +90,13 @@ def test_the_way_back_is_the_same_object() -> None:
 BAD = {
     "a null": (Plain, {"valid": b"\x05", "null_count": 1}, "not_values", "Plain.__arrow_c_array__() has nulls"),
     "an unknown null": (Plain, {"valid": b"\x05", "null_count": -1}, "not_values", "has nulls"),
+    "a null in a whole byte": (
+        lambda values, **fields: Plain(range(20), **fields),
+        {"valid": b"\xff\xf7\xff", "null_count": -1},
+        "not_values",
+        "has nulls",
+    ),
+    "metadata of no length": (Plain, {"metadata": b"\1\0\0\0" + b"\xff" * 4}, "bad_dtype", "an extension type"),
     "bits": (Plain, {"form": b"b"}, "bad_dtype", "'b': bits, eight to a byte; cast it to uint8"),
     "dates": (Plain, {"form": b"tdD"}, "bad_dtype", "'tdD': times; cast it to int64"),
     "strings": (Plain, {"form": b"u", "n_buffers": 3}, "bad_dtype", "'u': no counterpart in DLPack"),

@@ -28,6 +28,7 @@ def test_one_chunk_is_taken_where_it_lies(take, elements) -> None:
     x = Chunks(chunk)
     found = take(x)
     assert (found["data"], found["shape"], found["dtype"], found["read_only"]) == (chunk.address, (3,), "float32", True)
+    assert x.taken == 2, "the chunk and the end, after which a stream is not to be asked"
     assert ended(x, chunks=1)
     assert elements(x) == bytes(chunk.data)
 

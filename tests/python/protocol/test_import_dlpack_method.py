@@ -109,6 +109,50 @@ def test_interrupts_pass(take, kind: type[BaseException]) -> None:
     assert info.value is thrown
 
 
+def test_a_wrapper_of_an_older_producer_is_asked_again(take) -> None:
+    """Its error comes from below it, and names the keyword all the same."""
+    a = np.zeros(3)
+
+    class Wrapper:
+        def __dlpack__(self, **keywords):
+            return (lambda stream=None: a.__dlpack__())(**keywords)
+
+    assert take(Wrapper())["data"] == a.ctypes.data
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        TypeError("f() takes no arguments (1 given)"),
+        TypeError("f() takes 0 positional arguments but 1 was given"),
+        ValueError("a bad value of the keyword max_version"),
+    ],
+    ids=str,
+)
+def test_a_mistake_of_the_producer_is_told_as_it_is(take, refused, raised: Exception) -> None:
+    asked = []
+
+    class Broken:
+        def __dlpack__(self, **keywords):
+            asked.append(keywords)
+            raise raised
+
+    assert str(raised) in str(refused("producer_failed", BufferError, take, Broken()))
+    assert len(asked) == 1
+
+
+def test_an_interrupt_while_the_device_is_asked_passes(take) -> None:
+    class Interrupted:
+        def __dlpack_device__(self):
+            raise KeyboardInterrupt
+
+        def __dlpack__(self, **_):
+            return np.zeros(3).__dlpack__()
+
+    with pytest.raises(KeyboardInterrupt):
+        take(Interrupted(), stream=1)
+
+
 def test_references_are_exact() -> None:
     a = np.zeros(3)
     x = Producer(a)

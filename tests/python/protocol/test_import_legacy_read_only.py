@@ -101,6 +101,19 @@ def test_legacy_alone_is_writable(take) -> None:
     assert not take(Alone())["read_only"]
 
 
+@pytest.mark.parametrize("method", ["__arrow_c_array__", "__arrow_c_device_array__"])
+def test_an_array_of_arrow_is_immutable(take, refused, method: str) -> None:
+    class Array:
+        memory = np.arange(8, dtype=np.uint8)
+
+        def __dlpack__(self, *, stream: object = None) -> object:
+            return legacy_capsule(self.memory.ctypes.data, 8)
+
+    setattr(Array, method, lambda self, requested_schema=None: None)
+    assert take(Array())["read_only"]
+    refused("read_only", BufferError, take, Array(), require_writable=True)
+
+
 def test_nanoarrow() -> None:
     nanoarrow = pytest.importorskip("nanoarrow")
     original = b"abcdefgh"

@@ -82,6 +82,11 @@ def name_of(capsule: object) -> str:
     return _name(capsule).decode()
 
 
+def rename(capsule: object, name: bytes) -> None:
+    """The name is not copied: it has to live as long as the capsule."""
+    assert _set_name(capsule, name) == 0
+
+
 def is_whole(capsule: object) -> bool:
     """Whether nobody has taken the managed tensor out of it."""
     name = name_of(capsule)

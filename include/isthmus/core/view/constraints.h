@@ -45,7 +45,12 @@ struct aligned {
 /// then reads and writes the elements as if it were not watched, and what it returns has no gradient. Without this such a
 /// tensor is refused while grad mode is on.
 struct allow_grad {
-    static constexpr void apply(detail::Requirement& r) { r.allow_grad = true; }
+    static constexpr void apply(detail::Requirement& r) { r.ask_grad(true); }
+};
+/// The same refusal, written down: while grad mode is on, an argument of a function that has no gradient refuses such a tensor
+/// with torch's own advice. (An operator's arguments are recorded where it has a gradient, whatever is asked here.)
+struct no_grad {
+    static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }
 };
 
 /// Between so many and so many dimensions: View<float, dynamic_rank, rank_between<1, 3>>.

@@ -173,8 +173,13 @@ inline bool same_sizes(std::span<const std::int64_t> a, std::span<const std::int
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
+/// A view of memory of the host with elements of one type, or what is derived from one (Out and InOut of an operator).
 template <class V>
-concept HostView = is_view<V> && V::on_host && !DTypeSet<typename V::value_type>;
+concept HostView = requires(const V& v) {
+    []<class T, int N, class... C>(const View<T, N, C...>&)
+        requires(View<T, N, C...>::on_host && !DTypeSet<typename View<T, N, C...>::value_type>)
+    {}(v);
+};
 
 }  // namespace detail
 

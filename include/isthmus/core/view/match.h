@@ -71,10 +71,13 @@ public:
 private:
     ISTHMUS_COLD Error disagreement(const char* argument, const detail::Requirement& r, int dimension, std::int64_t size,
                                     const detail::SizeNames::Entry& other) const {
+        const std::string expected = detail::concat({detail::call_prefix(function_, argument), "expected ", r.words, ": "});
+        if (other.name != r.sizes[dimension].name)
+            return Error(ErrorCode::bad_layout, ErrorKind::value,
+                         detail::concat({expected, "this call names more than ", detail::SizeNames::most, " sizes"}));
         return Error(ErrorCode::bad_layout, ErrorKind::value,
-                     detail::concat({detail::call_prefix(function_, argument), "expected ", r.words, ": ",
-                                     r.sizes[dimension].name, " is ", size, " here and ", other.size, " in argument '",
-                                     (other.argument != nullptr ? other.argument : ""), "'"}));
+                     detail::concat({expected, r.sizes[dimension].name, " is ", size, " here and ", other.size,
+                                     " in argument '", (other.argument != nullptr ? other.argument : ""), "'"}));
     }
 
     const char* function_;

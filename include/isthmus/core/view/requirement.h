@@ -31,6 +31,7 @@ struct Requirement {
     DType dtype{};
     bool writable = false;
     bool allow_grad = false;  ///< a tensor that automatic differentiation watches will do
+    bool no_grad = false;     ///< the same refused by name, as it is where nothing is asked
     Order order = Order::any;
     int least_rank = 0;
     int most_rank = max_ndim;
@@ -45,6 +46,7 @@ struct Requirement {
     bool sizes_clash = false;
     bool ranks_clash = false;
     bool devices_clash = false;
+    bool grads_clash = false;
 
     constexpr bool takes(DType found) const noexcept { return accepts != nullptr ? accepts(found) : found == dtype; }
 
@@ -63,6 +65,11 @@ struct Requirement {
         ranks_clash = ranks_clash || least > most_rank || most < least_rank;
         if (least > least_rank) least_rank = least;
         if (most < most_rank) most_rank = most;
+    }
+    constexpr void ask_grad(bool allowed) {
+        allow_grad = allow_grad || allowed;
+        no_grad = no_grad || !allowed;
+        grads_clash = allow_grad && no_grad;
     }
     constexpr void ask_device(int wanted) {
         devices_clash = devices_clash || (device_type != host_memory && device_type != wanted);

@@ -8,6 +8,7 @@
 
 #include <isthmus/python/object/tensor_array.h>
 #include <isthmus/python/object/tensor_getters.h>
+#include <isthmus/python/object/tensor_index.h>
 #include <isthmus/python/object/tensor_pickle.h>
 #include <isthmus/python/object/tensor_to.h>
 #include <isthmus/python/protocol/array_interface/export.h>
@@ -114,6 +115,12 @@ inline PyTypeObject* make_tensor_class() {
         {Py_tp_getset, getset},
         {Py_tp_methods, methods},
         {Py_tp_members, members},
+        {Py_mp_subscript, reinterpret_cast<void*>(tensor_subscript)},
+        {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
+        {Py_sq_item, reinterpret_cast<void*>(tensor_item)},
+        {Py_sq_length, reinterpret_cast<void*>(tensor_length)},
+        {Py_tp_iter, reinterpret_cast<void*>(PySeqIter_New)},
+        {Py_nb_bool, reinterpret_cast<void*>(tensor_bool)},
         {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)},
         {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
         {0, nullptr},

@@ -8,9 +8,9 @@
 #include <isthmus/python/dispatch/classify.h>
 #include <isthmus/python/operator/call.h>
 #include <isthmus/python/operator/redirect.h>
-#include <isthmus/python/operator/results.h>
 #include <isthmus/python/operator/thrown.h>
 #include <isthmus/python/protocol/borrowed_stream.h>
+#include <isthmus/python/results.h>
 
 ISTHMUS_BEGIN
 

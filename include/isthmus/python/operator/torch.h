@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include <isthmus/python/operator/call.h>
-#include <isthmus/python/operator/results.h>
+#include <isthmus/python/results.h>
 
 ISTHMUS_BEGIN
 

@@ -39,10 +39,17 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
-/// What stays of a failed conversion: nothing, so that the next way is tried, unless it was an interrupt. True there.
+/// Whether an exception is no answer to the question whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or
+/// that memory is out. A binder lets it through as it is.
+inline bool passes_through(PyObject* exception) noexcept {
+    return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
+           PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
+}
+/// What stays of a failed conversion: nothing, so that the next way is tried, unless the exception passes through. True there.
 inline bool is_interrupted() noexcept {
-    if (PyErr_Occurred() == nullptr) return false;
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
+    PyObject* raised = PyErr_Occurred();
+    if (raised == nullptr) return false;
+    if (passes_through(raised)) return true;
     PyErr_Clear();
     return false;
 }

@@ -1,11 +1,12 @@
-// The results of an operator: new memory where the caller lives, its framework, device and allocator.
+// New memory where the caller lives, in its framework, on its device, of its allocator: empty_like(), an operator's results.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/impl.h>  // Python.h must come before any standard header
+#include <isthmus/python/to_py.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/empty.h>
 #include <isthmus/core/sizes_list.h>
+#include <isthmus/python/from_py.h>
 
 ISTHMUS_BEGIN
 
@@ -78,6 +79,21 @@ inline bool make_torch_result(MadeResult& made, DType dtype, Device device, cons
     return object.has_value();
 }
 
+/// In CuPy's pool, on the device. False with a Python exception set, or where CuPy has no such dtype.
+ISTHMUS_NOINLINE inline bool make_cupy_result(MadeResult& made, DType dtype, Device device, const SizesList& shape) {
+    Ref module(PyImport_ImportModule("cupy"));
+    Ref sizes(module ? tuple_of(shape.data(), static_cast<int>(shape.size())) : nullptr);
+    Ref cuda(sizes ? PyObject_GetAttrString(module.get(), "cuda") : nullptr);
+    Ref chosen(cuda ? PyObject_CallMethod(cuda.get(), "Device", "i", device.id) : nullptr);
+    Ref entered(chosen ? PyObject_CallMethod(chosen.get(), "__enter__", nullptr) : nullptr);
+    if (!entered) return false;
+    made.object = Ref(PyObject_CallMethod(module.get(), "empty", "Os", sizes.get(), dtype.name().c_str()));
+    const PendingException pending;
+    Ref left(PyObject_CallMethod(chosen.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
+    if (!left) PyErr_Clear();
+    return static_cast<bool>(made.object);
+}
+
 /// In the library's memory, which a framework takes over without a copy.
 ISTHMUS_NOINLINE inline Result<void> make_own_result(MadeResult& made, Framework framework, DType dtype, Device device,
                                                      const SizesList& shape) {
@@ -100,6 +116,50 @@ inline Result<void> make_result(MadeResult& made, Framework framework, DType dty
     return make_own_result(made, framework, dtype, device, shape);
 }
 
+#if ISTHMUS_DEFINE
+/// torch and CuPy have allocators of their own, and their tensor goes back as it is; the others take over the library's memory.
+inline Result<Tensor> make_like(PyObject* example, const SizesList& shape, DType dtype, Device device) {
+    const PendingException pending;
+    const Framework framework = framework_of_example(example);
+    const int ndim = static_cast<int>(shape.size());
+    if (ndim > max_ndim)
+        return Error(ErrorCode::bad_layout, ErrorKind::value,
+                     concat({"argument 'shape': ", ndim, " dimensions are more than ", max_ndim}));
+    (void)bytes_of_new(shape.data(), ndim, dtype, 0);
+    if (framework == Framework::cupy) {
+        MadeResult made;
+        if (!make_cupy_result(made, dtype, device, shape))
+            return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an array of cupy");
+        return from_py(made.object.get());
+    }
+    if (framework == Framework::torch || !device.is_host()) {
+        MadeResult made;
+        if (auto result = make_result(made, framework, dtype, device, shape); !result) return std::move(result).error();
+        return from_py(made.object.get());
+    }
+    return Tensor::empty(Shape(std::span<const std::int64_t>(shape.data(), shape.size())), dtype);
+}
+#endif
+
 }  // namespace detail
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device) {
+    const SizesList sizes{std::span<const std::int64_t>(shape.data(), shape.size())};
+    auto made = detail::surviving_exit([&]() -> Result<Tensor> {
+        try {
+            return detail::make_like(example, sizes, dtype, device);
+        } catch (const Error& error) {
+            return error;
+        }
+    });
+    return std::move(made).value();
+}
+ISTHMUS_API Tensor empty_like(PyObject* example, const Shape& shape, DType dtype) {
+    const Result<Borrowed> lives = borrow_py(example, {.allow_grad = true, .argument = "example"});
+    const Device device = lives.value().device();
+    return empty_like(example, shape, dtype, device.is_host() ? Device::cpu() : device);
+}
+#endif
 
 ISTHMUS_END
