@@ -4,6 +4,8 @@
 
 #include <isthmus/python/arguments.h>
 
+#include <algorithm>
+
 #include "filters.h"
 
 namespace {

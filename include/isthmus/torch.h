@@ -115,7 +115,7 @@ ISTHMUS_NOINLINE inline Result<void> start_linked_torch(bool import) {
 
 ISTHMUS_COLD inline Error explain_not_torch(PyObject* object, const char* argument) {
     if (object == nullptr) return make_error(ErrorCode::not_a_tensor, argument, "expected torch.Tensor, got a NULL PyObject*");
-    return make_error(ErrorCode::not_a_tensor, argument, "expected torch.Tensor, got " + type_name(object));
+    return make_error(ErrorCode::not_a_tensor, argument, {"expected torch.Tensor, got ", type_name(object)});
 }
 
 /// The slow half of borrow_py_torch(): the first call, a subclass, and what is refused.
@@ -135,7 +135,7 @@ ISTHMUS_COLD inline Result<const at::Tensor*> look_at_torch(PyObject* object, co
     const at::Tensor& tensor = linked_torch->tensor_of(object);
     if (!tensor.defined())
         return make_error(ErrorCode::null_data, argument,
-                          "this " + type_name(object) + " was cleared by the garbage collector");
+                          {"this ", type_name(object), " was cleared by the garbage collector"});
     return &tensor;
 }
 
@@ -249,7 +249,7 @@ struct AskAtTensor {
 };
 
 ISTHMUS_COLD inline Error explain_at_layout(const at::Tensor& tensor, const char* argument) {
-    const auto refuse = [&](const std::string& text) { return make_error(ErrorCode::not_values, argument, text); };
+    const auto refuse = [&](Message text) { return make_error(ErrorCode::not_values, argument, text); };
     if (tensor.is_nested()) return refuse(torch_refusal::nested);
     if (tensor.is_meta()) return refuse(torch_refusal::meta);
     if (tensor.is_mkldnn()) return refuse(torch_refusal::mkldnn);
@@ -260,7 +260,7 @@ ISTHMUS_COLD inline Error explain_at_layout(const at::Tensor& tensor, const char
 inline Result<DLDevice> device_of(const at::Tensor& tensor, const char* argument) {
     if (ISTHMUS_LIKELY(tensor.is_cpu())) return DLDevice{kDLCPU, 0};
     if (tensor.is_cuda()) return DLDevice{torch_gpu_type(), tensor.device().index()};
-    return make_error(ErrorCode::bad_device, argument, concat({"device is ", tensor.device().str(), "; wanted cpu or cuda"}));
+    return make_error(ErrorCode::bad_device, argument, {"device is ", tensor.device().str(), "; wanted cpu or cuda"});
 }
 
 /// As an in-place operation would; torch may throw, and `block` is free then.
@@ -399,8 +399,8 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) maker.strides(at::IntArrayRef{t.strides, dims});
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host())) {
         if (t.device.device_type != torch_gpu_type() && t.device.device_type != kDLCUDAManaged)
-            return Error(ErrorCode::bad_device, concat({"device is ", Device(t.device), "; libtorch takes cpu and ",
-                                                        Device(torch_gpu_type(), 0).type_name()}));
+            return make_error(ErrorCode::bad_device, {"device is ", Device(t.device), "; libtorch takes cpu and ",
+                                                      Device(torch_gpu_type(), 0).type_name()});
         const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(t.device.device_id));
         options = options.device(device);
         maker.target_device(device);

@@ -45,4 +45,21 @@ TEST(Concat, NamesOfDTypesAndDevices) {
     EXPECT_EQ(concat({isthmus::Device{kDLCPU, INT_MAX}}), "cpu:2147483647");
 }
 
+std::string text_of(isthmus::detail::Message message) { return concat({"<", message, ">"}); }
+
+TEST(Concat, MessagesOfOneTextOrOfPieces) {
+    EXPECT_EQ(text_of("no memory"), "<no memory>");
+    EXPECT_EQ(text_of(""), "<>");
+    EXPECT_EQ(text_of(std::string(100, 'x')), "<" + std::string(100, 'x') + ">");
+    EXPECT_EQ(text_of({"size ", 3, std::string(" of "), isthmus::uint8}), "<size 3 of uint8>");
+    EXPECT_EQ(text_of({"alone"}), "<alone>");
+    EXPECT_EQ(text_of({}), "<>");
+}
+
+TEST(Concat, MessagesWithinMessages) {
+    const auto outer = [](isthmus::detail::Message inner) { return text_of({"it ", inner, "."}); };
+    EXPECT_EQ(outer("failed"), "<it failed.>");
+    EXPECT_EQ(outer({"has ", 2, " sizes"}), "<it has 2 sizes.>");
+}
+
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/tensor.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <functional>

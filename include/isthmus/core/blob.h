@@ -26,9 +26,8 @@ ISTHMUS_API Blob to_blob(const Tensor& tensor);
 #if ISTHMUS_DEFINE
 ISTHMUS_API Blob to_blob(const Tensor& tensor) {
     if (tensor->byte_offset != 0)
-        throw Error(ErrorCode::bad_device,
-                    detail::concat({"the elements begin ", tensor->byte_offset, " bytes into a handle of ", tensor.device(),
-                                    "; a blob has a pointer and no offset"}));
+        throw detail::make_error(ErrorCode::bad_device, {"the elements begin ", tensor->byte_offset, " bytes into a handle of ",
+                                                         tensor.device(), "; a blob has a pointer and no offset"});
     Blob blob;
     blob.ptr = tensor.data();
     blob.shape = tensor.shape();
@@ -77,10 +76,13 @@ Result<Tensor> from_blob(const Blob& blob, Owner owner) {
 
 /// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller answers for the memory**, which
 /// must outlive every view.
-inline Result<Tensor> from_blob(const Blob& blob) {
+ISTHMUS_API Result<Tensor> from_blob(const Blob& blob);
+#if ISTHMUS_DEFINE
+ISTHMUS_API Result<Tensor> from_blob(const Blob& blob) {
     Result<Tensor> tensor = from_blob(blob, blob.owner);
     if (tensor && !blob.owner) tensor->block()->flags |= detail::unowned_flag;
     return tensor;
 }
+#endif
 
 ISTHMUS_END

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -23,7 +22,7 @@ public:
     using Append = void (*)(std::string& out, const void* data, Number value);
 
     Piece(Append append, const void* data, Number value) noexcept : append_(append), data_(data), value_(value) {}
-    Piece(const char* text) noexcept : Piece(append_text, text, std::strlen(text)) {}
+    Piece(const char* text) noexcept : Piece(append_c_text, text, 0) {}
     Piece(std::string_view text) noexcept : Piece(append_text, text.data(), text.size()) {}
     Piece(const std::string& text) noexcept : Piece(append_text, text.data(), text.size()) {}
     Piece(int number) noexcept : Piece(static_cast<long long>(number)) {}
@@ -39,6 +38,9 @@ public:
     void append_to(std::string& out) const { append_(out, data_, value_); }
 
 private:
+    ISTHMUS_RARE static void append_c_text(std::string& out, const void* text, Number) {
+        out += static_cast<const char*>(text);
+    }
     ISTHMUS_RARE static void append_text(std::string& out, const void* text, Number length) {
         out.append(static_cast<const char*>(text), static_cast<std::size_t>(length));
     }
@@ -67,6 +69,28 @@ ISTHMUS_COLD inline std::string concat(std::initializer_list<Piece> pieces) {
     for (const Piece& piece : pieces) piece.append_to(out);
     return out;
 }
+
+/// The text of an error as it is handed to the function that makes it: one text, or pieces that are put together there, so that
+/// who fails has no std::string to clean up. For parameters alone: it lasts as long as the expression that it stands in.
+class Message {
+public:
+    Message(const char* text) noexcept : data_(text) {}
+    Message(const std::string& text) noexcept : data_(text.c_str()) {}
+    Message(std::initializer_list<Piece> pieces) noexcept : count_(pieces.size()) {
+        data_ = count_ != 0 ? static_cast<const void*>(pieces.begin()) : "";
+    }
+
+    operator Piece() const noexcept { return {append, data_, count_}; }
+
+private:
+    ISTHMUS_RARE static void append(std::string& out, const void* data, Piece::Number count) {
+        if (count == 0) out += static_cast<const char*>(data);
+        for (Piece::Number i = 0; i < count; ++i) static_cast<const Piece*>(data)[i].append_to(out);
+    }
+
+    const void* data_;
+    Piece::Number count_ = 0;  // 0: `data_` is a text
+};
 
 /// "0x7f00".
 ISTHMUS_RARE inline void append_hex(std::string& out, const void*, Piece::Number value) {

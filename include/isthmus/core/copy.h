@@ -85,8 +85,8 @@ ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
         if (error.code() != ErrorCode::needs_copy) return error;  // what is merely not aligned is copied byte by byte
     }
     if (!Device(t.device).is_host())
-        return Error(ErrorCode::bad_device, detail::concat({"the tensor is on ", Device(t.device),
-                                                            "; only its framework can copy that: wanted host memory"}));
+        return detail::make_error(ErrorCode::bad_device, {"the tensor is on ", Device(t.device),
+                                                          "; only its framework can copy that: wanted host memory"});
     const DType dtype = t.dtype;
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     // A padded sub-byte element takes the bytes that itemsize() rounds up to: copied as bytes, and called what it is

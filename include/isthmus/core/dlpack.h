@@ -39,8 +39,8 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensorVersioned* m
     if (m == nullptr) return make_error(ErrorCode::bad_capsule, argument, "the DLManagedTensorVersioned is NULL");
     if (!version_is_readable(m->version))
         return make_error(ErrorCode::unsupported_version, argument,
-                          concat({"the tensor has DLPack version ", m->version.major, ".", m->version.minor,
-                                  "; wanted major version ", DLPACK_MAJOR_VERSION}));
+                          {"the tensor has DLPack version ", m->version.major, ".", m->version.minor, "; wanted major version ",
+                           DLPACK_MAJOR_VERSION});
     return explain_unsound(m->dl_tensor, m->flags, argument);
 }
 ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const char* argument) {
@@ -127,17 +127,19 @@ Result<Tensor> take_managed(Managed* managed) {
 
 }  // namespace detail
 
-inline Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
-inline Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
+#if ISTHMUS_DEFINE
+ISTHMUS_API Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
+ISTHMUS_API Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
 
 // IS_COPIED promises that the receiver is the only owner, which a handle that may be shared cannot; it is said where a copy is
 // made.
-inline DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
+ISTHMUS_API DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
     return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
 }
-inline DLManagedTensor* Tensor::to_dlpack_legacy() const noexcept {
+ISTHMUS_API DLManagedTensor* Tensor::to_dlpack_legacy() const noexcept {
     const bool needs_flags = read_only() || (is_padded() && dtype().is_subbyte());
     return needs_flags ? nullptr : detail::Export<DLManagedTensor>::make(block_, 0);
 }
+#endif
 
 ISTHMUS_END

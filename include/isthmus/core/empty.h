@@ -39,8 +39,8 @@ ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t al
     const TensorSpec spec(static_cast<void*>(nullptr), dtype, shape);
     constexpr std::size_t most = std::size_t{1} << 40;
     if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
-        throw Error(ErrorCode::bad_argument,
-                    detail::concat({"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most}));
+        throw detail::make_error(ErrorCode::bad_argument,
+                                 {"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most});
     const std::int64_t nbytes =
         detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(2 * alignment));
     const std::size_t header = sizeof(detail::Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
@@ -48,8 +48,8 @@ ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t al
     const std::size_t total = (front + static_cast<std::size_t>(nbytes) + alignment - 1) & ~(alignment - 1);
     auto* memory = static_cast<unsigned char*>(std::aligned_alloc(alignment, total));
     if (memory == nullptr)
-        throw Error(ErrorCode::out_of_memory,
-                    detail::concat({"no memory for ", nbytes, " bytes of ", dtype, detail::sizes_text(spec.shape, spec.ndim)}));
+        throw detail::make_error(ErrorCode::out_of_memory,
+                                 {"no memory for ", nbytes, " bytes of ", dtype, detail::sizes_text(spec.shape, spec.ndim)});
     auto* block = reinterpret_cast<detail::Block*>(memory);
     detail::init_block(block, spec.ndim, block->dims());
     const DLTensor t{memory + front, Device::cpu(), spec.ndim, dtype, const_cast<std::int64_t*>(spec.shape), nullptr, 0};

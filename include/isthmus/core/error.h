@@ -197,14 +197,14 @@ ISTHMUS_API Error Error::prefixed(const std::string& prefix) const {
     }
     return error;
 }
-ISTHMUS_API void Error::end_cause(State* state) noexcept {
+ISTHMUS_API ISTHMUS_NOINLINE void Error::end_cause(State* state) noexcept {
     if (state->cause_holder != nullptr)
         drop(std::exchange(state->cause_holder, nullptr));
     else if (state->cause != nullptr)
         state->drop_cause(state->cause);
     state->cause = nullptr;
 }
-ISTHMUS_API void Error::drop(State* state) noexcept {
+ISTHMUS_API ISTHMUS_NOINLINE void Error::drop(State* state) noexcept {
     if (!state->refs.release()) return;
     end_cause(state);
     delete state;

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <numeric>
 #include <span>
 #include <string>
 
@@ -145,6 +143,9 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     return true;
 }
 
+/// Whether elements of sound sizes and strides share memory, where they are not simply one after the other.
+ISTHMUS_API bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept;
+#if ISTHMUS_DEFINE
 /// Whether two indices lead to one element: a search for steps, not all 0, that cancel out.
 class OverlapSearch {
 public:
@@ -178,7 +179,12 @@ private:
     /// Steps along the last two dimensions alone cancel out at the least common multiple of their strides, or never.
     bool last_two_cancel() const noexcept {
         const Dimension &a = dims_[count_ - 2], &b = dims_[count_ - 1];
-        const std::uint64_t common = std::gcd(a.stride, b.stride);
+        std::uint64_t common = a.stride;  // std::gcd() would need <numeric>, here in every file
+        for (std::uint64_t rest = b.stride; rest != 0;) {
+            const std::uint64_t next = common % rest;
+            common = rest;
+            rest = next;
+        }
         return b.stride / common <= a.last && a.stride / common <= b.last;
     }
     /// Whether some steps along `first` are undone by those that follow.
@@ -195,7 +201,8 @@ private:
         const auto last = static_cast<std::int64_t>(dims_[first].last), stride = static_cast<std::int64_t>(dims_[first].stride);
         if (first + 1 == count_) return distance % stride == 0 && distance / stride <= last && distance / stride >= -last;
         const auto rest = static_cast<std::int64_t>(reach_[first + 1]);
-        for (std::int64_t steps = std::min(last, distance / stride + rest / stride + 1); steps >= -last; --steps) {
+        const std::int64_t enough = distance / stride + rest / stride + 1;
+        for (std::int64_t steps = enough < last ? enough : last; steps >= -last; --steps) {
             const std::int64_t left = distance - steps * stride;
             if (left > rest) return false;
             if (left >= -rest && reaches(first + 1, left)) return true;
@@ -209,7 +216,7 @@ private:
     int budget_ = 1 << 16;
 };
 
-ISTHMUS_NOINLINE inline bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
+ISTHMUS_API bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
     for (int i = 0; i < ndim; ++i)
         if (shape[i] == 0) return false;
     OverlapSearch search;
@@ -220,6 +227,7 @@ ISTHMUS_NOINLINE inline bool search_overlap(const std::int64_t* shape, const std
     }
     return search.finds();
 }
+#endif
 
 /// Whether elements share memory, so that a write to one would show in another: broadcast and sliding windows do. Of sound
 /// sizes and strides.

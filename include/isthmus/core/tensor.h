@@ -299,7 +299,7 @@ private:
         auto* held = Held::make(owner);
         if (held == nullptr) {
             if constexpr (at_end == detail::AtEnd::call) detail::call_owner(owner);
-            throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for a tensor of ", sizeof(Held), " bytes"}));
+            throw detail::make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", sizeof(Held), " bytes"});
         }
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
@@ -307,7 +307,7 @@ private:
         const Flags flags = flags_of(spec);
         check(t, flags);
         if (!held->reserve_dims(spec.ndim))
-            throw Error(ErrorCode::out_of_memory, detail::concat({"no memory for ", spec.ndim, " dimensions"}));
+            throw detail::make_error(ErrorCode::out_of_memory, {"no memory for ", spec.ndim, " dimensions"});
         detail::describe(&held->block, t, flags | kept);
         detail::announce(&held->block);
         return result;

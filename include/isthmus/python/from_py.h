@@ -36,8 +36,7 @@ ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
         }
         Error told = request.outcome.error.take();
         if (!offered)  // an interrupt
-            return request.fail_with_exception(ErrorCode::producer_failed,
-                                               concat({"looking at this ", type_name(request.object)}));
+            return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(request.object)});
         request.out.reset();
         if (row.import(request)) return true;
         const Error dropped = request.outcome.error.take();
@@ -54,23 +53,22 @@ inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
 ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
     PyObject* object = request.object;
     if (request.producer.refusal != nullptr)
-        return request.fail(ErrorCode::not_values,
-                            concat({"a ", type_name(object), " is not taken: ", request.producer.refusal}));
+        return request.fail(ErrorCode::not_values, {"a ", type_name(object), " is not taken: ", request.producer.refusal});
     // A class has what its instances have, but is none of them.
     if (PyType_Check(object))
         return request.fail(ErrorCode::not_a_tensor,
-                            concat({"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))}));
+                            {"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))});
     request.keep_alive();
-    const auto refuse = [&](const std::string& more) {
+    const auto refuse = [&](Message more) {
         return request.fail(ErrorCode::not_a_tensor,
-                            concat({"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more}));
+                            {"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more});
     };
-    if (const char* hint = request.producer.hint) return refuse(concat({"; ", hint, " gives one"}));
+    if (const char* hint = request.producer.hint) return refuse({"; ", hint, " gives one"});
     for (const ProtocolFacts& row : protocols) {
         if (!row.on_instance) continue;
         if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
         if (PyErr_Occurred() != nullptr)
-            return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(object)}));
+            return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(object)});
     }
     return refuse("");
 }
@@ -85,10 +83,10 @@ ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     const Device found = request.out.dl().device, wanted = request.options.device;
     give_back(request.object, request.out.b);
     return request.fail(ErrorCode::bad_device,
-                        concat({"the tensor of this capsule is on ", found, ", where it ",
-                                (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; wanted ",
-                                (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
-                                ", for which the object that the capsule came from must be passed"}));
+                        {"the tensor of this capsule is on ", found, ", where it ",
+                         (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; wanted ",
+                         (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
+                         ", for which the object that the capsule came from must be passed"});
 }
 
 /// Tells the framework of the write that was not announced yet.

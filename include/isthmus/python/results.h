@@ -98,8 +98,8 @@ ISTHMUS_NOINLINE inline bool make_cupy_result(MadeResult& made, DType dtype, Dev
 ISTHMUS_NOINLINE inline Result<void> make_own_result(MadeResult& made, Framework framework, DType dtype, Device device,
                                                      const SizesList& shape) {
     if (!device.is_host())
-        return Error(ErrorCode::bad_device, concat({"a result of ", framework_name(framework), " on ", device,
-                                                    " cannot be made here; bring it as out="}));
+        return make_error(ErrorCode::bad_device, {"a result of ", framework_name(framework), " on ", device,
+                                                  " cannot be made here; bring it as out="});
     const Tensor tensor = Tensor::empty(Shape(std::span<const std::int64_t>(shape.data(), shape.size())), dtype);
     auto object = to_py(tensor, framework);
     if (!object) return object.error();

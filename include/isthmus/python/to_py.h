@@ -12,13 +12,13 @@ ISTHMUS_BEGIN
 namespace detail {
 
 ISTHMUS_COLD inline Error explain_framework(Framework framework) {
-    return Error(ErrorCode::bad_argument,
-                 concat({"argument 'framework': no framework has the number ", static_cast<int>(framework)}));
+    return make_error(ErrorCode::bad_argument,
+                      {"argument 'framework': no framework has the number ", static_cast<int>(framework)});
 }
 ISTHMUS_COLD inline Error explain_read_only_loss(const Block* block, const FrameworkFacts& facts) {
     if (block->flags & watched_flag) return Error(ErrorCode::requires_grad, watched_memory);
-    return Error(ErrorCode::read_only, concat({"the memory is read-only, and ", facts.name,
-                                               " would let it be written; copy it first, or say allow_read_only_loss"}));
+    return make_error(ErrorCode::read_only, {"the memory is read-only, and ", facts.name,
+                                             " would let it be written; copy it first, or say allow_read_only_loss"});
 }
 
 /// By the row of the framework; tells the listener, if there is one. (One object is returned, which so is never moved.)

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <tuple>
+#include <cstring>
 
 #include <isthmus/core/view/view.h>
 
@@ -51,10 +50,13 @@ private:
         int at = ndim++;
         for (; at > 0 && !is_outside(strides[at - 1], steps); --at) {
             sizes[at] = sizes[at - 1];
-            std::copy(strides[at - 1], strides[at - 1] + views, strides[at]);
+            set_strides(at, strides[at - 1]);
         }
         sizes[at] = size;
-        std::copy(steps, steps + views, strides[at]);
+        set_strides(at, steps);
+    }
+    void set_strides(int dimension, const std::int64_t* steps) noexcept {
+        for (int v = 0; v < views; ++v) strides[dimension][v] = steps[v];
     }
     bool follow(int outer, int inner) const noexcept {
         for (int v = 0; v < views; ++v)
@@ -69,7 +71,7 @@ private:
             } else if (++last != d) {
                 sizes[last] = sizes[d];
             }
-            std::copy(strides[d], strides[d] + views, strides[last]);
+            set_strides(last, strides[d]);
         }
         ndim = last + 1;
     }
@@ -85,7 +87,7 @@ public:
     const T* gather(const T* first, std::int64_t step, std::int64_t count) noexcept {
         if (step == 1) return first;
         if (step == 0)
-            std::fill_n(elements_, count, *first);
+            for (std::int64_t i = 0; i < count; ++i) elements_[i] = *first;
         else
             for (std::int64_t i = 0; i < count; ++i) elements_[i] = first[i * step];
         return elements_;
@@ -102,6 +104,20 @@ template <class T>
     requires(!std::is_const_v<T>)
 class BlockOf<T> {};
 
+/// One for each view, found by its place. (std::tuple would cost every file that includes <isthmus/isthmus.h>.)
+template <std::size_t place, class T>
+struct BlockAt {
+    BlockOf<T> block;
+};
+template <class Places, class... T>
+struct Blocks;
+template <std::size_t... v, class... T>
+struct Blocks<std::index_sequence<v...>, T...> : BlockAt<v, T>... {};
+template <std::size_t place, class T>
+BlockOf<T>& block_at(BlockAt<place, T>& at) noexcept {
+    return at.block;
+}
+
 /// The loop that the compiler makes vectors of.
 template <class F, class... T>
 void for_each_neighbour(F& f, std::int64_t count, T*... first) {
@@ -111,11 +127,11 @@ void for_each_neighbour(F& f, std::int64_t count, T*... first) {
 /// `steps` has the step of each view.
 template <class F, class... T, std::size_t... v>
 void for_each_in_row(F& f, std::int64_t count, const std::int64_t* steps, std::index_sequence<v...>,
-                     std::tuple<BlockOf<T>...>& blocks, T*... first) {
+                     Blocks<std::index_sequence<v...>, T...>& blocks, T*... first) {
     if (((std::is_const_v<T> || steps[v] == 1) && ...)) {
         const auto neighbours = [&]<std::size_t i>(auto* at, std::integral_constant<std::size_t, i>) {
             if constexpr (std::is_const_v<std::remove_pointer_t<decltype(at)>>)
-                return std::get<i>(blocks).gather(at, steps[i], count);
+                return block_at<i>(blocks).gather(at, steps[i], count);
             else
                 return at;
         };
@@ -136,11 +152,11 @@ void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... fi
     const std::int64_t most = ((steps[v] == 1) && ...) ? count : BlockOf<const char>::most;
     std::int64_t index[max_ndim] = {};
     std::int64_t at[] = {walk.starts[v]...};
-    std::tuple<BlockOf<T>...> blocks;
+    Blocks<std::index_sequence<v...>, T...> blocks;
     for (;;) {
         for (std::int64_t from = 0; from < count; from += most)
             for (std::int64_t row = 0; row < rows; ++row)
-                for_each_in_row(f, std::min(most, count - from), steps, all, blocks,
+                for_each_in_row(f, most < count - from ? most : count - from, steps, all, blocks,
                                 (first + (at[v] + row * row_steps[v] + from * steps[v]))...);
         int d = inner - 2;
         for (; d >= 0; --d) {
@@ -151,6 +167,10 @@ void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... fi
         }
         if (d < 0) return;
     }
+}
+
+inline bool same_sizes(std::span<const std::int64_t> a, std::span<const std::int64_t> b) noexcept {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 /// A view of memory of the host with elements of one type, or what is derived from one (Out and InOut of an operator).
@@ -176,7 +196,7 @@ void for_each(F&& f, const First& view, const Rest&... views) {
     static_assert(sizeof...(Rest) < detail::Walk::most_views, "isthmus: for_each() takes up to 8 views");
     const std::span<const std::int64_t> shapes[] = {view.shape(), views.shape()...};
     for (const auto& shape : shapes)
-        if (!std::ranges::equal(shape, shapes[0]))
+        if (!detail::same_sizes(shape, shapes[0]))
             throw detail::rearrange_error("for_each", detail::concat({"found shapes ", layout::to_string(shapes[0]), " and ",
                                                                       layout::to_string(shape), "; wanted the same sizes"}));
     if (view.empty()) return;

@@ -288,9 +288,11 @@ ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requireme
 ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
                                                 const char* argument) {
     const bool read_only = (flags & flag::read_only) != 0;
-    const std::string both = concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
-                                     (read_only ? "read-only " : ""), describe_tensor(t), ": "});
-    const auto error = [&](ErrorCode code, const std::string& what) { return Error(code, ErrorKind::value, both + what); };
+    const auto error = [&](ErrorCode code, Message what) {
+        return Error(code, ErrorKind::value,
+                     concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
+                             (read_only ? "read-only " : ""), describe_tensor(t), ": ", what}));
+    };
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
     if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
@@ -309,10 +311,10 @@ ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, 
         const char* what = r.order == Order::c   ? "are not C-contiguous"
                            : r.order == Order::f ? "are not F-contiguous"
                                                  : "leave gaps within a row";
-        return error(ErrorCode::bad_layout, concat({"strides ", sizes_text(t.strides, t.ndim), " ", what}));
+        return error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " ", what});
     }
     if (r.alignment > 16)
-        return error(ErrorCode::bad_layout, concat({"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"}));
+        return error(ErrorCode::bad_layout, {"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"});
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
 }
 #endif

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>  // and the tags of iterators: <iterator> would bring the streams into every file
 #include <compare>
-#include <iterator>
 #include <type_traits>
 
 #include <isthmus/core/view/dims.h>

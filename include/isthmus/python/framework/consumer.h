@@ -70,20 +70,20 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
 /// What the framework would copy without a word, work with wrongly, or not take at all: first what allow_copy does not cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
-        return Error(ErrorCode::bad_layout,
-                     concat({"strides ", sizes_text(t.strides, t.ndim), " are negative, which ", facts.name,
-                             " does not support; copy it first (numpy: np.ascontiguousarray)"}));
+        return make_error(ErrorCode::bad_layout,
+                          {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ", facts.name,
+                           " does not support; copy it first (numpy: np.ascontiguousarray)"});
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
-        return Error(ErrorCode::needs_copy,
-                     concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                             " are not contiguous, as ", facts.name, " needs; copy it first"}));
+        return make_error(ErrorCode::needs_copy,
+                          {"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                           " are not contiguous, as ", facts.name, " needs; copy it first"});
     if (!options.allow_copy && facts.always_copies)
-        return Error(ErrorCode::needs_copy, concat({facts.name, " always copies what it imports; allow it with allow_copy"}));
+        return make_error(ErrorCode::needs_copy, {facts.name, " always copies what it imports; allow it with allow_copy"});
     if (!options.allow_copy && is_misplaced(t, facts))
-        return Error(ErrorCode::needs_copy,
-                     concat({"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
-                             (facts.needs_alignment ? "'s own operations would end the process" : " would copy it"),
-                             "; use Tensor::empty, or allow_copy"}));
+        return make_error(ErrorCode::needs_copy,
+                          {"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
+                           (facts.needs_alignment ? "'s own operations would end the process" : " would copy it"),
+                           "; use Tensor::empty, or allow_copy"});
     return {};
 }
 
@@ -110,7 +110,7 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
 inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype, PyObject* given,
                                        PyObject* more = nullptr) {
     if (given == nullptr)
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({"making the object for ", facts.name}));
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, {"making the object for ", facts.name});
     PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
     if (array != nullptr) return array;
     std::string what = concat({facts.module, ".", facts.from_dlpack, "()"});
@@ -148,19 +148,19 @@ inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, con
     }
     if (copied && !has_same_size(made, t)) return explain_other_dtype(made, t, facts);
     if (copied && !options.allow_copy)
-        return Error(ErrorCode::needs_copy,
-                     concat({facts.name, " copied the data, which nobody asked for; allow it with allow_copy"}));
+        return make_error(ErrorCode::needs_copy,
+                          {facts.name, " copied the data, which nobody asked for; allow it with allow_copy"});
     return array.release();
 }
 
 /// A legacy capsule cannot say that the elements have bytes of their own.
 inline Result<void> check_legacy_padding(const Block* block, const FrameworkFacts& facts) {
     if (ISTHMUS_LIKELY(!legacy_loses_padding(block))) return {};
-    return Error(ErrorCode::bad_dtype, concat({"dtype ", DType(block->dl.dtype), " has no counterpart in ", facts.name,
-                                               "; nearest is uint8, the bytes"}));
+    return make_error(ErrorCode::bad_dtype, {"dtype ", DType(block->dl.dtype), " has no counterpart in ", facts.name,
+                                             "; nearest is uint8, the bytes"});
 }
 inline Error consumer_is_missing(const FrameworkFacts& facts) {
-    return error_from_exception(ErrorCode::unavailable, nullptr, concat({"importing ", facts.name}));
+    return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
 }
 
 /// The way out to every framework without one of its own.

@@ -18,8 +18,8 @@ inline Result<PyObject*> export_to_mlx(Block* block, const FrameworkFacts& facts
     const std::int64_t size = itemsize ? PyLong_AsLongLong(itemsize.get()) : dtype.itemsize();
     PyErr_Clear();
     if (size != dtype.itemsize())
-        return Error(ErrorCode::bad_dtype, concat({"dtype ", dtype, " has no counterpart in ", facts.name,
-                                                   ", which made elements of ", size, " bytes of it; convert it first"}));
+        return make_error(ErrorCode::bad_dtype, {"dtype ", dtype, " has no counterpart in ", facts.name,
+                                                 ", which made elements of ", size, " bytes of it; convert it first"});
     return array.release();
 }
 

@@ -19,17 +19,15 @@ ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({"the dtype of this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {"the dtype of this ", type_name(request.object)});
     const std::string found = text;
     if (found == "string" || found == "resource" || found == "variant")
-        return request.fail(ErrorCode::bad_dtype, concat({"dtype ", found, " of this ", type_name(request.object),
-                                                          " has no counterpart in DLPack; wanted numbers"}));
+        return request.fail(ErrorCode::bad_dtype, {"dtype ", found, " of this ", type_name(request.object),
+                                                   " has no counterpart in DLPack; wanted numbers"});
     if (found.size() > 1 && found.front() == 'q')
         return request.fail(
             ErrorCode::not_values,
-            concat({"dtype ", found,
-                    ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first"}));
+            {"dtype ", found, ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first"});
     return true;
 }
 
@@ -38,8 +36,7 @@ ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, boo
     Ref name(PyObject_GetAttrString(request.object, "backing_device"));  // "/job:localhost/replica:0/task:0/device:GPU:0"
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({"the device of this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {"the device of this ", type_name(request.object)});
     on_host = *text == '\0' || std::string_view(text).find("device:CPU:") != std::string_view::npos;
     return true;
 }
@@ -65,8 +62,7 @@ inline bool import_buffer_or_dlpack(ImportRequest& request) {
             return import_held_buffer(request);
         }
         if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return request.fail_with_exception(ErrorCode::producer_failed,
-                                               concat({"the buffer of this ", type_name(request.object)}));
+            return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
         PyErr_Clear();
     }
     if (ISTHMUS_UNLIKELY(strings_abort) && !has_numeric_dtype(request)) return false;

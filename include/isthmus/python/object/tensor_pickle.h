@@ -33,7 +33,7 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     const DLTensor& t = block->dl;
     if (!Device(t.device).is_host())
         return raise(ErrorCode::bad_device, ErrorKind::buffer,
-                     concat({"the tensor is on ", Device(t.device), "; copy it to the cpu before pickling"}));
+                     {"the tensor is on ", Device(t.device), "; copy it to the cpu before pickling"});
     retain(block);
     bool dense = false;
     Result<Tensor> taken = pickled_bytes(Tensor::steal(block), dense);
@@ -59,8 +59,8 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Ref shape(rebuild ? tuple_of(t.shape, t.ndim) : nullptr);
     // The strides of sizes 1 and 0 come back too, though no element is reached by them.
     std::int64_t row_major[max_ndim];
-    const bool plain =
-        !dense || (layout::row_major(t.shape, t.ndim, row_major) && std::equal(row_major, row_major + t.ndim, t.strides));
+    const bool plain = !dense || (layout::row_major(t.shape, t.ndim, row_major) &&
+                                  std::memcmp(row_major, t.strides, static_cast<std::size_t>(t.ndim) * sizeof *row_major) == 0);
     Ref strides(!shape ? nullptr : plain ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim));
     if (!strides) return nullptr;
     return Py_BuildValue("O(OsOOOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),

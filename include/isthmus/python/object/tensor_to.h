@@ -24,7 +24,7 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
         std::string known;
         for (const auto& facts : framework_facts) known += concat({(known.empty() ? "" : ", "), facts.name});
         return raise(ErrorCode::bad_argument, ErrorKind::value,
-                     concat({"argument 'framework': found '", name, "'; wanted one of ", known}));
+                     {"argument 'framework': found '", name, "'; wanted one of ", known});
     }
     retain(block);
     Result<PyObject*> result = to_py(Tensor::steal(block), framework, ExportOptions{read_only_loss != 0, copy != 0});

@@ -278,7 +278,7 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
         auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
         if (!checked) return checked.error();
     }
-    return Error(ErrorCode::bad_argument, concat({op_.function, "(): the arguments do not fit"}));
+    return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});
 }
 
 ISTHMUS_API Result<void> OperatorCall::shape_of(int out, SizesList& shape) const {
@@ -312,13 +312,13 @@ ISTHMUS_API Result<void> OperatorCall::append_sizes(int out, SizesList& shape) c
             const int integer = size == dyn ? op_.integer_named(spec.name) : -1;
             if (integer >= 0) size = values_[integer].integer;
             if (integer >= 0 && size < 0)
-                return Error(ErrorCode::bad_argument, concat({call_prefix(op_.function.c_str(), op_.name_of(integer)), "found ",
-                                                              size, "; wanted the size of a result, 0 or more"}));
+                return make_error(ErrorCode::bad_argument, {call_prefix(op_.function.c_str(), op_.name_of(integer)), "found ",
+                                                            size, "; wanted the size of a result, 0 or more"});
         }
         if (size == dyn && !told) size = 0;
         if (size == dyn)
-            return Error(ErrorCode::bad_argument, concat({op_.function, "(): the size ", spec.name, " of result '",
-                                                          op_.out_names[out], "' is that of an argument that was not given"}));
+            return make_error(ErrorCode::bad_argument, {op_.function, "(): the size ", spec.name, " of result '",
+                                                        op_.out_names[out], "' is that of an argument that was not given"});
         shape.push_back(size);
     }
     return {};
@@ -373,7 +373,8 @@ ISTHMUS_API Thrown OperatorCall::run_on_device() {
     if (driver == nullptr) return run_here();
     const CurrentDevice current(*driver, stream_->device().id);
     if (current) return run_here();
-    const Error error(ErrorCode::producer_failed, concat({op_.function, "(): the driver could not go to ", stream_->device()}));
+    const Error error =
+        make_error(ErrorCode::producer_failed, {op_.function, "(): the driver could not go to ", stream_->device()});
     return Thrown{Thrown::Kind::error, error, error.what()};
 }
 

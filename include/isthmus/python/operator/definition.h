@@ -73,7 +73,7 @@ struct OperatorDefinition {
     }
 };
 
-[[noreturn]] ISTHMUS_COLD inline void refuse_operator(const std::string& operator_name, const std::string& why) {
+[[noreturn]] ISTHMUS_COLD inline void refuse_operator(const std::string& operator_name, Message why) {
     throw Error(ErrorCode::bad_argument, ErrorKind::value, concat({"operator '", operator_name, "': ", why}));
 }
 
@@ -106,7 +106,7 @@ ISTHMUS_API void lay_out_operator(OperatorDefinition& op, const char* qualified,
         if (facts.is_tensor() && op.first_tensor < 0) op.first_tensor = i;
         if (facts.kind == ParameterKind::in_out) op.writes_inputs = true;
     }
-    if (op.out_count > max_results) refuse_operator(op.name, concat({op.out_count, " results are more than ", max_results}));
+    if (op.out_count > max_results) refuse_operator(op.name, {op.out_count, " results are more than ", max_results});
     for (int i = 0; i < op.out_count; ++i) {
         op.out_names[i] = op.out_count == 1 ? std::string("out") : concat({"out[", i, "]"});
         op.like[i] = op.first_tensor;
@@ -137,18 +137,17 @@ inline void check_operator_result(const OperatorDefinition& op, const OverloadFa
     const Requirement& r = *overload.parameters[op.outs[out]].requirement;
     for (int d = 0; d < r.size_count; ++d)
         if (!r.sizes[d].name.empty() && op.like[out] == op.first_tensor && !is_size_given(op, overload, r.sizes[d].name))
-            refuse_operator(op.name,
-                            concat({"result '", op.out_names[out], "' has the size ", r.sizes[d].name,
-                                    ", which no input has; wanted a name of an input's sizes, or of an integer input"}));
+            refuse_operator(op.name, {"result '", op.out_names[out], "' has the size ", r.sizes[d].name,
+                                      ", which no input has; wanted a name of an input's sizes, or of an integer input"});
     if ((r.size_count >= 0 || r.most_rank == 0) && r.accepts == nullptr) return;
     const int like = op.like[out];
     if (like < 0)
-        refuse_operator(op.name, concat({"result '", op.out_names[out], "' is ", r.words,
-                                         ", and there is no tensor argument whose sizes and dtype it could have"}));
+        refuse_operator(op.name, {"result '", op.out_names[out], "' is ", r.words,
+                                  ", and there is no tensor argument whose sizes and dtype it could have"});
     const Requirement& source = *overload.parameters[like].requirement;
     if (r.size_count < 0 && r.most_rank != 0 && r.least_rank == r.most_rank && source.least_rank != r.least_rank)
-        refuse_operator(op.name, concat({"result '", op.out_names[out], "' is ", r.words, ", which has the sizes of argument '",
-                                         op.name_of(like), "', ", source.words, "; write its sizes"}));
+        refuse_operator(op.name, {"result '", op.out_names[out], "' is ", r.words, ", which has the sizes of argument '",
+                                  op.name_of(like), "', ", source.words, "; write its sizes"});
 }
 
 ISTHMUS_API void check_operator(OperatorDefinition& op) {
@@ -157,9 +156,9 @@ ISTHMUS_API void check_operator(OperatorDefinition& op) {
     for (int i = 0; i < op.input_count; ++i) {
         const std::string& name = op.inputs[i].name;
         if (!is_operator_word(name) || name == "out")
-            refuse_operator(op.name, concat({"found the argument name '", name, "'; wanted an identifier other than 'out'"}));
+            refuse_operator(op.name, {"found the argument name '", name, "'; wanted an identifier other than 'out'"});
         for (int j = 0; j < i; ++j)
-            if (op.inputs[j].name == name) refuse_operator(op.name, concat({"two arguments are named '", name, "'"}));
+            if (op.inputs[j].name == name) refuse_operator(op.name, {"two arguments are named '", name, "'"});
     }
     for (int o = 0; o < op.overload_count; ++o)
         for (int i = 0; i < op.out_count; ++i) check_operator_result(op, op.overloads[o], i);
@@ -167,8 +166,8 @@ ISTHMUS_API void check_operator(OperatorDefinition& op) {
     for (int i = 0; i < op.parameter_count(); ++i) {
         const Requirement* r = op.parameters()[i].requirement;
         if (r != nullptr && r->least_rank != r->most_rank)
-            refuse_operator(op.name, concat({"leading dimensions broadcast only where the rank is fixed, and argument '",
-                                             op.name_of(i), "' is ", r->words}));
+            refuse_operator(op.name, {"leading dimensions broadcast only where the rank is fixed, and argument '",
+                                      op.name_of(i), "' is ", r->words});
     }
 }
 #endif

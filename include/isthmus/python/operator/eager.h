@@ -298,8 +298,8 @@ inline bool EagerCall::call() {
     if (ISTHMUS_UNLIKELY(stream_.has_value())) left = leave_tensors(stream_->number());
     PyEval_RestoreThread(state);
     if (ISTHMUS_UNLIKELY(!left) && !thrown)
-        return fail(Error(ErrorCode::producer_failed,
-                          concat({function(), "(): the driver could not order the tensors' streams after the call"})));
+        return fail(make_error(ErrorCode::producer_failed,
+                               {function(), "(): the driver could not order the tensors' streams after the call"}));
     if (ISTHMUS_LIKELY(!thrown)) return true;
     set_thrown(op_, thrown);
     return false;
@@ -358,8 +358,8 @@ ISTHMUS_COLD inline PyObject* EagerCall::redirect_to_jax() {
     give_all_back();
     PyObject* result = redirect_operator(op_, self_, objects_, out_);
     if (result == nullptr && PyErr_Occurred() == nullptr)
-        fail(Error(ErrorCode::bad_device, concat({function(), "(): a call with arrays of JAX on ", device_,
-                                                  " needs the package isthmus, which is not installed"})));
+        fail(make_error(ErrorCode::bad_device, {function(), "(): a call with arrays of JAX on ", device_,
+                                                " needs the package isthmus, which is not installed"}));
     return result;
 }
 

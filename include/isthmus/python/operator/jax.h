@@ -38,24 +38,24 @@ public:
     }
 
 private:
-    [[noreturn]] void refuse(const std::string& why) const { throw std::invalid_argument(concat({op_.function, "(): ", why})); }
+    [[noreturn]] void refuse(Message why) const { throw std::invalid_argument(concat({op_.function, "(): ", why})); }
     const xla::Buffer& operand(int i) const { return *static_cast<const xla::Buffer*>(frame_.arguments.values[i]); }
     const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_.results.values[i]); }
     int attribute(std::string_view name) const {
         const xla::Attributes& all = frame_.attributes;
         for (std::int64_t i = 0; i < all.size; ++i)
             if (std::string_view(all.names[i]->data, all.names[i]->size) == name) return static_cast<int>(i);
-        refuse(concat({"the attribute '", name, "' is missing; wanted a call made by isthmus.operators"}));
+        refuse({"the attribute '", name, "' is missing; wanted a call made by isthmus.operators"});
     }
     std::string_view text(std::string_view name) const {
         const int i = attribute(name);
-        if (frame_.attributes.types[i] != xla::string) refuse(concat({"the attribute '", name, "' is no string"}));
+        if (frame_.attributes.types[i] != xla::string) refuse({"the attribute '", name, "' is no string"});
         const auto& span = *static_cast<const xla::ByteSpan*>(frame_.attributes.values[i]);
         return {span.data, span.size};
     }
     const xla::Scalar& scalar(std::string_view name) const {
         const int i = attribute(name);
-        if (frame_.attributes.types[i] != xla::scalar) refuse(concat({"the attribute '", name, "' is no number"}));
+        if (frame_.attributes.types[i] != xla::scalar) refuse({"the attribute '", name, "' is no number"});
         return *static_cast<const xla::Scalar*>(frame_.attributes.values[i]);
     }
     double number(int input, int dtype, const void* value) const;
@@ -106,8 +106,7 @@ inline double XlaCall::number(int input, int dtype, const void* value) const {
         case xla::float64_number:
             return *static_cast<const double*>(value);
         default:
-            refuse(
-                concat({"argument '", op_.inputs[input].name, "': expected a number, got an array of ", xla::dtype_of(dtype)}));
+            refuse({"argument '", op_.inputs[input].name, "': expected a number, got an array of ", xla::dtype_of(dtype)});
     }
 }
 
@@ -122,8 +121,8 @@ inline void XlaCall::set_scalar(ParameterValue& value, int input, int dtype, con
     else if (kind == ParameterKind::boolean && dtype == xla::boolean_number)
         value.boolean = *static_cast<const bool*>(data);
     else
-        refuse(concat({"argument '", op_.inputs[input].name, "': expected ",
-                       kind == ParameterKind::boolean ? "True or False" : "an integer", ", got ", xla::dtype_of(dtype)}));
+        refuse({"argument '", op_.inputs[input].name, "': expected ",
+                kind == ParameterKind::boolean ? "True or False" : "an integer", ", got ", xla::dtype_of(dtype)});
 }
 
 inline void XlaCall::check_letters() const {
@@ -133,16 +132,16 @@ inline void XlaCall::check_letters() const {
         const char c = how_[static_cast<std::size_t>(i)];
         const bool scalar = !facts.is_tensor() && (c == 'a' || (c == 's' && facts.kind != ParameterKind::text));
         if (scalar || (facts.is_tensor() && (c == 't' || (c == 'n' && facts.optional)))) continue;
-        refuse(concat({"argument '", op_.inputs[i].name, "': the attribute 'how' has '", std::string(1, c),
-                       "', which is not for an argument of its kind"}));
+        refuse({"argument '", op_.inputs[i].name, "': the attribute 'how' has '", std::string(1, c),
+                "', which is not for an argument of its kind"});
     }
 }
 
 /// Whether a buffer has the leading dimensions, each of the size that all have or of size 1.
 inline void XlaCall::check_lead(const xla::Buffer& buffer, const char* name) const {
     const auto refuse_it = [&](const std::string& wanted) {
-        refuse(concat({"argument '", name, "': expected ", wanted, ", got sizes ",
-                       sizes_text(buffer.dims, static_cast<int>(buffer.rank))}));
+        refuse({"argument '", name, "': expected ", wanted, ", got sizes ",
+                sizes_text(buffer.dims, static_cast<int>(buffer.rank))});
     };
     if (buffer.rank < lead_count_) refuse_it(concat({lead_count_, " leading dimensions"}));
     for (int d = 0; d < lead_count_; ++d)
@@ -176,22 +175,22 @@ inline void XlaCall::find_leads() {
         }
         check_lead(buffer, op_.inputs[i].name.c_str());
         if (c == 's' && buffer.rank != lead_count_)
-            refuse(concat({"argument '", op_.inputs[i].name, "': expected a scalar, got an array of sizes ",
-                           sizes_text(buffer.dims + lead_count_, static_cast<int>(buffer.rank - lead_count_))}));
+            refuse({"argument '", op_.inputs[i].name, "': expected a scalar, got an array of sizes ",
+                    sizes_text(buffer.dims + lead_count_, static_cast<int>(buffer.rank - lead_count_))});
     }
     for (int i = 0; i < op_.out_count; ++i) {
         check_lead(result(i), op_.out_names[i].c_str());
         for (int d = 0; d < lead_count_; ++d)
             if (result(i).dims[d] != lead_[d])
-                refuse(concat({"argument '", op_.out_names[i], "': expected the leading sizes ", sizes_text(lead_, lead_count_),
-                               ", got sizes ", sizes_text(result(i).dims, static_cast<int>(result(i).rank))}));
+                refuse({"argument '", op_.out_names[i], "': expected the leading sizes ", sizes_text(lead_, lead_count_),
+                        ", got sizes ", sizes_text(result(i).dims, static_cast<int>(result(i).rank))});
     }
 }
 
 /// With a place, the part of a buffer there.
 inline DLTensor XlaCall::describe(const xla::Buffer& buffer, const std::int64_t* place, std::int64_t* strides) const {
     const DType dtype = xla::dtype_of(buffer.dtype);
-    if (dtype.bits() == 0 || buffer.rank > max_ndim) refuse(concat({"XLA's dtype ", buffer.dtype, " is not one of DLPack's"}));
+    if (dtype.bits() == 0 || buffer.rank > max_ndim) refuse({"XLA's dtype ", buffer.dtype, " is not one of DLPack's"});
     const auto rank = static_cast<int>(buffer.rank);
     (void)layout::row_major(buffer.dims, rank, strides);
     DLTensor t{buffer.data, device_, rank, dtype, buffer.dims, strides, 0};
@@ -215,9 +214,9 @@ inline void XlaCall::run_at(const std::int64_t* place) {
             call.set_tensor(p, describe(operand(next++), place, strides[p]), 0);
         } else if (how_[static_cast<std::size_t>(i)] == 's') {
             if (stream_)
-                refuse(concat({"argument '", op_.inputs[i].name,
-                               "': found a traced value, which is in the GPU's memory; wanted one that is known while JAX "
-                               "traces (static_argnames of jax.jit)"}));
+                refuse({"argument '", op_.inputs[i].name,
+                        "': found a traced value, which is in the GPU's memory; wanted one that is known while JAX "
+                        "traces (static_argnames of jax.jit)"});
             const DLTensor t = describe(operand(next), place, strides[p]);
             set_scalar(call.value(p), i, operand(next++).dtype, t.data);
         } else if (facts.is_tensor()) {

@@ -56,13 +56,13 @@ ISTHMUS_COLD inline void set_operator_default(OperatorDefinition& op, OperatorIn
     else if ((kind == ParameterKind::number) != (said.kind == Default::number) ||
              (kind == ParameterKind::integer) != (said.kind == Default::integer) ||
              (kind == ParameterKind::boolean) != (said.kind == Default::boolean) || kind == ParameterKind::text)
-        refuse_operator(op.name, concat({"the default of argument '", input.name, "' is of another type than the argument"}));
+        refuse_operator(op.name, {"the default of argument '", input.name, "' is of another type than the argument"});
     if (kind == ParameterKind::text) input.default_value.text = {input.default_text.data(), input.default_text.size()};
 }
 
 ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, int count) {
     if (count != op.input_count)
-        refuse_operator(op.name, concat({"found ", count, " argument names; wanted ", op.input_count, ", one for each input"}));
+        refuse_operator(op.name, {"found ", count, " argument names; wanted ", op.input_count, ", one for each input"});
     for (int i = 0; i < count; ++i) {
         op.inputs[i].name = said[i].name;
         if (said[i].kind != SaidInput::Default::none) set_operator_default(op, op.inputs[i], said[i]);
@@ -110,23 +110,22 @@ inline bool is_floating(const Requirement& r) noexcept {
 }
 
 ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
-    const auto refuse = [&](const std::string& why) { refuse_operator(op.name, concat({"its gradient ", why})); };
+    const auto refuse = [&](Message why) { refuse_operator(op.name, {"its gradient ", why}); };
     if (op.writes_inputs) refuse("cannot be, since it writes an argument in place");
     const int inputs = op.out_count + op.input_count;
     if (gradient.input_count != inputs)
-        refuse(concat(
-            {"takes ", gradient.input_count, " inputs; wanted ", inputs, ": a gradient for each result, and the inputs"}));
+        refuse({"takes ", gradient.input_count, " inputs; wanted ", inputs, ": a gradient for each result, and the inputs"});
     for (int i = 0; i < op.out_count; ++i) {
         gradient.inputs[i].name = op.out_count == 1 ? std::string("grad_out") : concat({"grad_out_", i});
         if (gradient.parameters()[gradient.inputs[i].parameter].kind != ParameterKind::tensor)
-            refuse(concat({"takes a scalar where the gradient of result '", op.out_names[i], "' is wanted"}));
+            refuse({"takes a scalar where the gradient of result '", op.out_names[i], "' is wanted"});
     }
     for (int i = 0; i < op.input_count; ++i) {
         OperatorInput& input = gradient.inputs[op.out_count + i];
         const ParameterFacts& facts = op.parameters()[op.inputs[i].parameter];
         input.name = op.inputs[i].name;
         if (gradient.parameters()[input.parameter].kind != facts.kind)
-            refuse(concat({"takes argument '", input.name, "' as another kind"}));
+            refuse({"takes argument '", input.name, "' as another kind"});
     }
     int out = 0;
     for (int i = 0; i < op.input_count; ++i) {
@@ -140,7 +139,7 @@ ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradi
         ++out;
     }
     if (out != gradient.out_count)
-        refuse(concat({"has ", gradient.out_count, " results; wanted ", out, ", one for each floating-point input"}));
+        refuse({"has ", gradient.out_count, " results; wanted ", out, ", one for each floating-point input"});
     gradient.batch = op.batch;
     check_operator(gradient);
     op.gradient = &gradient;
@@ -177,9 +176,9 @@ ISTHMUS_API void join_device(OperatorDefinition& op, const OverloadFacts* overlo
             nearest = o;
         }
         if (found == -1) continue;
-        refuse_operator(op.name, concat({"its device function has '", op.name_of(found), "' as ",
-                                         overloads[d].parameters[found].requirement->words, "; wanted the dtype and sizes of ",
-                                         op.overloads[nearest].parameters[found].requirement->words}));
+        refuse_operator(op.name, {"its device function has '", op.name_of(found), "' as ",
+                                  overloads[d].parameters[found].requirement->words, "; wanted the dtype and sizes of ",
+                                  op.overloads[nearest].parameters[found].requirement->words});
     }
     op.device_overloads = overloads;
     op.device_overload_count = count;

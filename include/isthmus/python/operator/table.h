@@ -109,7 +109,7 @@ struct SaidTensor {
         DType dtype;
         if (!DType::parse(name, dtype)) {
             raise(ErrorCode::bad_dtype, ErrorKind::value,
-                  concat({argument_prefix(argument), "found dtype ", name, ", which is not one that DLPack 1.3 defines"}));
+                  {argument_prefix(argument), "found dtype ", name, ", which is not one that DLPack 1.3 defines"});
             return false;
         }
         const auto ndim = static_cast<int>(PyTuple_GET_SIZE(sizes));

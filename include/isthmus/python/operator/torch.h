@@ -49,7 +49,7 @@ ISTHMUS_API Result<bool> implement_in_torch(const OperatorDefinition& op, const 
                       shims.impl(library, op.function.c_str(), op.entries.torch) == 0 &&
                       shims.impl(library, (op.function + "_batched").c_str(), op.entries.torch_batched) == 0;
     if (good) return true;  // the library stays, as the operator does
-    return Error(ErrorCode::consumer_failed, concat({"operator '", op.name, "': torch refused it: ", torch_shims.what()}));
+    return make_error(ErrorCode::consumer_failed, {"operator '", op.name, "': torch refused it: ", torch_shims.what()});
 }
 
 /// The arguments of one call as torch hands them over, freed at its end.

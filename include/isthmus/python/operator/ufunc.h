@@ -56,20 +56,20 @@ struct OperatorUfunc {
 };
 
 ISTHMUS_COLD inline void OperatorUfunc::check() const {
-    const auto refuse = [this](const std::string& why) { refuse_operator(op.name, concat({"it is no ufunc: ", why})); };
+    const auto refuse = [this](Message why) { refuse_operator(op.name, {"it is no ufunc: ", why}); };
     if (op.out_count == 0) refuse("it has no result");
     for (int i = 0; i < op.input_count; ++i) {
         const ParameterFacts& facts = op.parameters()[op.inputs[i].parameter];
-        if (facts.kind == ParameterKind::in_out) refuse(concat({"argument '", op.inputs[i].name, "' is written in place"}));
-        if (facts.kind == ParameterKind::text) refuse(concat({"argument '", op.inputs[i].name, "' is a string"}));
+        if (facts.kind == ParameterKind::in_out) refuse({"argument '", op.inputs[i].name, "' is written in place"});
+        if (facts.kind == ParameterKind::text) refuse({"argument '", op.inputs[i].name, "' is a string"});
     }
     for (int i = 0; i < operand_count; ++i) {
         const Requirement* r = op.parameters()[parameters[i]].requirement;
         if (r != nullptr && r->least_rank != r->most_rank)
-            refuse(concat({"argument '", op.name_of(parameters[i]), "' is ", r->words, ", and wanted is a fixed rank"}));
+            refuse({"argument '", op.name_of(parameters[i]), "' is ", r->words, ", and wanted is a fixed rank"});
         for (int d = 0; r != nullptr && i >= op.input_count && d < r->size_count; ++d)
             if (op.integer_named(r->sizes[d].name) >= 0)
-                refuse(concat({"the size ", r->sizes[d].name, " is that of an integer argument"}));
+                refuse({"the size ", r->sizes[d].name, " is that of an integer argument"});
     }
 }
 

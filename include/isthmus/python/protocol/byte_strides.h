@@ -38,8 +38,8 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
         if (t.shape[i] == 1) continue;
         if (bytes[i] % itemsize != 0)
             return request.fail(ErrorCode::needs_copy,
-                                concat({"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ",
-                                        itemsize, "-byte element; copy it first"}));
+                                {"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ", itemsize,
+                                 "-byte element; copy it first"});
         t.strides[i] = bytes[i] / itemsize;
     }
     return true;

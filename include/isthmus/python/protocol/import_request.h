@@ -56,25 +56,24 @@ struct ImportRequest {
         if (!outcome.alive) outcome.alive = Ref::borrow(object);
     }
 
-    ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) { return fail(make_error(code, options.argument, text)); }
+    ISTHMUS_COLD bool fail(ErrorCode code, Message text) { return fail(make_error(code, options.argument, text)); }
     ISTHMUS_COLD bool fail(Error failure) {
         outcome.error.put(std::move(failure));
         return false;
     }
-    ISTHMUS_COLD bool fail_with_exception(ErrorCode code, const std::string& what) {
+    ISTHMUS_COLD bool fail_with_exception(ErrorCode code, Message what) {
         return fail(error_from_exception(code, options.argument, what));
     }
     ISTHMUS_COLD bool fail_unsound(const DLTensor& t, Flags flags) { return fail(explain_unsound(t, flags, options.argument)); }
     ISTHMUS_COLD bool fail_read_only() {
-        return fail(ErrorCode::read_only,
-                    concat({"the memory of this ", type_name(object), " is read-only; wanted writable memory"}));
+        return fail(ErrorCode::read_only, {"the memory of this ", type_name(object), " is read-only; wanted writable memory"});
     }
     ISTHMUS_COLD bool fail_overlap() {
-        return fail(ErrorCode::bad_layout, concat({"wanted writable memory, but the ", overlap_text(out.dl())}));
+        return fail(ErrorCode::bad_layout, {"wanted writable memory, but the ", overlap_text(out.dl())});
     }
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
-                    concat({"the ", type_name(object), " could only be exported as a copy; wanted its own memory"}));
+                    {"the ", type_name(object), " could only be exported as a copy; wanted its own memory"});
     }
     ISTHMUS_COLD bool fail_out_of_memory() { return fail(ErrorCode::out_of_memory, "no memory for a tensor handle"); }
 

@@ -14,8 +14,8 @@ namespace detail {
 ISTHMUS_NOINLINE inline bool accept_named_stream(ImportRequest& request, Device device) {
     const char* wanted = has_streams(device.type) ? wanted_stream(device, request.options.stream) : nullptr;
     if (wanted == nullptr) return true;
-    return request.fail(ErrorCode::bad_argument, concat({"option 'stream': found ", request.options.stream, " for data on ",
-                                                         device, "; wanted ", wanted}));
+    return request.fail(ErrorCode::bad_argument,
+                        {"option 'stream': found ", request.options.stream, " for data on ", device, "; wanted ", wanted});
 }
 inline bool accept_stream(ImportRequest& request, Device device) {
     return ISTHMUS_LIKELY(!request.options.has_stream()) || accept_named_stream(request, device);

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
 
+#include <cstring>
 #include <string>
 
 #include <isthmus/core/error.h>
@@ -87,30 +88,33 @@ inline void drop_cause(void* cause) { drop_object(static_cast<PyObject*>(cause))
 
 /// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
 /// the text says so.
-ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, const std::string& what) {
+ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
-    if (exception == nullptr) return make_error(code, argument, concat({what, " failed without setting an exception"}));
-    Error error = make_error(code, argument, concat({what, " raised ", exception_text(exception)}));
+    if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
+    Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
     error.set_cause(exception, drop_cause);
     return error;
 }
 
-/// "numpy.ndarray", "list": a type as users write it. Runs nothing of the type's own: what a metaclass or an attribute says is
-/// not asked, only the class itself.
-ISTHMUS_COLD inline std::string type_name(PyTypeObject* type) {
+ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piece::Number) {
+    const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
-    std::string name = type->tp_name;
-    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return name;
-    PyObject* module = type->tp_dict != nullptr ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+    const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
+    PyObject* module = heap ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
     const char* utf8 = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+    const char* name = type->tp_name;
     if (utf8 == nullptr) {
         PyErr_Clear();
-        return name;
+    } else {
+        if (const char* dot = std::strrchr(name, '.')) name = dot + 1;
+        if (std::strcmp(utf8, "builtins") != 0) (out += utf8) += '.';
     }
-    const std::string last = name.substr(name.rfind('.') + 1);  // all of it where there is no dot
-    return std::string(utf8) == "builtins" ? last : concat({utf8, ".", last});
+    out += name;
 }
-ISTHMUS_COLD inline std::string type_name(PyObject* object) { return type_name(Py_TYPE(object)); }
+/// "numpy.ndarray", "list": a type as users write it. Runs nothing of the type's own: what a metaclass or an attribute says is
+/// not asked, only the class itself.
+inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
+inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
 
 }  // namespace detail
 

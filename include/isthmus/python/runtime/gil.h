@@ -21,6 +21,33 @@ enum class WayToInterpreter {
     another,  ///< it runs another interpreter, or would be led to another: only another thread can
 };
 
+ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept;
+
+/// Gives an object back with the GIL of its interpreter, from any thread; not at all when that interpreter cannot be had any
+/// more. `give_back` may be called later, on another thread: the object is not on this one's stack.
+void give_back_with_gil(void (*give_back)(void*), void* object) noexcept;
+
+/// Whether the thread holds the GIL of our interpreter: way_to_interpreter() where the answer is nearly always yes.
+inline bool runs_our_interpreter() noexcept {
+    const PyThreadState* running = holding_thread_state();
+    return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
+}
+
+/// Gives back a reference that is not the last. False, and nothing given back, where it may be, or without the GIL.
+inline bool drop_shared_object(PyObject* object) noexcept {
+    if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || Py_REFCNT(object) <= 1)) return false;
+    Py_DECREF(object);
+    return true;
+}
+
+/// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
+inline void drop_object(PyObject* object) noexcept {
+    if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
+    give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
+}
+
+#if ISTHMUS_DEFINE
+
 /// The thread state that runs on this thread, of whichever interpreter; NULL where none does.
 inline PyThreadState* running_thread_state() noexcept {
     PyThreadState* holding = holding_thread_state();
@@ -35,7 +62,7 @@ inline PyThreadState* running_thread_state() noexcept {
     return holding;
 }
 
-inline WayToInterpreter way_to_interpreter() noexcept {
+ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept {
     const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its life
     if (const PyThreadState* running = running_thread_state())
         return running->interp == ours || ours == nullptr ? WayToInterpreter::here : WayToInterpreter::another;
@@ -44,12 +71,6 @@ inline WayToInterpreter way_to_interpreter() noexcept {
     const PyThreadState* usual = PyGILState_GetThisThreadState();
     const PyInterpreterState* led_to = usual != nullptr ? usual->interp : PyInterpreterState_Main();
     return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
-}
-
-/// The same question where the answer is nearly always yes: whether the thread holds the GIL of our interpreter.
-inline bool runs_our_interpreter() noexcept {
-    const PyThreadState* running = holding_thread_state();
-    return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
 }
 
 /// What a thread that runs another interpreter leaves to a thread made for it.
@@ -81,9 +102,7 @@ ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void*
         delete left;  // the object stays: there is nobody to give it back
 }
 
-/// Gives an object back with the GIL of its interpreter, from any thread; not at all when that interpreter cannot be had any
-/// more. `give_back` may be called later, on another thread: the object is not on this one's stack.
-ISTHMUS_NOINLINE inline void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {
+ISTHMUS_API ISTHMUS_NOINLINE void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {
     const NoCancellation whole;
     const WayToInterpreter way = way_to_interpreter();
     if (way == WayToInterpreter::here) return surviving_exit([=] { give_back(object); });
@@ -97,18 +116,7 @@ ISTHMUS_NOINLINE inline void give_back_with_gil(void (*give_back)(void*), void* 
     });
 }
 
-/// Gives back a reference that is not the last. False, and nothing given back, where it may be, or without the GIL.
-inline bool drop_shared_object(PyObject* object) noexcept {
-    if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || Py_REFCNT(object) <= 1)) return false;
-    Py_DECREF(object);
-    return true;
-}
-
-/// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
-inline void drop_object(PyObject* object) noexcept {
-    if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
-    give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
-}
+#endif
 
 }  // namespace detail
 

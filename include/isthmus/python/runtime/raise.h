@@ -55,8 +55,8 @@ ISTHMUS_API void set_python_error(const Error& error) noexcept {
 namespace detail {
 
 /// Sets the exception of a new error; NULL, for a function of Python's to return.
-ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, const std::string& text) {
-    set_python_error(Error(code, kind, text));
+ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text) {
+    set_python_error(Error(code, kind, concat({text})));
     return nullptr;
 }
 
@@ -65,7 +65,7 @@ ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, 
     Ref text(PyObject_Repr(found));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (utf8 == nullptr) return nullptr;
-    return raise(ErrorCode::bad_argument, kind, concat({argument_prefix(name), "found ", utf8, "; wanted ", wanted}));
+    return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; wanted ", wanted});
 }
 
 }  // namespace detail

@@ -46,7 +46,7 @@ public:
     /// A thread that the interpreter's end has stopped inside a call comes by here without the GIL, while its stack is unwound:
     /// the reference is then left.
     ~Ref() noexcept(false) {
-        if (object_ != nullptr && (Py_REFCNT(object_) > 1 || have_gil())) Py_DECREF(object_);
+        if (object_ != nullptr) give_back(object_);
     }
 
     static Ref borrow(PyObject* object) noexcept {
@@ -58,6 +58,11 @@ public:
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
 private:
+    /// A call of its own: references end in several hundred places, and in as many that clean up after an exception.
+    ISTHMUS_NOINLINE static void give_back(PyObject* object) {
+        if (Py_REFCNT(object) > 1 || have_gil()) Py_DECREF(object);
+    }
+
     PyObject* object_ = nullptr;
 };
 

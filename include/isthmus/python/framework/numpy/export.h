@@ -72,19 +72,18 @@ ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
     PyErr_Clear();
     const std::string found = concat({"dtype ", dtype});
     if (dtype.lanes() != 1)
-        return Error(ErrorCode::bad_dtype,
-                     concat({found, " has no counterpart in NumPy; nearest is ", DType(dtype.code, dtype.bits()).name(),
-                             " with a last dimension of ", dtype.lanes()}));
+        return make_error(ErrorCode::bad_dtype,
+                          {found, " has no counterpart in NumPy; nearest is ", DType(dtype.code, dtype.bits()).name(),
+                           " with a last dimension of ", dtype.lanes()});
     if (dtype == complex32)
-        return Error(ErrorCode::bad_dtype, concat({found, " has no counterpart in NumPy; nearest is complex64"}));
+        return make_error(ErrorCode::bad_dtype, {found, " has no counterpart in NumPy; nearest is complex64"});
     if (dtype.is_subbyte() && !padded)
-        return Error(ErrorCode::bad_dtype,
-                     concat({found, ", packed, has no counterpart in NumPy; nearest is uint8, the bytes"}));
+        return make_error(ErrorCode::bad_dtype, {found, ", packed, has no counterpart in NumPy; nearest is uint8, the bytes"});
     if (dtype.code == kDLOpaqueHandle)
-        return Error(ErrorCode::bad_dtype, concat({found, " has no counterpart in NumPy; nearest is uint", dtype.bits()}));
-    return Error(ErrorCode::bad_dtype,
-                 concat({found, " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint",
-                         8 * dtype.itemsize()}));
+        return make_error(ErrorCode::bad_dtype, {found, " has no counterpart in NumPy; nearest is uint", dtype.bits()});
+    return make_error(
+        ErrorCode::bad_dtype,
+        {found, " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint", 8 * dtype.itemsize()});
 }
 
 /// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
@@ -93,8 +92,8 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
     if (ISTHMUS_UNLIKELY(numpy_api->make == nullptr) && !load_numpy_api())
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
-        return Error(ErrorCode::bad_device,
-                     concat({"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"}));
+        return make_error(ErrorCode::bad_device,
+                          {"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"});
     const DType dtype = t.dtype;
     Py_ssize_t steps[max_ndim];
     Py_ssize_t* strides = nullptr;  // row-major: NumPy is quicker to write them than to look at them

@@ -31,29 +31,27 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* d
     PyErr_Clear();
     const std::string found = concat({"dtype ", name});
     if (!native_order)
-        return request.fail(
-            ErrorCode::not_values,
-            concat({found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"}));
+        return request.fail(ErrorCode::not_values,
+                            {found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"});
     switch (kind) {
         case 'O':
-            return request.fail(
-                ErrorCode::bad_dtype,
-                concat({found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"}));
+            return request.fail(ErrorCode::bad_dtype,
+                                {found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"});
         case 'M':
         case 'm':
             return request.fail(ErrorCode::bad_dtype,
-                                concat({found, " has no counterpart in DLPack; call .view('int64') for the counts"}));
+                                {found, " has no counterpart in DLPack; call .view('int64') for the counts"});
         case 'S':
         case 'U':
         case 'T':
             return request.fail(ErrorCode::bad_dtype,
-                                concat({found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"}));
+                                {found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"});
         case 'V':
             return request.fail(
                 ErrorCode::bad_dtype,
-                concat({found, ": structured and void types have no counterpart in DLPack; take one field, x['name']"}));
+                {found, ": structured and void types have no counterpart in DLPack; take one field, x['name']"});
         default:
-            return request.fail(ErrorCode::bad_dtype, concat({found, " has no counterpart in DLPack"}));
+            return request.fail(ErrorCode::bad_dtype, {found, " has no counterpart in DLPack"});
     }
 }
 
@@ -104,9 +102,9 @@ inline bool import_numpy(ImportRequest& request) {
     const NumpyDescr* descr = array->descr;
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && warns_on_write(array->flags))
         return request.fail(ErrorCode::read_only,
-                            concat({"NumPy warns of writing to this ", type_name(request.object),
-                                    ", which numpy.broadcast_arrays made; wanted writable memory, so take a copy or set "
-                                    "x.flags.writeable = True"}));
+                            {"NumPy warns of writing to this ", type_name(request.object),
+                             ", which numpy.broadcast_arrays made; wanted writable memory, so take a copy or set "
+                             "x.flags.writeable = True"});
     Flags flags = is_writable(array->flags) ? 0 : flag::read_only;
     const auto number = static_cast<unsigned>(descr->type_num);
     DLDataType dtype{};

@@ -18,8 +18,7 @@ ISTHMUS_NOINLINE inline bool import_numpy_scalar(ImportRequest& request) {
     Ref kind(dtype ? PyObject_GetAttrString(dtype.get(), "kind") : nullptr);
     const char* text = kind && PyUnicode_Check(kind.get()) ? PyUnicode_AsUTF8(kind.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({"the dtype of this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {"the dtype of this ", type_name(request.object)});
     if (*text == 'M' || *text == 'm') return explain_numpy_dtype(request, dtype.get(), *text);
     return import_buffer(request);
 }

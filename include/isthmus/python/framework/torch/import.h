@@ -71,7 +71,7 @@ ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* 
     } catch (const std::exception& refused) {
         const std::string text = refused.what();
         return request.fail(ErrorCode::requires_grad,
-                            concat({"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))}));
+                            {"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))});
     }
 }
 
@@ -81,13 +81,13 @@ ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags fla
     if (error.code() != ErrorCode::null_data) return request.fail(std::move(error));
     if (is_torch_transformed(request.object)) return request.fail(ErrorCode::not_values, torch_refusal::transformed);
     return request.fail(ErrorCode::null_data,
-                        concat({"data is NULL with elements: this ", type_name(request.object),
-                                " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor"}));
+                        {"data is NULL with elements: this ", type_name(request.object),
+                         " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor"});
 }
 
 ISTHMUS_COLD inline bool explain_torch_handle(ImportRequest& request) {
-    return request.fail(ErrorCode::not_a_tensor, concat({"torch does not take this ", type_name(request.object),
-                                                         " for a tensor: ", torch_shims.what()}));
+    return request.fail(ErrorCode::not_a_tensor,
+                        {"torch does not take this ", type_name(request.object), " for a tensor: ", torch_shims.what()});
 }
 
 inline void release_torch_handle(void* handle) {
@@ -243,7 +243,7 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     AskShims ask{request.object, handle, dtype.code};
     const TorchVerdict verdict = judge_torch(ask, request.options);
     if (ISTHMUS_UNLIKELY(ask.failed))
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(request.object)});
     if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return request.fail(verdict.code, verdict.refusal);
     flags |= verdict.flags();
     if (ISTHMUS_UNLIKELY(torch.get_dim(handle, &ndim) != 0 || torch.get_sizes(handle, &t.shape) != 0 ||

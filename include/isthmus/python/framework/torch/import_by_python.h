@@ -55,7 +55,7 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
     if (!ask.failed && request.options.require_writable && is_closed_inference_tensor(request.object, ask.failed))
         return request.fail(ErrorCode::requires_grad, torch_refusal::inference);
     if (!ask.failed) return true;
-    return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", type_name(request.object)}));
+    return request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(request.object)});
 }
 
 /// Where torch failed with words of its own C++, or said nothing: asks again for the reason.
@@ -114,7 +114,7 @@ ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DL
     const bool grad = ask_python(object, "requires_grad", false, failed);
     Ref detached(grad ? PyObject_CallMethod(object, "detach", nullptr) : nullptr);
     if (failed || (grad && !detached))
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({type_name(object), ".detach()"}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {type_name(object), ".detach()"});
     if (grad) request.object = detached.get();
     if (verdict.watched) request.immutable = true;
     const bool by_method = api == nullptr || request.options.device.type != 0;

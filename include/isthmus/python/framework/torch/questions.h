@@ -81,24 +81,24 @@ ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& 
 
 /// Asks in Python what the shims asked: a wrapper subclass answers there, and the shims keep only the text of what it raises.
 /// False with an error that has the exception.
-ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, const std::string& what) {
+ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, std::string_view what) {
     PyObject* object = request.object;
-    const std::string asking = concat({"asking this ", type_name(object)});
     Ref size(PyObject_CallMethod(object, "size", nullptr));
     Ref stride(size ? PyObject_CallMethod(object, "stride", nullptr) : nullptr);
     Ref device(stride ? PyObject_GetAttrString(object, "device") : nullptr);
     Ref layout(device ? PyObject_GetAttrString(object, "layout") : nullptr);
     // An interrupt comes once: where it came inside the shims, its name is all that is left of it.
     if (layout && what.find("KeyboardInterrupt") == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
-    return PyErr_Occurred() == nullptr || request.fail_with_exception(ErrorCode::producer_failed, asking);
+    return PyErr_Occurred() == nullptr ||
+           request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(object)});
 }
 
 /// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead. `reason`: what libtorch said.
 ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char* reason) {
     const std::string what = reason != nullptr ? reason : "";  // torch's next answer would take its place
-    const auto refuse = [&request](const std::string& text) { return request.fail(ErrorCode::not_values, text); };
+    const auto refuse = [&request](Message text) { return request.fail(ErrorCode::not_values, text); };
     PyObject* object = request.object;
-    const std::string name = type_name(object);
+    const Piece name = type_name(object);
     if (is_torch_transformed(object)) return refuse(torch_refusal::transformed);
     Ref layout(PyObject_GetAttrString(object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
@@ -107,11 +107,11 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     bool failed = utf8 == nullptr;
     if (!failed && ask_python(object, "is_nested", false, failed)) return refuse(torch_refusal::nested);
     if (!failed && ask_python(object, "is_meta", false, failed)) return refuse(torch_refusal::meta);
-    if (failed) return request.fail_with_exception(ErrorCode::producer_failed, concat({"asking this ", name}));
+    if (failed) return request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", name});
     if (found == "torch._mkldnn") return refuse(torch_refusal::mkldnn);
     if (found != "torch.strided") return refuse(torch_refusal::sparse(found));
     if (!ask_torch_again(request, what)) return false;
-    return refuse(concat({"torch refused to show the memory of this ", name, what.empty() ? "" : ": ", what}));
+    return refuse({"torch refused to show the memory of this ", name, what.empty() ? "" : ": ", what});
 }
 
 ISTHMUS_COLD inline bool explain_torch_dtype(ImportRequest& request) {

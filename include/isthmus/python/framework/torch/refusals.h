@@ -6,6 +6,7 @@
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
+#include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
 
@@ -60,15 +61,15 @@ ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
 ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_known, const char* why) {
     const DType dtype = t.dtype;
     if (layout::has_negative_stride(t))
-        return Error(ErrorCode::bad_layout,
-                     concat({"strides ", sizes_text(t.strides, t.ndim),
-                             " are negative, which torch does not support; copy it first (numpy: np.ascontiguousarray)"}));
+        return make_error(ErrorCode::bad_layout,
+                          {"strides ", sizes_text(t.strides, t.ndim),
+                           " are negative, which torch does not support; copy it first (numpy: np.ascontiguousarray)"});
     if (!dtype_is_known) {
         const std::string nearest =
             dtype == float4_e2m1fn ? "float4_e2m1fn_x2, two elements a byte" : concat({"uint", 8 * dtype.itemsize()});
-        return Error(ErrorCode::bad_dtype, concat({"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest}));
+        return make_error(ErrorCode::bad_dtype, {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
     }
-    return Error(ErrorCode::consumer_failed, concat({"torch did not take the tensor: ", why}));
+    return make_error(ErrorCode::consumer_failed, {"torch did not take the tensor: ", why});
 }
 
 }  // namespace detail

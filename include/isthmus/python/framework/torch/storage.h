@@ -151,8 +151,7 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     }
     if (PyErr_Occurred() == nullptr) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({type_name(request.object), ".untyped_storage()"}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".untyped_storage()"});
     PyErr_Clear();
     return true;
 }

@@ -96,22 +96,20 @@ ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t
 struct InterfaceReader {
     ImportRequest& request;
     bool cuda;
-    std::string what;  ///< "Camera.__array_interface__"
+    const char* attribute;  ///< ".__array_interface__"
     Ref dict;
     int ndim = 0;
     bool read_only = false;
     InterfaceBuffer buffer;
 
     InterfaceReader(ImportRequest& request_, bool cuda_)
-        : request(request_),
-          cuda(cuda_),
-          what(concat({type_name(request.object), (cuda ? ".__cuda_array_interface__" : ".__array_interface__")})) {}
+        : request(request_), cuda(cuda_), attribute(cuda ? ".__cuda_array_interface__" : ".__array_interface__") {}
 
-    ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) {
+    ISTHMUS_COLD bool fail(ErrorCode code, Message text) {
         if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
-            return request.fail_with_exception(ErrorCode::producer_failed, what);
+            return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
         PyErr_Clear();
-        return request.fail(code, concat({what, " has ", text}));
+        return request.fail(code, {type_name(request.object), attribute, " has ", text});
     }
     /// A reference of its own: a number among the values may be an object whose __index__ empties the dict.
     Ref item(const char* key) const {
@@ -122,9 +120,10 @@ struct InterfaceReader {
     bool open() {
         const Interned& names = interned();
         dict = Ref(PyObject_GetAttr(request.object, cuda ? names.cuda_array_interface : names.array_interface));
-        if (!dict) return request.fail_with_exception(ErrorCode::producer_failed, what);
+        if (!dict) return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
         if (PyDict_Check(dict.get())) return true;
-        return request.fail(ErrorCode::producer_failed, concat({what, " is a ", type_name(dict.get()), "; wanted a dict"}));
+        return request.fail(ErrorCode::producer_failed,
+                            {type_name(request.object), attribute, " is a ", type_name(dict.get()), "; wanted a dict"});
     }
     bool read_shape(DLTensor& t) {
         const Ref shape = item("shape");
@@ -144,8 +143,8 @@ struct InterfaceReader {
         bool foreign_order = false;
         if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order)) {
             if (foreign_order)
-                return fail(ErrorCode::not_values, concat({"typestr '", text, "', which is not in this machine's byte order"}));
-            return fail(ErrorCode::bad_dtype, concat({"typestr '", text, "', which has no counterpart in DLPack"}));
+                return fail(ErrorCode::not_values, {"typestr '", text, "', which is not in this machine's byte order"});
+            return fail(ErrorCode::bad_dtype, {"typestr '", text, "', which has no counterpart in DLPack"});
         }
         t.dtype = dtype;
         if (item("mask")) return fail(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
@@ -161,8 +160,7 @@ struct InterfaceReader {
         std::int64_t bytes[max_ndim];
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
-            return fail(ErrorCode::bad_layout,
-                        concat({"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"}));
+            return fail(ErrorCode::bad_layout, {"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"});
         t.strides = request.out.strides();
         const auto* steps = reinterpret_cast<const Py_ssize_t*>(bytes);
         return element_strides(steps, ndim, DType(t.dtype).itemsize(), t.strides) ||
@@ -189,12 +187,13 @@ private:
                         cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
                              : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
         if (!buffer.open(request, exporter))
-            return request.fail_with_exception(ErrorCode::producer_failed, concat({"the buffer of ", what}));
+            return request.fail_with_exception(ErrorCode::producer_failed,
+                                               {"the buffer of ", type_name(request.object), attribute});
         // The dict was made for this question, and so was what it alone refers to (but for us: `data`, the buffer).
         buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
         if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
-                        concat({"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"}));
+                        {"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"});
         t.data = buffer.start + buffer.offset;
         read_only = buffer.read_only;
         return true;
@@ -218,8 +217,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))
-            return reader.fail(ErrorCode::overflow,
-                               concat({"elements beyond the ", reader.buffer.size, " bytes of its buffer"}));
+            return reader.fail(ErrorCode::overflow, {"elements beyond the ", reader.buffer.size, " bytes of its buffer"});
         return request.accept_sound(flags);
     }
     // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the
@@ -227,7 +225,8 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     PyObject* dict = reader.dict.get();
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
         PyObject* both = PyTuple_Pack(2, request.object, dict);
-        if (both == nullptr) return request.fail_with_exception(ErrorCode::out_of_memory, reader.what);
+        if (both == nullptr)
+            return request.fail_with_exception(ErrorCode::out_of_memory, {type_name(request.object), reader.attribute});
         PyObject_GC_UnTrack(both);
         request.out.hold(both, object_tuple_ops);
     }

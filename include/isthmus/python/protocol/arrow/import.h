@@ -44,15 +44,14 @@ struct ArrowImport {
     ImportRequest& request;
     const char* method;
 
-    ISTHMUS_COLD bool fail(ErrorCode code, const std::string& text) const {
-        return request.fail(code, concat({"the array of ", type_name(request.object), ".", method, "() ", text}));
+    ISTHMUS_COLD bool fail(ErrorCode code, Message text) const {
+        return request.fail(code, {"the array of ", type_name(request.object), ".", method, "() ", text});
     }
     /// What the method gives, a new reference; empty with the error left.
     Ref call(PyObject* name) const {
         request.keep_alive();
         Ref answer(PyObject_CallMethodNoArgs(request.object, name));
-        if (!answer)
-            request.fail_with_exception(ErrorCode::producer_failed, concat({type_name(request.object), ".", method, "()"}));
+        if (!answer) request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".", method, "()"});
         return answer;
     }
     /// Fills the descriptor but for the device, and checks it.
@@ -89,12 +88,11 @@ inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray&
     if (array.device_type == kDLCPU) return true;
     t.device.device_id = static_cast<std::int32_t>(array.device_id);
     if (t.device.device_id != array.device_id)
-        return import.fail(ErrorCode::bad_device, concat({"is on device number ", array.device_id}));
+        return import.fail(ErrorCode::bad_device, {"is on device number ", array.device_id});
     if (!accept_stream(request, t.device)) return false;
     const std::int64_t after = request.options.has_stream() ? request.options.stream : legacy_stream(t.device);
     if (array.sync_event == nullptr || order_event(t.device, *static_cast<void**>(array.sync_event), after)) return true;
-    return import.fail(ErrorCode::unavailable,
-                       concat({"has an event of ", Device(t.device), " that cannot be waited for here"}));
+    return import.fail(ErrorCode::unavailable, {"has an event of ", Device(t.device), " that cannot be waited for here"});
 }
 
 /// `__arrow_c_device_array__`, or `__arrow_c_array__`.

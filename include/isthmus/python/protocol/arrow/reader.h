@@ -118,15 +118,15 @@ inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArra
         if (auto known = read_format(schema, range.array, list_size); !known) return known;
         const bool list = list_size >= 0;
         if (!begin(range, list ? 1 : 2))
-            return Error(ErrorCode::bad_layout, concat({"has length ", range.array->length, ", offset ", range.array->offset,
-                                                        " and ", range.array->n_buffers, " buffers"}));
+            return make_error(ErrorCode::bad_layout, {"has length ", range.array->length, ", offset ", range.array->offset,
+                                                      " and ", range.array->n_buffers, " buffers"});
         levels[t_.ndim - 1] = range;
         if (!list) return finish(range, levels);
         if (!has_one_child(schema) || !has_one_child(range.array) || t_.ndim == max_ndim)
-            return Error(ErrorCode::bad_layout, concat({"has lists with ", schema->n_children, " kinds of items"}));
+            return make_error(ErrorCode::bad_layout, {"has lists with ", schema->n_children, " kinds of items"});
         if (!descend(range, list_size))
-            return Error(ErrorCode::bad_layout,
-                         concat({"has lists of ", list_size, " that reach beyond its ", range.array->length, " items"}));
+            return make_error(ErrorCode::bad_layout,
+                              {"has lists of ", list_size, " that reach beyond its ", range.array->length, " items"});
         schema = schema->children[0];
         t_.shape[t_.ndim++] = list_size;
     }
@@ -136,7 +136,7 @@ inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArra
 inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const ArrowArray* array, std::int64_t& list_size) {
     const std::string_view format = schema->format != nullptr ? schema->format : "";
     const auto bad = [&](const char* why) {
-        return Error(ErrorCode::bad_dtype, concat({"has the format '", format, "': ", why}));
+        return make_error(ErrorCode::bad_dtype, {"has the format '", format, "': ", why});
     };
     if (schema->dictionary != nullptr || (array != nullptr && array->dictionary != nullptr))
         return bad("the numbers of a dictionary, not the values; decode it first");
@@ -163,7 +163,7 @@ inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const Ar
 inline Result<void> ArrowReader::finish(const Range& items, const Range* levels) {
     std::int64_t offset = items.count == 0 ? 0 : items.first;
     if (!layout::multiply(offset, DType(t_.dtype).itemsize()))
-        return Error(ErrorCode::overflow, concat({"starts at element ", items.first}));
+        return make_error(ErrorCode::overflow, {"starts at element ", items.first});
     t_.data = items.array != nullptr ? const_cast<void*>(items.array->buffers[1]) : nullptr;
     t_.byte_offset = static_cast<std::uint64_t>(offset);
     unsound_ = !is_sound(t_, flag::read_only);
@@ -178,8 +178,8 @@ inline Result<void> ArrowReader::check_nulls(const Range& range) const {
     const void* valid = range.array->buffers[0];
     const bool host = Device(t_.device).is_host();
     if (valid == nullptr || (host && all_bits_set(valid, range.first, range.count))) return {};
-    return Error(ErrorCode::not_values,
-                 concat({host ? "has" : "may have", " nulls, which DLPack cannot say; fill or drop them first"}));
+    return make_error(ErrorCode::not_values,
+                      {host ? "has" : "may have", " nulls, which DLPack cannot say; fill or drop them first"});
 }
 
 }  // namespace detail

@@ -21,9 +21,8 @@ struct ArrowChunks {
         const std::string what = concat({type_name(import.request.object), ".", import.method, "()"});
         if (PyErr_Occurred() != nullptr) return import.request.fail_with_exception(ErrorCode::producer_failed, what);
         const char* text = stream.get_last_error != nullptr ? stream.get_last_error(&stream) : nullptr;
-        return import.request.fail(
-            ErrorCode::producer_failed,
-            concat({what, " gave a stream that failed", (text != nullptr ? ": " : ""), (text != nullptr ? text : "")}));
+        return import.request.fail(ErrorCode::producer_failed, {what, " gave a stream that failed",
+                                                                (text != nullptr ? ": " : ""), (text != nullptr ? text : "")});
     }
     /// Up to the end, or as far as we go.
     bool collect() {
@@ -40,9 +39,8 @@ struct ArrowChunks {
     bool is_one() const noexcept { return at_end && filled <= 1; }
     ISTHMUS_COLD bool fail_many() const {
         const char* call = import.request.producer.hint;
-        return import.fail(ErrorCode::needs_copy,
-                           concat({"is in ", (at_end ? filled : most), (at_end ? "" : " or more"), " chunks; ",
-                                   (call != nullptr ? call : "combining them"), " gives one"}));
+        return import.fail(ErrorCode::needs_copy, {"is in ", (at_end ? filled : most), (at_end ? "" : " or more"), " chunks; ",
+                                                   (call != nullptr ? call : "combining them"), " gives one"});
     }
 };
 

@@ -10,8 +10,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_COLD inline int refuse_buffer(ErrorCode code, const std::string& text) {
-    set_python_error(Error(code, ErrorKind::buffer, text));
+ISTHMUS_COLD inline int refuse_buffer(ErrorCode code, Message text) {
+    set_python_error(Error(code, ErrorKind::buffer, concat({text})));
     return -1;
 }
 
@@ -25,11 +25,10 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const char* format = buffer_format(dtype);
     if (!Device(t.device).is_host())
         return refuse_buffer(ErrorCode::bad_device,
-                             concat({"the tensor is on ", Device(t.device), "; the buffer protocol is for host memory"}));
+                             {"the tensor is on ", Device(t.device), "; the buffer protocol is for host memory"});
     if (format == nullptr)
-        return refuse_buffer(
-            ErrorCode::bad_dtype,
-            concat({"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()}));
+        return refuse_buffer(ErrorCode::bad_dtype,
+                             {"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()});
     const bool read_only = (block->flags & flag::read_only) != 0;
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only)
         return refuse_buffer(ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
@@ -39,8 +38,8 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     if ((wants(PyBUF_C_CONTIGUOUS) && !c_order) || (wants(PyBUF_F_CONTIGUOUS) && !f_order) ||
         (wants(PyBUF_ANY_CONTIGUOUS) && !c_order && !f_order) || (!wants(PyBUF_STRIDES) && !c_order))
         return refuse_buffer(ErrorCode::bad_layout,
-                             concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                                     " are not contiguous as the buffer was asked for"}));
+                             {"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                              " are not contiguous as the buffer was asked for"});
     const Py_ssize_t itemsize = static_cast<Py_ssize_t>(dtype.itemsize());
     view->internal = nullptr;
     view->strides = nullptr;

@@ -15,9 +15,8 @@ ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const cha
         concat({"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
     if (foreign_order)
         return request.fail(ErrorCode::not_values,
-                            concat({found, ", which is not in this machine's byte order; swap the bytes first"}));
-    return request.fail(ErrorCode::bad_dtype,
-                        concat({found, "; wanted one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"}));
+                            {found, ", which is not in this machine's byte order; swap the bytes first"});
+    return request.fail(ErrorCode::bad_dtype, {found, "; wanted one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
 }
 
 /// The tensor of a buffer that `request.out.buffer()` holds (PEP 3118), always host memory.
@@ -50,9 +49,8 @@ inline bool import_held_buffer(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(view.suboffsets != nullptr))
         for (int i = 0; i < view.ndim; ++i)
             if (view.suboffsets[i] >= 0)
-                return request.fail(ErrorCode::bad_layout,
-                                    concat({"the buffer of this ", type_name(request.object),
-                                            " is indirect (suboffsets), an array of pointers; copy it first"}));
+                return request.fail(ErrorCode::bad_layout, {"the buffer of this ", type_name(request.object),
+                                                            " is indirect (suboffsets), an array of pointers; copy it first"});
     if (view.strides != nullptr) {
         t.strides = request.out.strides();
         if (ISTHMUS_UNLIKELY(!element_strides(view.strides, view.ndim, view.itemsize, t.strides)) &&
@@ -65,8 +63,7 @@ inline bool import_held_buffer(ImportRequest& request) {
 /// Any exporter of the buffer protocol.
 inline bool import_buffer(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(PyObject_GetBuffer(request.object, &request.out.buffer(), PyBUF_FULL_RO) != 0))
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({"the buffer of this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
     return import_held_buffer(request);
 }
 

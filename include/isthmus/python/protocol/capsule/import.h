@@ -122,9 +122,9 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
         return consume_capsule<DLManagedTensor>(request, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
         return request.fail(ErrorCode::consumed_capsule,
-                            concat({"the capsule is '", name, "': it was consumed before; ask the producer for a new one"}));
+                            {"the capsule is '", name, "': it was consumed before; ask the producer for a new one"});
     return request.fail(ErrorCode::bad_capsule,
-                        concat({"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"}));
+                        {"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"});
 }
 
 /// Its producer was told of no stream, and has made the data ready for the legacy default one.

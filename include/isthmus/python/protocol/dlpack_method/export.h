@@ -92,14 +92,14 @@ inline bool read_wanted_device(PyObject* dl_device, Device here, bool copy, Devi
     if (wanted == Device::cpu() && here.is_host()) return true;  // pinned memory is the host's own
     if (wanted != here) {
         raise(ErrorCode::bad_device, ErrorKind::buffer,
-              concat({"argument 'dl_device': the tensor is on ", here, " and cannot be exported to ", wanted,
-                      "; move it with its own framework"}));
+              {"argument 'dl_device': the tensor is on ", here, " and cannot be exported to ", wanted,
+               "; move it with its own framework"});
         return false;
     }
     if (!copy || !here.is_host()) return true;
     raise(ErrorCode::bad_device, ErrorKind::buffer,
-          concat({"argument 'copy': True, but only ", Device::cpu(), " memory is allocated here, not ", wanted,
-                  "; copy it with its own framework"}));
+          {"argument 'copy': True, but only ", Device::cpu(), " memory is allocated here, not ", wanted,
+           "; copy it with its own framework"});
     return false;
 }
 
@@ -123,9 +123,9 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
     if (given.dl_device != nullptr && !read_wanted_device(given.dl_device, wanted, copy, wanted)) return nullptr;
     if (!versioned && legacy_loses_padding(block))
         return raise(ErrorCode::bad_dtype, ErrorKind::buffer,
-                     concat({DType(block->dl.dtype),
-                             " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
-                             "max_version=(1, 0) or newer"}));
+                     {DType(block->dl.dtype),
+                      " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
+                      "max_version=(1, 0) or newer"});
     if (copy) return export_copy(block, versioned);
     if (refuse_watched(block)) return nullptr;
     if (!versioned && (block->flags & flag::read_only))

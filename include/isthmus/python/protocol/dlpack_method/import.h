@@ -81,7 +81,7 @@ private:
             if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
             if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
                 return request.fail_with_exception(ErrorCode::producer_failed,
-                                                   concat({type_name(request.object), ".__dlpack_device__()"}));
+                                                   {type_name(request.object), ".__dlpack_device__()"});
             PyErr_Clear();
         }
         if (found.is_host()) return true;
@@ -141,23 +141,25 @@ ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, const DLPackQuestion& que
                : Asked::failed;
 }
 
-ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception, const std::string& what) {
-    if (!exception) return request.fail(ErrorCode::producer_failed, concat({what, " failed without setting an exception"}));
+ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception) {
+    const Piece type = type_name(request.object);
+    if (!exception)
+        return request.fail(ErrorCode::producer_failed, {type, ".__dlpack__() failed without setting an exception"});
     restore_exception(exception.release());
-    return request.fail_with_exception(ErrorCode::producer_failed, what);
+    return request.fail_with_exception(ErrorCode::producer_failed, {type, ".__dlpack__()"});
 }
 
 /// Asks again what the producer said that it does not know, or could not answer in this version; the first error is the one
 /// that is told. The wish not to copy is dropped only where the keyword is unknown: under None a producer may copy.
 ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion& question, Asked asked, Ref first,
                                           Ref& capsule) {
-    const std::string what = concat({type_name(request.object), ".__dlpack__()"});
     const auto may_ask_again = [&] { return asked == Asked::keyword_refused || asked == Asked::buffer_error; };
     if (asked == Asked::keyword_refused && question.needs_newer_producer())
-        return request.fail(ErrorCode::needs_copy,
-                            concat({what, " knows neither dl_device nor copy, so it cannot move or copy the data (",
-                                    exception_text(first.get()), ")"}));
-    if (!may_ask_again() || question.needs_newer_producer()) return fail_producer(request, std::move(first), what);
+        return request.fail(
+            ErrorCode::needs_copy,
+            {type_name(request.object), ".__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data (",
+             exception_text(first.get()), ")"});
+    if (!may_ask_again() || question.needs_newer_producer()) return fail_producer(request, std::move(first));
     if (asked == Asked::keyword_refused && question.copy) {
         question.copy = Ref();
         // Whoever does not know the older of the two keywords does not know the newer one either.
@@ -168,8 +170,7 @@ ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion
             if (asked == Asked::ok) return true;
         }
     }
-    if (!may_ask_again() || !(question.version || question.no_synchronisation))
-        return fail_producer(request, std::move(first), what);
+    if (!may_ask_again() || !(question.version || question.no_synchronisation)) return fail_producer(request, std::move(first));
     Ref second;
     Asked then = asked;
     if (question.version) {
@@ -185,7 +186,7 @@ ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion
     if (then == Asked::ok) return true;
     // The second failure explains more only where the first was about the keyword.
     if (asked == Asked::keyword_refused && second) first = std::move(second);
-    return fail_producer(request, std::move(first), what);
+    return fail_producer(request, std::move(first));
 }
 
 /// A capsule as before DLPack 1.0 cannot say that the memory is read-only. False with a Python exception set.
@@ -207,12 +208,12 @@ inline bool import_dlpack_method(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(asked != Asked::ok) && !ask_dlpack_again(request, question, asked, std::move(exception), capsule))
         return false;
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule.get())))
-        return request.fail(ErrorCode::producer_failed, concat({type_name(request.object), ".__dlpack__() returned a ",
-                                                                type_name(capsule.get()), "; wanted a capsule"}));
+        return request.fail(ErrorCode::producer_failed, {type_name(request.object), ".__dlpack__() returned a ",
+                                                         type_name(capsule.get()), "; wanted a capsule"});
     if (ISTHMUS_UNLIKELY(PyCapsule_IsValid(capsule.get(), capsule_name)) && !request.immutable &&
         !ask_of_legacy_memory(request, capsule.get()))
         return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({"asking this ", type_name(request.object), " whether it may be written"}));
+                                           {"asking this ", type_name(request.object), " whether it may be written"});
     if (!consume_any_capsule(request, capsule.get())) return false;
     if (ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type))) return true;
     if (question.no_synchronisation && question.stream) {  // the producer alone knows its stream

@@ -29,8 +29,8 @@ inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out
             if (prototype == nullptr || prototype->ndim < 0 || (prototype->ndim > 0 && prototype->shape == nullptr))
                 throw Error(ErrorCode::bad_layout, ErrorKind::value, "the prototype has no valid shape");
             if (Device(prototype->device) != Device::cpu())
-                throw Error(ErrorCode::bad_device,
-                            concat({"isthmus allocates on the cpu only, not on ", Device(prototype->device)}));
+                throw make_error(ErrorCode::bad_device,
+                                 {"isthmus allocates on the cpu only, not on ", Device(prototype->device)});
             const Tensor made = Tensor::empty(
                 std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
             *out = made.to_dlpack();
@@ -52,9 +52,9 @@ inline Block* exchange_block(void* object) {
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return nullptr;
     if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), shared->tensor)) {
-        set_python_error(
-            Error(ErrorCode::not_a_tensor, concat({"expected an isthmus.Tensor, got ",
-                                                   object != nullptr ? type_name(static_cast<PyObject*>(object)) : "NULL"})));
+        set_python_error(make_error(
+            ErrorCode::not_a_tensor,
+            {"expected an isthmus.Tensor, got ", object != nullptr ? type_name(static_cast<PyObject*>(object)) : "NULL"}));
         return nullptr;
     }
     return block_of(static_cast<PyObject*>(object));
@@ -87,9 +87,9 @@ inline int exchange_view_object(void* object, DLTensor* out) noexcept {
         }
         if (legacy_loses_padding(block)) {
             set_python_error(
-                Error(ErrorCode::bad_dtype, concat({DType(block->dl.dtype),
-                                                    " with a byte for each element is what a bare DLTensor cannot say; "
-                                                    "use managed_tensor_from_py_object_no_sync"})));
+                make_error(ErrorCode::bad_dtype, {DType(block->dl.dtype),
+                                                  " with a byte for each element is what a bare DLTensor cannot say; "
+                                                  "use managed_tensor_from_py_object_no_sync"}));
             return -1;
         }
         if (!order_export(block)) return -1;
@@ -142,7 +142,7 @@ inline Result<PyObject*> block_to_exchange(Block* block, const DLPackExchangeAPI
     if (ISTHMUS_UNLIKELY(managed == nullptr)) return Error(ErrorCode::out_of_memory, "no memory for an export");
     void* object = nullptr;
     if (ISTHMUS_UNLIKELY(api->managed_tensor_to_py_object_no_sync(managed, &object) != 0 || object == nullptr))
-        return error_from_exception(ErrorCode::consumer_failed, nullptr, concat({name, "'s exchange API"}));
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, {name, "'s exchange API"});
     return static_cast<PyObject*>(object);
 }
 
