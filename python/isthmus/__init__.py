@@ -6,7 +6,7 @@
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
-`shared` hands tensors to other processes without their bytes.
+`load` shows the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes.
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
 
@@ -28,6 +28,7 @@ from ._isthmus import (
 from ._live import LiveTensor, live
 from .blob import Blob, from_blob, to_blob
 from .paths import get_cmake_dir, get_include, get_includes
+from .tensor_file import TensorFile, load
 
 __all__ = [
     "Blob",
@@ -38,6 +39,7 @@ __all__ = [
     "LiveTensor",
     "Tensor",
     "TensorBufferError",
+    "TensorFile",
     "TensorTypeError",
     "TensorValueError",
     "__version__",
@@ -49,6 +51,7 @@ __all__ = [
     "get_include",
     "get_includes",
     "live",
+    "load",
     "operators",
     "shared",
     "testing",

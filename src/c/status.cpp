@@ -39,6 +39,7 @@ ISTHMUS_SAME_NUMBER(ISTHMUS_SYSTEM_FAILED, system_failed);
 ISTHMUS_SAME_NUMBER(ISTHMUS_BAD_MESSAGE, bad_message);
 ISTHMUS_SAME_NUMBER(ISTHMUS_PEER_CLOSED, peer_closed);
 ISTHMUS_SAME_NUMBER(ISTHMUS_TIMED_OUT, timed_out);
+ISTHMUS_SAME_NUMBER(ISTHMUS_BAD_FILE, bad_file);
 static_assert(ISTHMUS_FLAG_READ_ONLY == isthmus::flag::read_only && ISTHMUS_FLAG_PADDED == isthmus::flag::padded);
 
 }  // namespace

@@ -13,7 +13,7 @@ int fill(PyObject* module) {
     if (shared == nullptr) return -1;
     for (PyMethodDef* methods :
          {package::import_methods, package::blob_methods, package::pickle_methods, package::measure_methods,
-          package::live_methods, package::shared_methods, package::operator_methods})
+          package::live_methods, package::shared_methods, package::operator_methods, package::load_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return -1;
     const bool good = add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&
                       add(module, "Device", shared->device) && add(module, "DeviceType", shared->device_type) &&

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <isthmus/python.h>
+#include <isthmus/shared/access.h>
 
 namespace package {
 
@@ -15,12 +16,20 @@ using isthmus::Ref;
 using isthmus::Tensor;
 
 extern PyMethodDef import_methods[], blob_methods[], pickle_methods[], measure_methods[], live_methods[], shared_methods[],
-    operator_methods[];
+    operator_methods[], load_methods[];
 
 /// A function with keywords, as PyMethodDef wants it.
 template <class F>
 PyCFunction with_keywords(F* function) {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+/// As METH_FASTCALL calls it, once the number of arguments is right: the package alone calls these.
+template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t), Py_ssize_t wanted>
+PyObject* counted(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    if (count == wanted) return function(self, arguments, count);
+    PyErr_Format(PyExc_TypeError, "wanted %zd arguments (%zd given)", wanted, count);
+    return nullptr;
 }
 
 /// An isthmus.Tensor, or the exception of what failed.
@@ -55,5 +64,11 @@ bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isth
 /// A dtype or device said in Python: one of ours, its name, DLPack's tuple. False with a Python exception set.
 bool read_dtype(PyObject* object, const char* argument, DType& out);
 bool read_device(PyObject* object, const char* argument, Device& out);
+
+/// "read_only", "copy_on_write" or "shared". False with a Python exception set.
+bool read_access(PyObject* object, isthmus::shared::Access& access);
+
+/// set_python_error(), where memory that is out is also a MemoryError, and what the system refused an OSError.
+void raise_system(const Error& error);
 
 }  // namespace package

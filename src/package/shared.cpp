@@ -44,7 +44,9 @@ PyObject* class_of(ErrorCode code) {
     }
 }
 
-void raise_shared(const Error& error) {
+}  // namespace
+
+void package::raise_system(const Error& error) {
     PyObject* type = class_of(error.code());
     if (type == nullptr) return isthmus::set_python_error(error);
     Ref exception(PyObject_CallFunction(type, "s", error.what()));
@@ -52,6 +54,8 @@ void raise_shared(const Error& error) {
     if (!exception || !code || PyObject_SetAttrString(exception.get(), "code", code.get()) != 0) return;
     PyErr_SetObject(type, exception.get());
 }
+
+namespace {
 
 /// The GIL is given up while the system is called, and taken again to look at signals.
 struct Unlocked {
@@ -95,7 +99,9 @@ bool read_timeout(PyObject* object, double& seconds) {
     return false;
 }
 
-bool read_access(PyObject* object, shared::Access& access) {
+}  // namespace
+
+bool package::read_access(PyObject* object, shared::Access& access) {
     const char* name = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
     if (name != nullptr && shared::parse_access(name, access)) return true;
     PyErr_Clear();
@@ -103,6 +109,8 @@ bool read_access(PyObject* object, shared::Access& access) {
                                           PyUnicode_Check(object) ? ErrorKind::value : ErrorKind::type);
     return false;
 }
+
+namespace {
 
 bool read_pool(PyObject* object, shared::Pool*& pool) {
     pool = object == Py_None ? &shared::Pool::process() : static_cast<shared::Pool*>(PyCapsule_GetPointer(object, pool_name));
@@ -115,7 +123,7 @@ PyObject* fail(const Error& error, bool raised, double seconds) {
     if (error.code() == ErrorCode::timed_out)
         PyErr_SetString(seconds == 0 ? PyExc_BlockingIOError : PyExc_TimeoutError, error.what());
     else
-        raise_shared(error);
+        raise_system(error);
     return nullptr;
 }
 
@@ -241,14 +249,6 @@ PyObject* trim(PyObject*, PyObject* capsule) {
         }
         Py_RETURN_NONE;
     });
-}
-
-/// As METH_FASTCALL calls it, once the number of arguments is right: isthmus.shared alone calls these.
-template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t), Py_ssize_t wanted>
-PyObject* counted(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-    if (count == wanted) return function(self, arguments, count);
-    PyErr_Format(PyExc_TypeError, "wanted %zd arguments (%zd given); call isthmus.shared's functions", wanted, count);
-    return nullptr;
 }
 
 }  // namespace

@@ -46,7 +46,9 @@ TEST(Copy, WithoutStridesIsRowMajor) {
         EXPECT_FALSE(copy->read_only());
         const auto n = static_cast<std::size_t>(copy->numel());
         EXPECT_EQ(values(*copy), std::vector<float>(source.elements.begin(), source.elements.begin() + static_cast<long>(n)));
-        if (n > 0) EXPECT_NE(copy->data(), source.elements.data());
+        if (n > 0) {
+            EXPECT_NE(copy->data(), source.elements.data());
+        }
     }
 }
 

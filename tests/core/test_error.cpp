@@ -18,7 +18,7 @@ void count_drop(void* cause) { ++*static_cast<int*>(cause); }
 
 TEST(Error, EveryCodeHasANameOfItsOwn) {
     std::set<std::string> names;
-    constexpr int count = 23;
+    constexpr int count = 24;
     for (int code = 1; code <= count; ++code) {
         const std::string name = isthmus::error_code_name(static_cast<ErrorCode>(code));
         EXPECT_NE(name, "unknown") << code;
@@ -53,6 +53,7 @@ TEST(Error, TheNumbersNeverChange) {
     EXPECT_EQ(static_cast<int>(ErrorCode::bad_message), 21);
     EXPECT_EQ(static_cast<int>(ErrorCode::peer_closed), 22);
     EXPECT_EQ(static_cast<int>(ErrorCode::timed_out), 23);
+    EXPECT_EQ(static_cast<int>(ErrorCode::bad_file), 24);
 }
 
 TEST(Error, IsAStandardExceptionWithCodeKindAndText) {

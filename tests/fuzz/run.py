@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parent / "python" / "support"))
 
 import embedding  # noqa: E402
 
-TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24, "moves": 300}  # and the longest input that makes sense
+TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24, "moves": 300, "safetensors": 400}  # and the longest input that makes sense
 MINUS_ONE = 2**64 - 1
 
 
@@ -114,6 +114,16 @@ SEEDS: dict[str, list[bytes]] = {
             (4, "f"), (8, "<d"), (4, ">f"), (8, "l"), (4, "<l"), (2, "e"), (8, "Zf"), (16, "Zd"), (16, "g"), (1, "?"),
             (8, "T{f:x:}"), (8, "2f"), (4, ""), (4, "<f4"), (1, "|b1"), (8, ">f8"), (16, "<c16"), (0, "cuda:0"),
             (0, "opencl:2147483647"), (0, "float8_e4m3fn"), (0, "bfloat16x4"), (0, "complex64"), (0, "uint1x65535"),
+        ]
+    ],
+    "safetensors": [
+        bytes([4]) + header
+        for header in [
+            b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', b"{}", b'{"__metadata__":{"a":"b"}}',
+            b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"}, "a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]}} ',
+            rb'{"\u00e9\ud83d\ude00\n":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}',
+            b'{"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,4]}}',
+            b'{"a":{"dtype":"U8","shape":[0,9223372036854775807],"data_offsets":[0,0]},"b":{"dtype":"I32","shape":[],"data_offsets":[0,4]}}',
         ]
     ],
     "moves": [random.Random(number).randbytes(3 * number) for number in range(1, 100)],

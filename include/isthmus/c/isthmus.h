@@ -74,7 +74,8 @@ enum {
     ISTHMUS_SYSTEM_FAILED = 20, /* the operating system refused a call */
     ISTHMUS_BAD_MESSAGE = 21,   /* what another process sent is not what it says it is */
     ISTHMUS_PEER_CLOSED = 22,   /* the other process is gone, or has closed its end */
-    ISTHMUS_TIMED_OUT = 23      /* the other process did not answer, read or give back in time */
+    ISTHMUS_TIMED_OUT = 23,     /* the other process did not answer, read or give back in time */
+    ISTHMUS_BAD_FILE = 24       /* a file is not what it says it is */
 };
 
 /* The number's name, "bad_dtype"; "ok" for 0 and "unknown" for any other. Static memory. */

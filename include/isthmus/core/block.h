@@ -39,6 +39,9 @@ struct OwnerOps {
     bool (*release_shared)(void* owner) noexcept = nullptr;
     /// The memory is the owner's own. False where the owner was merely said to keep it.
     bool owns_memory = false;
+    /// The elements of read-only `block`, whose root the owner keeps, in pages of this process alone that may be written: a new
+    /// block with one reference, or NULL. What is written there is seen neither in `block` nor where its memory came from.
+    Block* (*private_pages)(void* owner, const Block* block) noexcept = nullptr;
 };
 inline constexpr OwnerOps no_owner_ops{};
 /// The operations of an owner that has nothing to do with the layer above.
@@ -187,6 +190,15 @@ inline bool owns_memory(const Block* block) noexcept {
     const OwnerOps& ops = *root->ops;
     if (ops.release == nullptr) return (root->flags & unowned_flag) == 0;  // the elements lie behind the block
     return ops.size > offsetof(OwnerOps, owns_memory) && ops.owns_memory;
+}
+
+/// The elements in pages that may be written and that nobody else sees, for a consumer that knows no read-only memory: a new
+/// block, or NULL where the memory has none such.
+inline Block* private_pages(const Block* block) noexcept {
+    const Block* root = root_of(block);
+    const OwnerOps& ops = *root->ops;
+    if (ops.size <= offsetof(OwnerOps, private_pages) || ops.private_pages == nullptr) return nullptr;
+    return ops.private_pages(root->owner, block);
 }
 
 ISTHMUS_NOINLINE inline void announce_to_observer(Block* block) noexcept {

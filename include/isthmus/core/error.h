@@ -36,6 +36,7 @@ enum class ErrorCode : std::int32_t {
     bad_message,          ///< what another process sent is not what it says it is
     peer_closed,          ///< the other process is gone, or has closed its end
     timed_out,            ///< the other process did not answer, read or give back in time
+    bad_file,             ///< a file is not what it says it is
 };
 
 /// The enumerator's own name: "bad_dtype".
@@ -87,6 +88,8 @@ constexpr const char* error_code_name(ErrorCode code) noexcept {
             return "peer_closed";
         case ErrorCode::timed_out:
             return "timed_out";
+        case ErrorCode::bad_file:
+            return "bad_file";
     }
     return "unknown";
 }

@@ -44,6 +44,16 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Frame
     return export_anew(exit.block(), framework, options);
 }
 
+/// Read-only memory to a framework that would let it be written: only from pages that may be.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* block, Framework framework,
+                                                               const FrameworkFacts& facts, const ExportOptions& options) {
+    Block* own = private_pages(block);
+    if (own == nullptr) return explain_read_only_loss(block, facts);
+    Result<PyObject*> exported = export_noted(own, framework, facts, options);
+    drop(own);
+    return exported;
+}
+
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
     const PendingException pending;
@@ -52,7 +62,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
     if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
         if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
-            return explain_read_only_loss(block, *facts);
+            return export_private_pages(block, framework, *facts, options);
         if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
     }
     return export_noted(block, framework, *facts, options);

@@ -1,0 +1,134 @@
+"""The tensors of a safetensors file over its own pages, by name.
+
+>>> weights = isthmus.load("model.safetensors")  # maps the file and reads its header alone
+>>> weights["encoder.weight"].to("torch")        # its elements are read by the system when they are used
+
+See docs/weights.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NoReturn
+
+from . import _isthmus
+from ._isthmus import Tensor, TensorValueError
+
+__all__ = ["TensorFile", "load"]
+
+FilePath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+FileAccess = Literal["read_only", "copy_on_write"]
+
+
+class TensorFile(Mapping[str, Tensor]):
+    """The tensors of one file, or of the shards that one index names. Made by `load`.
+
+    A tensor is made when it is asked for, in constant time; it keeps the mapping of its file, and outlives this.
+    """
+
+    def __init__(self, path: FilePath, access: FileAccess = "read_only") -> None:
+        self._path = os.fsdecode(path)
+        self._access = access
+        self._metadata: Mapping[str, str]
+        self._file, names, metadata = _isthmus._load(path, access)
+        self._names = dict.fromkeys(names)
+        self._metadata = MappingProxyType(metadata)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The texts of the file's `__metadata__`."""
+        return self._metadata
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The tensor over the file's own pages. Raises KeyError, or isthmus.Error where they hold it unaligned."""
+        if name not in self._names:
+            self._fail_missing(name)
+        return _isthmus._load_at(self._file, name)
+
+    def copy(self, name: str) -> Tensor:
+        """The tensor in new memory of its own, aligned to 64 bytes and writable."""
+        if name not in self._names:
+            self._fail_missing(name)
+        return _isthmus._load_copy(self._file, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<isthmus.TensorFile {self._path!r}, {len(self)} tensors, {self._access}>"
+
+    def _fail_missing(self, name: object) -> NoReturn:
+        close = difflib.get_close_matches(name, self._names, 3) if isinstance(name, str) else []
+        hint = f"; there is {', '.join(map(repr, close))}" if close else ""
+        raise KeyError(f"no tensor {name!r} among the {len(self)} of {self._path!r}{hint}")
+
+
+class ShardedTensorFile(TensorFile):
+    """The tensors of the files that an index names; each file is mapped when a tensor of it is first asked for."""
+
+    def __init__(self, path: FilePath, access: FileAccess = "read_only") -> None:
+        self._path = os.fsdecode(path)
+        self._access = access
+        self._shards, metadata = read_index(self._path)
+        self._names = dict.fromkeys(self._shards)
+        self._metadata = MappingProxyType(metadata)
+        self._opened: dict[str, TensorFile] = {}
+
+    def _shard_of(self, name: str) -> TensorFile:
+        if name not in self._names:
+            self._fail_missing(name)
+        shard = self._shards[name]
+        if shard not in self._opened:
+            self._opened[shard] = TensorFile(Path(self._path).parent / shard, self._access)
+        return self._opened[shard]
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._shard_of(name)[name]
+
+    def copy(self, name: str) -> Tensor:
+        return self._shard_of(name).copy(name)
+
+
+def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The "weight_map" (name -> file beside the index) and the "metadata" of an index of shards, checked."""
+    try:
+        index = json.loads(Path(path).read_bytes())
+        shards, metadata = index["weight_map"], index.get("metadata", {})
+        texts = {str(key): str(value) for key, value in metadata.items()}
+        outside = next((file for file in shards.values() if not file or Path(file).name != file), None)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        wanted = "wanted an object with a 'weight_map' of names and files"
+        raise TensorValueError(f"{path!r}: not an index of safetensors files: {wanted}") from error
+    if outside is not None:
+        raise TensorValueError(f"{path!r}: the file {outside!r} is not beside the index; wanted the name of one that is")
+    return shards, texts
+
+
+def load(path: FilePath, *, access: FileAccess = "read_only") -> TensorFile:
+    """The tensors of a safetensors file, by name: a lazy mapping to `Tensor`s over the mapped file.
+
+    path: a `.safetensors` file; or the `.safetensors.index.json` of a model that stands in several.
+    access: "read_only": the tensors are read-only. A framework that cannot say so, as torch, gets pages of its own: what it
+        writes there is seen by nobody else. "copy_on_write": the tensors are writable, what is written stays in this process.
+
+    Takes time and memory for the header alone, whatever the size of the file, which never changes. Raises OSError where the
+    file cannot be opened, isthmus.Error where it is not sound. The file must not be made shorter while its tensors live.
+    """
+    if os.fsdecode(path).endswith(".json"):
+        return ShardedTensorFile(path, access)
+    return TensorFile(path, access)
