@@ -153,6 +153,13 @@ template <>
 struct dtype_traits<ByteBool> {
     static constexpr DType value = boolean;
 };
+#if defined(__STDCPP_BFLOAT16_T__)
+/// std::bfloat16_t: to the compiler a floating-point type of 16 bits, as std::float16_t is.
+template <>
+struct dtype_traits<decltype(0.0bf16)> {
+    static constexpr DType value = bfloat16;
+};
+#endif
 
 namespace detail {
 template <class T>

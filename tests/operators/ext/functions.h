@@ -3,6 +3,7 @@
 #pragma once
 
 #include <isthmus/op.h>
+#include <isthmus/small_floats.h>
 
 #include <atomic>
 #include <cmath>
@@ -18,26 +19,6 @@
 
 namespace functions {
 
-struct Half {
-    std::uint16_t bits;
-};
-struct Brain {
-    std::uint16_t bits;
-};
-
-}  // namespace functions
-
-template <>
-struct isthmus::dtype_traits<functions::Half> {
-    static constexpr DType value = float16;
-};
-template <>
-struct isthmus::dtype_traits<functions::Brain> {
-    static constexpr DType value = bfloat16;
-};
-
-namespace functions {
-
 using isthmus::arg;
 using isthmus::c_contiguous;
 using isthmus::dynamic_rank;
@@ -47,6 +28,8 @@ using isthmus::one_of;
 using isthmus::Out;
 using isthmus::sizes;
 using isthmus::View;
+using Half = isthmus::float16_t;
+using Brain = isthmus::bfloat16_t;
 
 /// What the tests ask of the last call: the address of the first operand, and whether the GIL was held.
 inline std::atomic<const void*> last_pointer{nullptr};

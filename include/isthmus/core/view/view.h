@@ -210,6 +210,25 @@ private:
     View(T* data, const detail::Layout<N>& layout, const detail::Where<on_host>& where) noexcept : Base(data, layout, where) {}
 };
 
+namespace detail {
+
+/// The C++ types that visit() tries, and whether these are all that the set lets in.
+template <class Set>
+struct visited {
+    static_assert(sizeof(Set) == 0, "isthmus: visit() of an open set needs #include <isthmus/visit.h>");
+};
+template <class... T>
+struct visited<one_of<T...>> {
+    using types = one_of<T...>;
+    static constexpr bool is_whole = true;
+};
+
+ISTHMUS_COLD inline Error unvisited(DType dtype) {
+    return make_error(ErrorCode::bad_dtype, {"visit() tries no type of dtype ", dtype, "; name one: visit<T, …>(f)"});
+}
+
+}  // namespace detail
+
 /// A window on elements of one of a set of dtypes: View<one_of<float, double>, 2>, View<const floating, dynamic_rank>.
 /// as<U>() and visit() give the view of the type that is there.
 template <class S, int N, class... C>
@@ -219,6 +238,7 @@ class View<S, N, C...> : public detail::Layout<N>,
     using Base = detail::Layout<N>;
     using Wanted = detail::Wanted<S, N, C...>;
     using Where = detail::Where<detail::is_host_type(Wanted::requirement.device_type)>;
+    using Set = std::remove_cv_t<S>;
     template <class U>
     using Typed = View<std::conditional_t<std::is_const_v<S>, const U, U>, N, C...>;
 
@@ -246,10 +266,15 @@ public:
                      detail::concat({"expected ", dtype_of<U>().name(), ", got ", dtype_.name(), what}));
     }
 
-    /// Calls `f` with the view of the type that is there: every one of one_of<…> must do.
-    template <class F>
+    /// Calls `f` with the view of the type that is there: every one of one_of<…> must do. For the open sets (floating,
+    /// any_dtype, …) those of isthmus/visit.h must; with types of its own, visit<float, double>(f), those alone.
+    /// Where the dtype is none of them it throws Error(bad_dtype).
+    template <class... U, class F>
     decltype(auto) visit(F&& f) const {
-        return visit_set(std::type_identity<std::remove_cv_t<S>>{}, f);
+        if constexpr (sizeof...(U) != 0)
+            return visit_set<false>(std::type_identity<one_of<U...>>{}, f);
+        else
+            return visit_set<detail::visited<Set>::is_whole>(std::type_identity<typename detail::visited<Set>::types>{}, f);
     }
 
 private:
@@ -265,13 +290,15 @@ private:
         using E = std::conditional_t<std::is_const_v<S>, const U, U>;
         return Typed<U>(static_cast<E*>(data_), *this, *this);
     }
-    template <class First, class... Rest, class F>
+    template <bool is_whole, class First, class... Rest, class F>
     decltype(auto) visit_set(std::type_identity<one_of<First, Rest...>>, F& f) const {
         if constexpr (sizeof...(Rest) == 0) {
+            if constexpr (!is_whole)
+                if (dtype_ != dtype_of<First>()) throw detail::unvisited(dtype_);
             return f(typed<First>());
         } else {
             if (dtype_ == dtype_of<First>()) return f(typed<First>());
-            return visit_set(std::type_identity<one_of<Rest...>>{}, f);
+            return visit_set<is_whole>(std::type_identity<one_of<Rest...>>{}, f);
         }
     }
 
