@@ -52,7 +52,8 @@ if(ISTHMUS_CHECK_HEADERS)
   isthmus_check_headers(isthmus_core_headers isthmus_core "${headers}/core/*.h" "${headers}/isthmus.h"
                         "${headers}/shared/*.h" "${headers}/shared.h" "${headers}/load/*.h" "${headers}/load.h" "${headers}/small_floats.h" "${headers}/visit.h")
   if(TARGET isthmus::python)
-    isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h" "${headers}/op.h")
+    isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h" "${headers}/op.h"
+                          "${headers}/fields.h" "${headers}/tree.h")
   endif()
 endif()
 

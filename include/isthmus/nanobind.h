@@ -204,6 +204,22 @@ struct has_arg_defaults<std::optional<isthmus::Argument<V, names...>>> : std::tr
 template <class V>
 struct has_arg_defaults<std::optional<isthmus::detail::Unannounced<V>>> : std::true_type {};
 #endif
+/// A struct of isthmus/fields.h. As a result it is a dict.
+template <isthmus::detail::HasFields S>
+struct type_caster<S> : isthmus_argument_caster<S, isthmus_view_name<S>> {
+    static handle from_cpp(const S& fields, rv_policy, cleanup_list*) noexcept {
+        return fields_to_py(isthmus::FieldsReply<S>{fields});
+    }
+};
+template <class S>
+struct type_caster<isthmus::FieldsReply<S>> {
+    NB_TYPE_CASTER(isthmus::FieldsReply<S>, const_name("typing.Any"))
+
+    bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
+    static handle from_cpp(const isthmus::FieldsReply<S>& reply, rv_policy, cleanup_list*) noexcept {
+        return fields_to_py(reply);
+    }
+};
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 

@@ -372,6 +372,26 @@ struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply
     }
 };
 
+/// A struct of isthmus/fields.h. As a result it is a dict.
+template <isthmus::detail::HasFields S>
+struct type_caster<S> : isthmus::detail::PybindArgument<S> {
+    template <class U>
+    using cast_op_type = movable_cast_op_type<U>;
+    static constexpr auto name = const_name(isthmus::detail::Annotation<S>::text.text);
+
+    static handle cast(const S& fields, return_value_policy, handle) {
+        return isthmus::detail::made(fields_to_py(isthmus::FieldsReply<S>{fields}));
+    }
+};
+template <class S>
+struct type_caster<isthmus::FieldsReply<S>> : isthmus::detail::PybindValue<isthmus::FieldsReply<S>> {
+    static constexpr auto name = const_name("typing.Any");
+
+    static handle cast(const isthmus::FieldsReply<S>& reply, return_value_policy, handle) {
+        return isthmus::detail::made(fields_to_py(reply));
+    }
+};
+
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
 /// Partial, so that <torch/extension.h>, before this header or behind it, brings a caster of its own: that one is then used.
 template <class X>

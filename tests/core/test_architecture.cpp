@@ -119,6 +119,8 @@ int floor_of(const std::string& header) {
         {"isthmus/python/arguments.h", 9},
         {"isthmus/python/containers.h", 9},
         {"isthmus/python/operator/", 10},
+        {"isthmus/python/fields/declare.h", 1},
+        {"isthmus/python/fields/", 10},
         {"isthmus/python.h", 9},
         {"isthmus/python/", 1},  // what users name
     };

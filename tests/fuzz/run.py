@@ -27,7 +27,13 @@ sys.path.insert(0, str(HERE.parent / "python" / "support"))
 
 import embedding  # noqa: E402
 
-TARGETS = {"descriptor": 1100, "arrow": 400, "formats": 24, "moves": 300, "safetensors": 400}  # and the longest input that makes sense
+TARGETS = {
+    "descriptor": 1100,
+    "arrow": 400,
+    "formats": 24,
+    "moves": 300,
+    "safetensors": 400,
+}  # and the longest input that makes sense
 MINUS_ONE = 2**64 - 1
 
 

@@ -201,3 +201,41 @@ def test_nothing_is_kept_after_the_call():
         with pytest.raises(ValueError):
             ext.distances(x, points(2, 4))
     assert sys.getrefcount(x) == count
+
+
+class TestStructs:
+    X, Y = np.array([1, 2, 3], np.float32), np.array([2, 3, 4], np.float32)
+
+    def test_fields_and_their_form(self):
+        sums = np.zeros(4, np.float32)
+        made = ext.weigh({"x": self.X, "sums": sums}, self.Y)
+        assert (list(made), made["x"].tolist(), sums.tolist()) == (["x"], [2, 6, 12], [0, 2, 8, 20])
+        assert ext.weigh({"x": self.X}, self.Y)["x"].tolist() == [2, 6, 12]
+        assert ext.weigh({"x": self.X, "sums": None}, self.Y)["x"].tolist() == [2, 6, 12]
+
+    def test_sizes_agree_with_the_other_arguments(self):
+        with pytest.raises(ValueError, match=r"weigh\(\): argument 'y': .*: n is 2 here and 3 in argument 'weights\.x'"):
+            ext.weigh({"x": self.X}, self.Y[:2])
+        with pytest.raises(
+            ValueError, match=r"weigh\(\): argument 'weights\.sums': .* n is 2 here and 3 in argument 'weights\.x'"
+        ):
+            ext.weigh({"x": self.X, "sums": self.Y.copy()}, self.Y)
+
+    def test_a_refused_call_leaves_capsules_whole(self):
+        capsule = self.X.__dlpack__()
+        with pytest.raises(ValueError, match="argument 'y'"):
+            ext.weigh({"x": capsule}, self.Y[:2])
+        assert np.asarray(ext.weigh({"x": capsule}, self.Y)["x"]).tolist() == [2, 6, 12]
+        with pytest.raises(ValueError, match=r"argument 'weights\.x': the capsule is 'used_dltensor'"):
+            ext.weigh({"x": capsule}, self.Y)
+
+    def test_nothing_is_kept(self):
+        fields = {"x": self.X.copy(), "sums": np.zeros(4, np.float32)}
+        before = [sys.getrefcount(each) for each in (fields, *fields.values())]
+        for _ in range(50):
+            ext.weigh(fields, self.Y)
+            with pytest.raises(ValueError, match="argument 'y'"):
+                ext.weigh(fields, self.Y[:2])
+            with pytest.raises(TypeError, match="this dict has no 'x'"):
+                ext.weigh({"sums": fields["sums"]}, self.Y)
+        assert [sys.getrefcount(each) for each in (fields, *fields.values())] == before

@@ -27,6 +27,11 @@ void agree(Match& match, const char* name, const X& argument) {
     const auto each = [&]([[maybe_unused]] const auto&... part) { (agree(match, name, part), ...); };
     if constexpr (!holds_view<X>) {
         return;
+    } else if constexpr (HasFields<X>) {
+        const auto of_struct = [&]<class M>(const M& member) {  // a struct within it has sizes of its own
+            if constexpr (!HasFields<M>) agree(match, name, member);
+        };
+        std::apply([&](const auto&... member) { (of_struct(member), ...); }, members_of(argument));
     } else if constexpr (requires { argument.has_value(); }) {
         if (argument) each(*argument);
     } else if constexpr (requires { argument.begin(); }) {

@@ -9,6 +9,7 @@
 
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
+#include <isthmus/python/fields/declare.h>
 #include <isthmus/python/framework/facts.h>
 #include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/object_owner.h>
@@ -45,7 +46,8 @@ inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
-    static_assert(detail::is_view<V> || detail::is_handle<V>, "isthmus: an Argument is made of a View, a Borrowed or a Tensor");
+    static_assert(detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
+                  "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
     static constexpr bool raises = !name.view().empty();
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
@@ -58,6 +60,11 @@ public:
     /// Borrowed from the caller.
     PyObject* object() const noexcept { return object_; }
     Reply reply(Tensor tensor) const noexcept { return {std::move(tensor), object_}; }
+    /// A struct in the form of this argument (isthmus/fields.h).
+    template <detail::HasFields S>
+    FieldsReply<S> reply(S fields) const {
+        return {std::move(fields), object_};
+    }
 
 private:
     template <class>
@@ -103,10 +110,11 @@ namespace detail {
 /// Whether a type is a view or one of the others, or a container of such: std::optional, std::vector, std::map, std::variant,
 /// ….
 template <class X, class... Others>
-inline constexpr bool holds_view = is_view<X> || (std::is_same_v<X, Others> || ...);
+inline constexpr bool holds_view = is_view<X> || HasFields<X> || (std::is_same_v<X, Others> || ...);
 template <class V, Literal... names, class... Others>
 inline constexpr bool holds_view<Argument<V, names...>, Others...> = true;
 template <template <class...> class C, class... E, class... Others>
+    requires(!HasFields<C<E...>>)
 inline constexpr bool holds_view<C<E...>, Others...> = (holds_view<std::remove_cvref_t<E>, Others...> || ...);
 template <class E, std::size_t n, class... Others>
 inline constexpr bool holds_view<std::array<E, n>, Others...> = holds_view<E, Others...>;

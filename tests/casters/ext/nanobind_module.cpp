@@ -14,6 +14,7 @@
 
 #include "casters.h"
 #include "containers.h"
+#include "fields.h"
 #include "grid.h"
 
 NB_MODULE(isthmus_nanobind_test_ext, m) {
@@ -25,6 +26,11 @@ NB_MODULE(isthmus_nanobind_test_ext, m) {
     m.def("twice_after", casters::twice_after<nanobind::callable>);
     m.def("positional", casters::sum, nanobind::arg("x"));
     casters::bind_containers<nanobind::callable>([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_fields([&m](const char* name, auto function) { m.def(name, function); });
+    m.def("leaves_of", casters::leaves_of<nanobind::object>);
+    m.def("copied_tree", [](const nanobind::object& tree, bool fewer) {
+        return casters::copied_tree(tree, fewer, [](PyObject* made) { return nanobind::steal(made); });
+    });
     namespace nb = nanobind;
     using casters::Grid;
     nb::class_<Grid>(m, "Grid")

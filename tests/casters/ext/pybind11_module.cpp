@@ -5,6 +5,7 @@
 
 #include "casters.h"
 #include "containers.h"
+#include "fields.h"
 #include "grid.h"
 
 PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
@@ -16,6 +17,12 @@ PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
     m.def("twice_after", casters::twice_after<pybind11::function>);
     m.def("positional", casters::sum, pybind11::arg("x"));
     casters::bind_containers<pybind11::function>([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_fields([&m](const char* name, auto function) { m.def(name, function); });
+    m.def("leaves_of", casters::leaves_of<pybind11::object>);
+    m.def("copied_tree", [](const pybind11::object& tree, bool fewer) {
+        return casters::copied_tree(tree, fewer,
+                                    [](PyObject* made) { return pybind11::reinterpret_steal<pybind11::object>(made); });
+    });
     namespace py = pybind11;
     using casters::Grid;
     py::class_<Grid>(m, "Grid")

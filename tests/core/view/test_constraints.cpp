@@ -79,6 +79,29 @@ TEST(Constraints, Sizes) {
     EXPECT_EQ((refusal<View<float, 0, sizes<"">>>(counting({}, 1))), "(taken)");
 }
 
+TEST(Constraints, SizesAndHowManyMore) {
+    static_assert(View<const float, 2, sizes<"n+1 m-20">>::words() == "float32[n+1, m-20] on cpu");
+    EXPECT_EQ((refusal<View<float, 2, sizes<"n+1 n">>>(counting({3, 2}, 6))), "(taken)");
+    EXPECT_EQ((refusal<View<float, 2, sizes<"n-1 n+2">>>(counting({1, 4}, 4))), "(taken)");
+    EXPECT_EQ((refusal<View<const float, 2, sizes<"n+1 n">>>(counting({2, 2}, 4))),
+              "expected float32[n+1, n] on cpu, got float32[2, 2] on cpu: n is 1 in dimension 0 and 2 in dimension 1");
+    EXPECT_EQ((refusal<View<const float, 1, sizes<"n+3">>>(counting({2}, 2))),
+              "expected float32[n+3] on cpu, got float32[2] on cpu: dimension 0 has size 2, wanted 3 or more");
+    const Tensor ends = counting({4}, 4), values = counting({4}, 4);
+    isthmus::Match match("f");
+    EXPECT_TRUE((match.view<View<const float, 1, sizes<"n+1">>>("ends", ends)));
+    EXPECT_EQ(match["n"], 3);
+    EXPECT_STREQ(
+        (match.view<View<const float, 1, sizes<"n">>>("values", values).error().what()),
+        "f(): argument 'values': expected float32[n] on cpu, got float32[4] on cpu: n is 4 here and 3 in argument 'ends'");
+    isthmus::Match again("f");
+    const auto n1 = ends.view<View<const float, 1, sizes<"n+1">>>().value();
+    const auto n = values.view<View<const float, 1, sizes<"n">>>().value();
+    EXPECT_TRUE(again.agree("ends", n1));
+    EXPECT_STREQ(again.agree("values", n).error().what(),
+                 "f(): argument 'values': expected float32[n] on cpu: n is 4 here and 3 in argument 'ends'");
+}
+
 TEST(Constraints, Layouts) {
     const Tensor t = counting({4, 6}, 24);
     const Tensor turned = t.as_strided(t.data(), {6, 4}, {1, 6}, float32);

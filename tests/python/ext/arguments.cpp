@@ -2,6 +2,8 @@
 // Arguments: what the list of a METH_FASTCALL function becomes.
 #include <isthmus/python/arguments.h>
 
+#include <isthmus/fields.h>
+
 #include "ext.h"
 
 namespace ext {
@@ -45,12 +47,38 @@ PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     return PyLong_FromLongLong(in.get<0>().extent(0));
 }
 
+struct Weights {
+    View<const float, 1, isthmus::sizes<"n">> x;
+    std::optional<View<float, 1, isthmus::sizes<"n+1">>> sums;
+    using fields = isthmus::fields<"x", "sums">;
+};
+struct Scaled {
+    isthmus::Tensor x;
+    using fields = isthmus::fields<"x">;
+};
+
+/// The weights times y, in the form of the weights; their sums so far are written where there is room for them.
+PyObject* weigh(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<Weights, View<const float, 1, isthmus::sizes<"n">>> in("weigh", {"weights", "y"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [weights, y] = in.values();
+    Scaled made{isthmus::copy_of(weights.x).value()};
+    const auto out = made.x.view<float, 1>().value();
+    if (weights.sums) (*weights.sums)(0) = 0;
+    for (std::int64_t i = 0; i < y.extent(0); ++i) {
+        out(i) *= y(i);
+        if (weights.sums) (*weights.sums)(i + 1) = (*weights.sums)(i) + out(i);
+    }
+    return fields_to_py(isthmus::FieldsReply<Scaled>{made, in.object(0)});
+}
+
 }  // namespace
 
 PyMethodDef argument_methods[] = {
     {"distances", method(distances), METH_FASTCALL | METH_KEYWORDS, "distances(a, b, scale=None): in the framework of a"},
     {"kinds", method(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
     {"image_height", method(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
+    {"weigh", method(weigh), METH_FASTCALL, "a struct of tensors, and the same form back"},
     {nullptr, nullptr, 0, nullptr},
 };
 

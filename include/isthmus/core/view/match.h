@@ -56,9 +56,10 @@ public:
             const int bound = names_.count;
             for (int i = 0; i < view.ndim(); ++i) {
                 if (r.sizes[i].name.empty()) continue;
-                const auto* other = names_.contradiction(r.sizes[i].name, view.extent(i), argument, i);
+                const std::int64_t named = view.extent(i) - r.sizes[i].more;
+                const auto* other = names_.contradiction(r.sizes[i].name, named, argument, i);
                 if (other == nullptr) continue;
-                Error error = disagreement(argument, r, i, view.extent(i), *other);
+                Error error = disagreement(argument, r, i, named, *other);
                 names_.count = bound;
                 return error;
             }

@@ -13,10 +13,12 @@ inline constexpr int dynamic_rank = -1;
 
 namespace detail {
 
-/// What is asked of one dimension: a size, a name that stands for one size wherever it is written, or nothing.
+/// What is asked of one dimension: a size, a name that stands for one size wherever it is written and how many more there are
+/// here than it stands for, or nothing.
 struct SizeSpec {
     std::int64_t size = dyn;
     std::string_view name{};
+    std::int64_t more = 0;
 };
 
 enum class Order : std::uint8_t { any, c, f, inner };
@@ -130,6 +132,14 @@ struct Spelled {
     constexpr std::string_view view() const { return {text, size}; }
 };
 
+/// "n", "n+1", "n-1".
+constexpr void add_size_name(Words& words, const SizeSpec& spec) {
+    words.add(spec.name);
+    if (spec.more == 0) return;
+    words.add(spec.more > 0 ? '+' : '-');
+    words.add(spec.more > 0 ? spec.more : -spec.more);
+}
+
 /// Adds all that follows the dtype: "[h, w, 3] C-contiguous on cpu".
 constexpr void add_shape_words(Words& words, const Requirement& r) {
     words.add('[');
@@ -141,7 +151,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
             else if (r.sizes[i].name.empty())
                 words.add(r.sizes[i].size);
             else
-                words.add(r.sizes[i].name);
+                add_size_name(words, r.sizes[i]);
         }
     } else if (r.least_rank == 0 && r.most_rank == max_ndim) {
         words.add("...");
@@ -225,7 +235,9 @@ inline bool has_order(const DLTensor& t, Order order) noexcept {
 inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& names, const char* argument) noexcept {
     for (int i = 0; i < t.ndim; ++i) {
         if (wanted[i].size != dyn && wanted[i].size != t.shape[i]) return false;
-        if (!wanted[i].name.empty() && names.contradiction(wanted[i].name, t.shape[i], argument, i) != nullptr) return false;
+        if (wanted[i].name.empty()) continue;
+        const std::int64_t named = t.shape[i] - wanted[i].more;
+        if (named < 0 || names.contradiction(wanted[i].name, named, argument, i) != nullptr) return false;
     }
     return true;
 }
@@ -273,14 +285,15 @@ ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requireme
         if (wanted.size != dyn && wanted.size != t.shape[i])
             return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.size});
         if (wanted.name.empty()) continue;
-        const SizeNames::Entry* other = names.contradiction(wanted.name, t.shape[i], argument, i);
+        const std::int64_t named = t.shape[i] - wanted.more;
+        if (named < 0) return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.more, " or more"});
+        const SizeNames::Entry* other = names.contradiction(wanted.name, named, argument, i);
         if (other == nullptr) continue;
         if (other->name != wanted.name) return concat({"this call names more than ", SizeNames::most, " sizes"});
         const std::string name(wanted.name);
         if (other->argument != argument && other->argument != nullptr)
-            return concat({name, " is ", t.shape[i], " here and ", other->size, " in argument '", other->argument, "'"});
-        return concat(
-            {name, " is ", other->size, " in dimension ", other->dimension, " and ", t.shape[i], " in dimension ", i});
+            return concat({name, " is ", named, " here and ", other->size, " in argument '", other->argument, "'"});
+        return concat({name, " is ", other->size, " in dimension ", other->dimension, " and ", named, " in dimension ", i});
     }
     return {};
 }

@@ -11,7 +11,7 @@ template <std::int64_t... sizes_>
 struct extents {
     static_assert(((sizes_ >= dyn) && ...), "isthmus: a size is 0 or more, or dyn");
     static constexpr int count = sizeof...(sizes_);
-    static constexpr detail::SizeSpec specs[sizeof...(sizes_) + 1] = {detail::SizeSpec{sizes_, {}}..., {}};
+    static constexpr detail::SizeSpec specs[sizeof...(sizes_) + 1] = {detail::SizeSpec{sizes_, {}, 0}..., {}};
     static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs, count); }
 };
 
@@ -45,13 +45,27 @@ constexpr int count_words(std::string_view text) {
     while (!take_word(text).empty()) ++count;
     return count;
 }
+/// Where the name ends: at the sign of "n+1", else at the end.
+constexpr std::size_t name_length(std::string_view word) {
+    std::size_t size = 0;
+    while (size < word.size() && is_name_char(word[size])) ++size;
+    return size;
+}
+constexpr bool is_number(std::string_view word) {
+    for (char c : word)
+        if (c < '0' || c > '9') return false;
+    return !word.empty() && word.size() <= 18;
+}
+constexpr std::int64_t read_number(std::string_view word) {
+    std::int64_t number = 0;
+    for (char c : word) number = 10 * number + (c - '0');
+    return number;
+}
 constexpr bool is_size_word(std::string_view word) {
     if (word == ":") return true;
-    const bool number = word[0] >= '0' && word[0] <= '9';
-    if (number && word.size() > 18) return false;
-    for (char c : word)
-        if (!is_name_char(c) || (number && (c < '0' || c > '9'))) return false;
-    return true;
+    if (word[0] >= '0' && word[0] <= '9') return is_number(word);
+    const std::string_view rest = word.substr(name_length(word));
+    return rest.empty() || (rest.size() != word.size() && (rest[0] == '+' || rest[0] == '-') && is_number(rest.substr(1)));
 }
 constexpr bool are_size_words(std::string_view text) {
     for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
@@ -60,19 +74,20 @@ constexpr bool are_size_words(std::string_view text) {
 }
 constexpr SizeSpec read_size(std::string_view word) {
     if (word == ":") return {};
-    if (word[0] < '0' || word[0] > '9') return {dyn, word};
-    std::int64_t size = 0;
-    for (char c : word) size = 10 * size + (c - '0');
-    return {size, {}};
+    if (word[0] >= '0' && word[0] <= '9') return {read_number(word), {}, 0};
+    const std::size_t length = name_length(word);
+    const std::int64_t more = length < word.size() ? read_number(word.substr(length + 1)) : 0;
+    return {dyn, word.substr(0, length), length < word.size() && word[length] == '-' ? -more : more};
 }
 
 }  // namespace detail
 
-/// Sizes in words, one per dimension: a number, a name that stands for one size wherever the call writes it, or ":" for any.
-/// `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m d">` share d.
+/// Sizes in words, one per dimension: a number, a name that stands for one size wherever the call writes it, a name and how
+/// many more or fewer ("n+1"), or ":" for any. `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m d">` share d.
 template <detail::Literal text>
 struct sizes {
-    static_assert(detail::are_size_words(text.view()), "isthmus: sizes are names, numbers and ':' between spaces");
+    static_assert(detail::are_size_words(text.view()),
+                  "isthmus: sizes are names, numbers, names and a number (\"n+1\") and ':' between spaces");
     static constexpr int count = detail::count_words(text.view());
 
     struct Specs {

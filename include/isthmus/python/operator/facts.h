@@ -58,8 +58,17 @@ struct OperatorParameter {
                   "isthmus: a parameter of an operator is a View<const T, …>, InOut, Out, double, std::int64_t, bool, "
                   "std::string_view, or std::optional<View<const T, …>>");
 };
+/// Frameworks are told of sizes by number and by name.
+template <class V>
+constexpr bool has_plain_sizes() {
+    for (int i = 0; i < V::requirement.size_count; ++i)
+        if (V::requirement.sizes[i].more != 0) return false;
+    return true;
+}
+
 template <class T, int N, class... C>
 struct OperatorParameter<View<T, N, C...>> {
+    static_assert(has_plain_sizes<View<T, N, C...>>(), "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
     static_assert(std::is_const_v<T>, "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
     static constexpr ParameterFacts facts{ParameterKind::tensor, false, &View<T, N, C...>::requirement};
     static View<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }
@@ -75,6 +84,7 @@ struct OperatorParameter<std::optional<View<T, N, C...>>> {
 };
 template <class T, int N, class... C>
 struct OperatorParameter<InOut<T, N, C...>> {
+    static_assert(has_plain_sizes<View<T, N, C...>>(), "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
     static constexpr ParameterFacts facts{ParameterKind::in_out, false, &View<T, N, C...>::requirement};
     static InOut<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }
 };
@@ -86,6 +96,7 @@ struct OperatorParameter<Out<T, N, C...>> {
             if (r.sizes[i].size == dyn && r.sizes[i].name.empty()) return false;
         return true;
     }
+    static_assert(has_plain_sizes<View<T, N, C...>>(), "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
     static_assert(sizes_are_told(), "isthmus: each size of an Out is a number or a name, since the library makes it");
     static constexpr ParameterFacts facts{ParameterKind::out, false, &View<T, N, C...>::requirement};
     static Out<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }

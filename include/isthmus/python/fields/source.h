@@ -1,0 +1,164 @@
+// Where the fields of a struct come from: a mapping, an object's attributes, a tuple, a sparse matrix, a record batch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+
+#include <span>
+#include <string>
+
+#include <isthmus/python/runtime/classes.h>
+#include <isthmus/python/runtime/errors.h>
+#include <isthmus/python/runtime/life.h>
+#include <isthmus/python/runtime/raise.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// How an object shows its fields.
+enum class FieldForm : std::uint8_t {
+    mapping,     ///< by key: a dict, what a module's state_dict() returns
+    attributes,  ///< a dataclass, a named tuple, a matrix of SciPy or JAX, any object
+    sequence,    ///< in their order: a tuple, a list
+    methods,     ///< a sparse tensor of torch
+    columns,     ///< a record batch of Arrow
+};
+
+/// The fields of one object, which it does not outlive.
+class FieldSource {
+public:
+    /// Looks how `object` shows fields. `sparse_format` is that of the struct, or empty. An Error where it can show none, or is
+    /// a sparse matrix of another format.
+    Result<void> open(PyObject* object, std::string_view sparse_format, std::span<const char* const> names);
+    /// Field `index`, called `name`: a new reference; NULL where there is none. An exception stays set where asking raised.
+    Ref get(int index, const char* name) const;
+    /// The fields of a mapping whose keys begin with `name` and a dot.
+    FieldSource within(const char* name) const { return FieldSource(object_, form_, concat({prefix_, name, "."})); }
+    bool is_mapping() const noexcept { return form_ == FieldForm::mapping; }
+    PyObject* object() const noexcept { return object_; }
+    FieldForm form() const noexcept { return form_; }
+    const std::string& sparse_format() const noexcept { return sparse_format_; }
+    /// The key of a field in a mapping.
+    std::string key_of(const char* name) const { return prefix_ + name; }
+
+    FieldSource() = default;
+
+private:
+    FieldSource(PyObject* object, FieldForm form, std::string prefix)
+        : object_(object), form_(form), prefix_(std::move(prefix)) {}
+
+    PyObject* object_ = nullptr;
+    FieldForm form_ = FieldForm::attributes;
+    std::string sparse_format_;
+    std::string prefix_;
+};
+
+#if ISTHMUS_DEFINE
+
+/// What torch calls the fields of a sparse tensor, whose attributes other libraries show as SciPy does.
+struct TorchSparseField {
+    std::string_view format, name;
+    const char* method;
+};
+inline constexpr TorchSparseField torch_sparse_fields[] = {
+    {"csr", "indptr", "crow_indices"}, {"csr", "indices", "col_indices"}, {"csr", "data", "values"},
+    {"csc", "indptr", "ccol_indices"}, {"csc", "indices", "row_indices"}, {"csc", "data", "values"},
+};
+
+/// The text of an attribute; empty where it has none, with whatever was raised gone.
+inline std::string text_attribute(PyObject* object, const char* name) {
+    Ref value(PyObject_GetAttrString(object, name));
+    Ref text(value ? PyObject_Str(value.get()) : nullptr);
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8 == nullptr) PyErr_Clear();
+    return utf8 != nullptr ? utf8 : "";
+}
+
+/// "csr", "csc", "coo", … of a sparse matrix or tensor of SciPy, torch or JAX; empty for anything else.
+inline std::string find_sparse_format(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    if (has_base_of_package(type, "torch")) {
+        const std::string layout = text_attribute(object, "layout");
+        constexpr std::string_view prefix = "torch.sparse_";
+        return layout.substr(0, prefix.size()) == prefix ? layout.substr(prefix.size()) : "";
+    }
+    const ClassName said(type);
+    if (said.module.substr(0, 12) == "scipy.sparse") return text_attribute(object, "format");
+    if (said.module.substr(0, 23) != "jax.experimental.sparse") return {};
+    return said.name == "BCSR" ? "csr" : said.name == "BCOO" ? "coo" : std::string(said.name);
+}
+
+ISTHMUS_COLD inline std::string list_of(std::span<const char* const> names) {
+    std::string text;
+    for (const char* name : names) text += concat({text.empty() ? "'" : ", '", name, "'"});
+    return text;
+}
+
+ISTHMUS_API Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format,
+                                           std::span<const char* const> names) {
+    object_ = object;
+    if (!start_life() || !make_interned()) return error_from_exception(ErrorCode::bad_thread, nullptr, "reading a struct");
+    const bool has_names = PyTuple_Check(object) && PyObject_HasAttrString(object, "_fields") != 0;
+    if (PyDict_Check(object)) {
+        form_ = FieldForm::mapping;
+    } else if ((PyTuple_Check(object) || PyList_Check(object)) && !has_names) {
+        form_ = FieldForm::sequence;
+        if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)) != names.size())
+            return make_error(ErrorCode::not_a_tensor, {"expected ", list_of(names), ", got a ", type_name(object), " of ",
+                                                        PySequence_Fast_GET_SIZE(object), " objects"});
+    } else if (has_base_of_package(Py_TYPE(object), "pyarrow") && PyObject_HasAttrString(object, "column") != 0) {
+        form_ = FieldForm::columns;
+    } else {
+        sparse_format_ = find_sparse_format(object);
+        const bool is_torch = !sparse_format_.empty() && has_base_of_package(Py_TYPE(object), "torch");
+        const bool has_keys =
+            sparse_format_.empty() && PyMapping_Check(object) != 0 && PyObject_HasAttrString(object, "keys") != 0;
+        form_ = is_torch ? FieldForm::methods : has_keys ? FieldForm::mapping : FieldForm::attributes;
+    }
+    if (sparse_format_ == sparse_format || sparse_format_.empty()) return {};
+    if (sparse_format.empty())
+        return make_error(
+            ErrorCode::bad_layout,
+            {"got a ", type_name(object), " of sparse format ", sparse_format_,
+             ", and the struct does not say which one it takes: static constexpr std::string_view sparse_format"});
+    return Error(ErrorCode::bad_layout, ErrorKind::value,
+                 concat({"expected sparse format ", sparse_format, ", got ", sparse_format_, ": ", type_name(object)}));
+}
+
+ISTHMUS_API Ref FieldSource::get(int index, const char* name) const {
+    const auto missing = [](PyObject* kind) {  // what else was raised is told
+        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(kind)) PyErr_Clear();
+    };
+    switch (form_) {
+        case FieldForm::mapping: {
+            Ref key(PyUnicode_FromString(key_of(name).c_str()));
+            Ref value(key ? PyObject_GetItem(object_, key.get()) : nullptr);
+            if (!value) missing(PyExc_KeyError);
+            return value;
+        }
+        case FieldForm::sequence:
+            return Ref::borrow(PySequence_Fast_GET_ITEM(object_, index));
+        case FieldForm::columns: {
+            Ref value(PyObject_CallMethod(object_, "column", "s", name));
+            if (!value) missing(PyExc_KeyError);
+            return value;
+        }
+        case FieldForm::methods:
+            for (const TorchSparseField& field : torch_sparse_fields)
+                if (field.format == sparse_format_ && field.name == name)
+                    return Ref(PyObject_CallMethod(object_, field.method, nullptr));
+            break;
+        case FieldForm::attributes:
+            break;
+    }
+    Ref value(PyObject_GetAttrString(object_, name));
+    if (!value) missing(PyExc_AttributeError);
+    return value;
+}
+
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

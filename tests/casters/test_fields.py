@@ -1,0 +1,399 @@
+"""Structs of tensors: taken from every form that Python has of them, all or nothing, and given back in it; and trees."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+import types
+import typing
+import weakref
+from collections import OrderedDict, namedtuple
+
+import capsules
+import numpy as np
+import pytest
+
+INDPTR = np.array([0, 1, 1, 3], np.int32)
+INDICES = np.array([2, 0, 3], np.int32)
+DATA = np.array([1.0, 2.0, 4.0])
+SHAPE = (3, 4)
+TOTAL = 4007.0
+
+
+@dataclasses.dataclass
+class Matrix:
+    indptr: typing.Any
+    indices: typing.Any
+    data: typing.Any
+    shape: typing.Any
+    note: str = "mine"
+
+
+Named = namedtuple("Named", "note shape data indices indptr")
+
+
+def fields(**other):
+    return {"indptr": INDPTR, "indices": INDICES, "data": DATA, "shape": SHAPE, **other}
+
+
+def scipy_csr():
+    return pytest.importorskip("scipy.sparse").csr_array((DATA, INDICES, INDPTR), shape=SHAPE)
+
+
+def torch_csr():
+    torch = pytest.importorskip("torch")
+    parts = (torch.from_numpy(each.copy()) for each in (INDPTR, INDICES, DATA))
+    with torch.sparse.check_sparse_tensor_invariants():
+        return torch.sparse_csr_tensor(*parts, size=SHAPE)
+
+
+def jax_bcsr():
+    jax = pytest.importorskip("jax")
+    sparse = pytest.importorskip("jax.experimental.sparse")
+    jax.config.update("jax_enable_x64", True)
+    return sparse.BCSR((jax.numpy.asarray(DATA), jax.numpy.asarray(INDICES), jax.numpy.asarray(INDPTR)), shape=SHAPE)
+
+
+FORMS = {
+    "dict": fields,
+    "OrderedDict": lambda: OrderedDict(fields()),
+    "mapping": lambda: types.MappingProxyType(fields()),
+    "dataclass": lambda: Matrix(**fields()),
+    "named tuple": lambda: Named(note="mine", **fields()),
+    "namespace": lambda: types.SimpleNamespace(note="mine", **fields()),
+    "tuple": lambda: (INDPTR, INDICES, DATA, SHAPE),
+    "list": lambda: [INDPTR, INDICES, DATA, list(SHAPE)],
+    "scipy": scipy_csr,
+    "torch": torch_csr,
+    "jax": jax_bcsr,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestForms:
+    def test_in(self, ext, form):
+        assert ext.matrix_sum(FORMS[form]()) == TOTAL
+
+    def test_in_and_out(self, ext, form):
+        given = FORMS[form]()
+        made = ext.twice_matrix(given)
+        if form == "mapping":
+            assert type(made) is dict
+        elif form == "OrderedDict":
+            assert made == dict(made)
+        else:
+            assert type(made) is type(given)
+        assert ext.matrix_sum(made) == 4014
+        assert ext.matrix_sum(given) == TOTAL
+
+    def test_references(self, ext, form):
+        given = FORMS[form]()
+        gc.collect()
+        before = [sys.getrefcount(x) for x in (INDPTR, INDICES, DATA, given)]
+        for _ in range(20):
+            ext.matrix_sum(given)
+            ext.twice_matrix(given)
+        gc.collect()
+        assert [sys.getrefcount(x) for x in (INDPTR, INDICES, DATA, given)] == before
+
+
+class TestTheFormComesBack:
+    def test_dataclass(self, ext):
+        made = ext.twice_matrix(Matrix(**fields(note="kept")))
+        assert (made.note, made.shape, made.data.tolist()) == ("kept", SHAPE, [2, 4, 8])
+
+    def test_named_tuple(self, ext):
+        made = ext.twice_matrix(Named(note="kept", **fields()))
+        assert (made.note, made.data.tolist()) == ("kept", [2, 4, 8])
+
+    def test_namespace(self, ext):
+        given = types.SimpleNamespace(note="kept", **fields())
+        made = ext.twice_matrix(given)
+        assert (made.note, made.data.tolist(), given.data.tolist()) == ("kept", [2, 4, 8], [1, 2, 4])
+
+    def test_the_framework_of_each_field(self, ext, torch):
+        made = ext.twice_matrix(fields(data=torch.from_numpy(DATA)))
+        assert (type(made["data"]), type(made["indptr"])) == (torch.Tensor, np.ndarray)
+
+    def test_scipy(self, ext):
+        given = scipy_csr()
+        made = ext.twice_matrix(given)
+        assert (made.shape, made.format) == (SHAPE, "csr")
+        assert abs(made - 2 * given).sum() == 0
+        assert type(ext.twice_matrix(pytest.importorskip("scipy.sparse").csr_matrix(given))).__name__ == "csr_matrix"
+
+    def test_torch(self, ext, torch):
+        made = ext.twice_matrix(torch_csr())
+        assert made.layout is torch.sparse_csr
+        assert torch.equal(made.to_dense(), 2 * torch_csr().to_dense())
+
+    def test_jax(self, ext):
+        made = ext.twice_matrix(jax_bcsr())
+        np.testing.assert_array_equal(made.todense(), 2 * jax_bcsr().todense())
+
+    def test_a_struct_without_an_argument_is_a_dict(self, ext):
+        made = ext.twice_matrix_as_dict(scipy_csr())
+        assert list(made) == ["indptr", "indices", "data", "shape"]
+        assert np.asarray(made["data"]).tolist() == [2, 4, 8]
+        assert made["shape"] == SHAPE
+
+
+NAMES = "'indptr', 'indices', 'data', 'shape'"
+MISTAKES = {
+    "dtype": (
+        lambda: fields(data=DATA.astype("f4")),
+        ValueError,
+        ".data': expected float64[nnz] on cpu, got float32[3] on cpu: ",
+    ),
+    "size": (
+        lambda: fields(data=DATA[1:]),
+        ValueError,
+        ".data': expected float64[nnz] on cpu, got float64[2] on cpu: nnz is 2 here",
+    ),
+    "too small": (
+        lambda: fields(indptr=INDPTR[:0]),
+        ValueError,
+        ".indptr': expected int32[rows+1] on cpu, got int32[0] on cpu: ",
+    ),
+    "shape": (lambda: fields(shape=(1, 2, 3)), TypeError, ".shape': expected a sequence of 2 integers, got tuple"),
+    "numbers": (lambda: fields(shape=("a", "b")), TypeError, ".shape': expected an integer, got str"),
+    "no tensor": (lambda: fields(indices=[1, 2]), TypeError, ".indices': expected a tensor"),
+    "a field less": (lambda: {"indptr": INDPTR}, TypeError, f"': this dict has no 'indices'; wanted the fields {NAMES}"),
+    "a short tuple": (lambda: (1, 2), TypeError, f"': expected {NAMES}, got a tuple of 2 objects"),
+    "an array": (lambda: DATA, TypeError, "': this numpy.ndarray has no 'indptr'; wanted the fields"),
+    "a number": (lambda: 5, TypeError, "': this int has no 'indptr'"),
+    "scipy csc": (lambda: scipy_csr().tocsc(), ValueError, "': expected sparse format csr, got csc: scipy.sparse"),
+    "scipy coo": (lambda: scipy_csr().tocoo(), ValueError, "': expected sparse format csr, got coo: scipy.sparse"),
+    "torch csc": (lambda: torch_csr().to_sparse_csc(), ValueError, "': expected sparse format csr, got csc: torch.Tensor"),
+    "torch coo": (lambda: torch_csr().to_sparse_coo(), ValueError, "': expected sparse format csr, got coo: torch.Tensor"),
+}
+
+
+class TestMistakes:
+    @pytest.mark.parametrize("case", MISTAKES)
+    def test_one_error_names_the_field(self, ext, case):
+        given, kind, text = MISTAKES[case]
+        with pytest.raises(kind) as failed:
+            ext.twice_matrix(given())
+        assert f"twice_matrix(): argument 'm{text}" in str(failed.value)
+
+    def test_a_format_that_the_struct_does_not_tell(self, ext):
+        with pytest.raises(
+            BufferError, match=r"argument 'm': got a scipy.sparse.* of sparse format csr, and the struct does not say"
+        ):
+            ext.any_matrix(scipy_csr())
+        assert ext.any_matrix(fields()) == 4
+
+    def test_what_asking_raises_is_the_cause(self, ext):
+        class Bad:
+            indptr = INDPTR
+
+            @property
+            def indices(self):
+                raise RuntimeError("not today")
+
+        with pytest.raises(
+            Exception, match=r"argument 'm\.indices': asking for this field raised RuntimeError: not today"
+        ) as failed:
+            ext.twice_matrix(Bad())
+        assert isinstance(failed.value.__cause__, RuntimeError)
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+    @pytest.mark.parametrize("function", ["twice_matrix", "matrix_sum"])
+    def test_interrupts_pass_through(self, ext, kind, function):
+        class Bad:
+            @property
+            def indptr(self):
+                raise kind
+
+        with pytest.raises(kind):
+            getattr(ext, function)(Bad())
+
+    def test_without_a_name_another_overload_is_tried(self, ext):
+        assert ext.sum_any(fields()) == TOTAL
+        assert ext.sum_any({"offsets": np.array([0, 2]), "values": np.ones(2, np.float32)}) == 2
+        with pytest.raises(TypeError):
+            ext.sum_any({"offsets": np.array([0, 2])})
+
+    def test_sizes_agree_with_other_arguments(self, ext):
+        assert ext.weighted(fields(), np.ones(3)) == 7
+        with pytest.raises(ValueError, match=r"nnz is 2 here and 3 in argument 'm'"):
+            ext.weighted(fields(), np.ones(2))
+
+
+class TestAllOrNothing:
+    def test_a_capsule_is_whole_again(self, ext):
+        first, second = (np.arange(3, dtype=np.float32).__dlpack__() for _ in range(2))
+        with pytest.raises(ValueError, match=r"argument 'p\.y'"):
+            ext.copy_pair({"x": first, "y": np.zeros(2, np.float32)})
+        assert capsules.is_whole(first)
+        with pytest.raises(TypeError):
+            ext.keep_pair({"x": first, "y": 5})
+        assert capsules.is_whole(first)
+        ext.keep_pair({"x": first, "y": second})
+        assert not capsules.is_whole(first)
+        assert np.asarray(ext.kept_pair()["x"]).tolist() == [0, 1, 2]
+
+    def test_a_write_is_announced_when_all_fit(self, ext, torch):
+        y = torch.zeros(3)
+        version = y._version
+        with pytest.raises(ValueError, match=r"n is 3 here and 2 in argument 'p\.x'"):
+            ext.copy_pair({"x": np.zeros(2, np.float32), "y": y})
+        assert y._version == version
+        ext.copy_pair({"x": np.arange(3, dtype=np.float32), "y": y})
+        assert (y.tolist(), y._version) == ([0, 1, 2], version + 1)
+
+    def test_read_only_memory(self, ext):
+        y = np.zeros(3, np.float32)
+        y.flags.writeable = False
+        with pytest.raises(ValueError, match=r"argument 'p\.y': the memory of this numpy\.ndarray is read-only"):
+            ext.copy_pair({"x": np.zeros(3, np.float32), "y": y})
+
+    def test_fields_live_for_the_call_alone(self, ext):
+        class Fresh:
+            def __init__(self):
+                self.made = []
+
+            def __getattr__(self, name):
+                if name not in fields():
+                    raise AttributeError(name)
+                value = fields()[name]
+                if isinstance(value, np.ndarray):
+                    value = value.copy()
+                    self.made.append(weakref.ref(value))
+                return value
+
+        fresh = Fresh()
+        assert ext.matrix_sum(fresh) == TOTAL
+        assert [ref() for ref in fresh.made] == [None] * 3
+
+    def test_kept_tensors_hold_their_memory(self, ext):
+        ext.keep_pair((np.arange(3, dtype=np.float32), np.ones(2)))
+        gc.collect()
+        kept = ext.kept_pair()
+        assert np.asarray(kept["x"]).tolist() == [0, 1, 2]
+        assert np.asarray(kept["y"]).tolist() == [1, 1]
+
+
+class TestOtherStructs:
+    def test_a_ragged_pair(self, ext):
+        given = (np.array([0, 2, 3]), np.array([1, 2, 3], np.float32))
+        made = ext.twice_ragged(given)
+        assert type(made) is tuple
+        assert (made[0].tolist(), made[1].tolist()) == ([0, 2, 3], [2, 4, 6])
+
+    def test_a_record_batch(self, ext):
+        pyarrow = pytest.importorskip("pyarrow")
+        given = pyarrow.record_batch(
+            {"values": pyarrow.array([1, 2, 3], "float32"), "offsets": pyarrow.array([0, 2, 3], "int64")}
+        )
+        made = ext.twice_ragged(given)
+        assert type(made) is pyarrow.RecordBatch
+        assert made.to_pydict() == {"offsets": [0, 2, 3], "values": [2, 4, 6]}
+        with pytest.raises(TypeError, match=r"argument 'r': this pyarrow.* has no 'values'"):
+            ext.twice_ragged(given.select(["offsets"]))
+
+    def layer(self, inputs, outputs, bias=True):
+        layer = {"weight": np.full((outputs, inputs), 2, np.float32)}
+        return {**layer, "bias": np.ones(outputs, np.float32)} if bias else layer
+
+    def test_structs_in_structs(self, ext):
+        made = ext.negate_model({"first": self.layer(2, 3), "second": self.layer(3, 3, bias=False), "scale": 1.5})
+        assert made["first"]["weight"].tolist() == [[-2, -2]] * 3
+        assert made["first"]["bias"].tolist() == [1, 1, 1]
+        assert made["second"]["bias"] is None
+        assert made["scale"] == 1.5
+
+    def test_each_struct_names_its_own_sizes(self, ext):
+        model = {"first": self.layer(2, 3), "second": {**self.layer(2, 5), "bias": np.ones(4, np.float32)}, "scale": 1.5}
+        with pytest.raises(
+            ValueError, match=r"argument 'm\.second\.bias'.*out is 4 here and 5 in argument 'm\.second\.weight'"
+        ):
+            ext.negate_model(model)
+
+    def test_what_is_optional(self, ext):
+        model = {"first": self.layer(2, 2), "second": self.layer(2, 2, bias=False), "scale": 1, "step": 7}
+        assert ext.negate_model(model)["scale"] == 7
+        assert ext.negate_model({**model, "step": None})["scale"] == 1
+        with pytest.raises(TypeError, match=r"argument 'm\.scale': expected a number, got str"):
+            ext.negate_model({**model, "scale": "x"})
+
+    def test_a_state_dict(self, ext, torch):
+        module = torch.nn.Module()
+        module.first, module.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+        module.register_buffer("scale", None)
+        state = {**module.state_dict(), "scale": 1.0}
+        with torch.no_grad():
+            made = ext.negate_model(state)
+        assert list(made) == ["first.weight", "first.bias", "second.weight", "second.bias", "scale"]
+        assert torch.equal(made["first.weight"], -module.first.weight)
+        del state["second.weight"]
+        with pytest.raises(TypeError, match=r"has no 'second\.weight'; wanted the fields 'second\.weight', 'second\.bias'"):
+            ext.negate_model(state)
+
+    def test_signatures_say_the_fields(self, ext):
+        assert (
+            "indptr: int32[rows+1] on cpu; indices: int32[nnz] on cpu; data: float64[nnz] on cpu; shape"
+            in ext.matrix_sum.__doc__
+        )
+        assert "y: writable float32[n] on cpu" in ext.copy_pair.__doc__
+
+
+Point = namedtuple("Point", "x y")
+
+
+class TestTrees:
+    TREE: typing.ClassVar = {
+        "layers": [{"w": np.ones((2, 2)), "b": np.zeros(2, np.float32)}, (np.arange(3), Point(np.ones(1), None))],
+        "step": 3,
+        "name": "x",
+        5: np.ones(2, bool),
+    }
+
+    def test_paths(self, ext):
+        assert ext.leaves_of(self.TREE).split("\n")[:-1] == [
+            "layers.0.w float64", "layers.0.b float32", "layers.1.0 int64", "layers.1.1.0 float64", "5 bool",
+        ]  # fmt: skip
+        assert ext.leaves_of(np.ones(2)) == " float64\n"
+        assert ext.leaves_of([]) == ""
+
+    def test_the_same_tree_of_others(self, ext):
+        made = ext.copied_tree(self.TREE, False)
+        assert list(made) == list(self.TREE)
+        assert (made["step"], made["name"]) == (3, "x")
+        assert type(made["layers"][1]) is tuple
+        assert type(made["layers"][1][1]) is Point
+        assert made["layers"][1][1].y is None
+        assert made["layers"][0]["w"].tolist() == [[1, 1], [1, 1]]
+        assert made["layers"][0]["w"] is not self.TREE["layers"][0]["w"]
+
+    def test_frameworks_and_kinds_of_dict(self, ext, torch):
+        made = ext.copied_tree(OrderedDict(a=torch.ones(2), b=np.ones(2)), False)
+        assert type(made) is OrderedDict
+        assert (type(made["a"]), type(made["b"])) == (torch.Tensor, np.ndarray)
+
+    def test_what_is_no_tensor(self, ext):
+        with pytest.raises(TypeError, match=r"argument 'tree.a.1': expected a tensor .*, got object"):
+            ext.leaves_of({"a": [np.ones(2), object()]})
+
+    def test_one_tensor_for_each(self, ext):
+        with pytest.raises(ValueError, match=r"argument 'tensors': found 4 tensors; wanted 5, one for each of the tree"):
+            ext.copied_tree(self.TREE, True)
+
+    def test_a_tree_in_itself(self, ext):
+        tree = [np.ones(1)]
+        tree.append(tree)
+        with pytest.raises(Exception, match=r"raised RecursionError"):
+            ext.leaves_of(tree)
+
+    def test_the_tree_ends_with_the_call(self, ext):
+        class Marked(dict):
+            pass
+
+        tree = Marked(a=np.ones(2))
+        ref = weakref.ref(tree)
+        ext.copied_tree(tree, False)
+        del tree
+        gc.collect()
+        assert ref() is None
