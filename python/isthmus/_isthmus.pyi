@@ -5,6 +5,9 @@ from os import PathLike
 from types import EllipsisType
 from typing import Any, ClassVar, Literal, NoReturn, SupportsIndex, final, overload
 
+import jax
+import numpy.typing
+import torch
 from typing_extensions import Buffer, CapsuleType
 
 __version__: str
@@ -26,10 +29,13 @@ class DeviceType(int):
 
 @final
 class DType:
-    """What one element is: DLPack's code, bits and lanes. Equals its name, and has its hash."""
+    """What one element is: DLPack's code, bits and lanes. Equals its name, and has its hash.
+
+    Made of its name, of (code, bits, lanes), or of a dtype of a framework: DType(torch.float32) == x.dtype.
+    """
 
     @overload
-    def __new__(cls, dtype: DType | str | tuple[int, int] | tuple[int, int, int], /) -> DType: ...
+    def __new__(cls, dtype: object, /) -> DType: ...
     @overload
     def __new__(cls, code: int, bits: int, lanes: int = 1, /) -> DType: ...
     @property
@@ -137,6 +143,23 @@ class Tensor:
     ) -> Tensor: ...
     def __iter__(self) -> Iterator[Tensor]: ...
     def __bool__(self) -> NoReturn: ...
+    @overload
+    def to(
+        self, framework: Literal["numpy"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
+    ) -> numpy.typing.NDArray[Any]: ...
+    @overload
+    def to(
+        self, framework: Literal["torch"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
+    ) -> torch.Tensor: ...
+    @overload
+    def to(
+        self, framework: Literal["jax"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
+    ) -> jax.Array: ...
+    @overload
+    def to(
+        self, framework: Literal["tensor"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
+    ) -> Tensor: ...
+    @overload
     def to(self, framework: _Framework, /, *, allow_read_only_loss: bool = False, allow_copy: bool = False) -> Any: ...
     def as_read_only(self) -> Tensor: ...
 
@@ -147,7 +170,7 @@ def from_dlpack(
     device: Device | str | tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Tensor: ...
-def empty(shape: Sequence[SupportsIndex], dtype: DType | str | tuple[int, int, int] = "float32") -> Tensor: ...
+def empty(shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor: ...
 def _rebuild(
     buffer: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, strides: tuple[int, ...] | None = None,
     read_only: bool = False, /,

@@ -18,31 +18,23 @@ def dtype_of(dtype: object, argument: str = "dtype") -> tuple[DType, bool]:
     """
     if isinstance(dtype, DType):
         return dtype, False
-    if isinstance(dtype, str | tuple | list):
-        return _own(tuple(dtype) if isinstance(dtype, list) else dtype, dtype, argument), False
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         found = _numpy_dtype(numpy, dtype)
         if found is not None:
             return _from_numpy(found, argument)
-    # A class has the attributes of its instances, so only an instance's own name says what it is.
-    if not isinstance(dtype, type) and "dtype" in type(dtype).__name__.lower():
-        # "torch.float32", "paddle.float32", "<dtype: 'float32'>"
-        name = getattr(dtype, "name", None)
-        text = name if isinstance(name, str) else str(dtype).rsplit(".", 1)[-1]
-        return _own(text.replace("_x2", "x2"), dtype, argument), False
-    wanted = "a dtype: its name, one of numpy, ml_dtypes, torch or isthmus, or DLPack's (code, bits, lanes)"
-    raise refusal(TypeError, "bad_dtype", argument, dtype, wanted)
+    return _own(tuple(dtype) if isinstance(dtype, list) else dtype, dtype, argument), False
 
 
-def _own(value: str | tuple[Any, ...], found: object, argument: str) -> DType:
+def _own(value: Any, found: object, argument: str) -> DType:
     try:
         return DType(value)
     except (Error, TypeError) as error:
         wanted = "a dtype such as 'float32', numpy.float32, torch.float32, or DLPack's (code, bits, lanes)"
         if isinstance(value, tuple):
             wanted = wanted_by(error, wanted)
-        raise refusal(ValueError, "bad_dtype", argument, found, wanted) from None
+        kind = ValueError if isinstance(found, str | tuple | list) or "dtype" in type(found).__name__.lower() else TypeError
+        raise refusal(kind, "bad_dtype", argument, found, wanted) from None
 
 
 def _numpy_dtype(numpy: Any, dtype: object) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
 from . import _isthmus
-from ._isthmus import DType, Tensor
+from ._isthmus import Tensor
 
 __all__ = ["Access", "Channel", "Pool", "PoolStats", "empty", "is_shared", "receive", "send", "share", "trim"]
 
@@ -39,7 +39,7 @@ class PoolStats(NamedTuple):
 
 
 def empty(
-    shape: Sequence[SupportsIndex], dtype: DType | str | tuple[int, int, int] = "float32", *, access: Access = "read_only"
+    shape: Sequence[SupportsIndex], dtype: object = "float32", *, access: Access = "read_only"
 ) -> Tensor:
     """A new writable Tensor in shared memory: row-major, at the beginning of a page, not initialised.
 
@@ -113,7 +113,7 @@ class Pool:
     def empty(
         self,
         shape: Sequence[SupportsIndex],
-        dtype: DType | str | tuple[int, int, int] = "float32",
+        dtype: object = "float32",
         *,
         access: Access = "read_only",
         timeout: float | None = 0,
@@ -164,7 +164,7 @@ class Channel:
             self._own_pool = Pool(self._limit)
         return self._own_pool
 
-    def empty(self, shape: Sequence[SupportsIndex], dtype: DType | str | tuple[int, int, int] = "float32") -> Tensor:
+    def empty(self, shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
         """A Tensor to fill and to send: as isthmus.shared.empty, from the channel's own pool."""
         return self._pool.empty(shape, dtype, access=self._access, timeout=self._sock.gettimeout())
 

@@ -174,3 +174,43 @@ def test_a_typestr_is_one_that_numpy_reads(triple: tuple[int, int, int]) -> None
     exporter = type("Exporter", (), {"__array_interface__": host})()
     assert np.asarray(exporter).shape == (2,)
     assert isthmus.from_dlpack(exporter).dtype == dtype
+
+
+class TestDTypesOfFrameworks:
+    """DType() takes what a framework calls a dtype; equality stays with the names, whose hash it has."""
+
+    @pytest.mark.parametrize("name", ["float32", "float16", "int8", "uint64", "complex128", "bool"])
+    def test_numpy(self, name):
+        assert isthmus.DType(np.dtype(name)) == name
+        assert isthmus.DType(np.dtype(name).type) == name
+        assert isthmus.empty((2,), np.dtype(name).type).dtype == name
+
+    @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2fnuz", "float4_e2m1fn"])
+    def test_ml_dtypes(self, name):
+        ml_dtypes = pytest.importorskip("ml_dtypes")
+        assert isthmus.DType(getattr(ml_dtypes, name)) == name
+        assert isthmus.DType(np.dtype(getattr(ml_dtypes, name))) == name
+
+    @pytest.mark.parametrize("name", ["float32", "bfloat16", "bool", "complex64", "float8_e4m3fn", "int64"])
+    def test_torch(self, name):
+        torch = pytest.importorskip("torch")
+        assert isthmus.DType(getattr(torch, name)) == name
+        assert isthmus.empty((2,), getattr(torch, name)).dtype == name
+        assert isthmus.shared.empty((2,), getattr(torch, name)).dtype == name
+
+    def test_torch_packs_two(self):
+        torch = pytest.importorskip("torch")
+        assert isthmus.DType(torch.float4_e2m1fn_x2) == "float4_e2m1fnx2"
+
+    @pytest.mark.parametrize("name", ["float32", "bfloat16", "int8"])
+    def test_jax(self, name):
+        jnp = pytest.importorskip("jax.numpy")
+        assert isthmus.DType(getattr(jnp, name)) == name
+        assert isthmus.DType(jnp.zeros(1, name).dtype) == name
+
+    @pytest.mark.parametrize("wrong", [*map(np.dtype, (">f4", "U3", "M8[s]", [("a", "f4")])), int, float, object(), 5])
+    def test_what_is_none(self, wrong):
+        with pytest.raises(isthmus.Error, match="a dtype of isthmus or a framework"):
+            isthmus.DType(wrong)
+        with pytest.raises(isthmus.Error, match="argument 'dtype'"):
+            isthmus.empty((2,), wrong)

@@ -41,7 +41,7 @@ class Framework:
     tensor: Callable[[], isthmus.Tensor] | None = None
 
     def leave(self, tensor: isthmus.Tensor) -> Any:
-        return tensor.to(self.to) if isinstance(self.to, str) else self.to(tensor)  # type: ignore[arg-type]
+        return tensor.to(self.to) if isinstance(self.to, str) else self.to(tensor)  # type: ignore[call-overload]
 
 
 class _PyBuffer(ctypes.Structure):

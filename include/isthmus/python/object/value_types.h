@@ -8,6 +8,7 @@
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
+#include <isthmus/python/runtime/classes.h>
 
 ISTHMUS_BEGIN
 
@@ -53,7 +54,42 @@ inline bool value_from_tuple(PyObject* tuple, Device& out) {
     return out.is_valid();
 }
 
-/// A dtype or device said in Python: one of ours, its name, or DLPack's tuple. False, without an exception, for anything else.
+/// The text of an attribute, or of the object itself where `attribute` is NULL; empty, without an exception, where there is
+/// none.
+inline std::string text_of(PyObject* object, const char* attribute) {
+    Ref text(attribute != nullptr ? PyObject_GetAttrString(object, attribute) : PyObject_Str(object));
+    const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8 == nullptr) PyErr_Clear();
+    return utf8 != nullptr ? utf8 : "";
+}
+
+/// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's byte
+/// order.
+inline bool value_of_framework(PyObject* object, DType& out) {
+    if (PyType_Check(object)) {
+        const ClassName said(reinterpret_cast<PyTypeObject*>(object));
+        const std::string_view name = said.name.substr(0, said.name.find_last_not_of('_') + 1);  // numpy.bool_
+        if (said.module == "numpy" || said.module.substr(0, 9) == "ml_dtypes") return DType::parse(name, out);
+        Ref inner(PyObject_GetAttrString(object, "dtype"));
+        if (!inner) PyErr_Clear();
+        return inner && !PyType_Check(inner.get()) && value_of_framework(inner.get(), out);
+    }
+    const std::string_view kind = ClassName(Py_TYPE(object)).name;
+    if (kind.find("dtype") == std::string_view::npos && kind.find("DType") == std::string_view::npos) return false;
+    Ref native(PyObject_GetAttrString(object, "isnative"));
+    if (!native) PyErr_Clear();
+    if (native && native.get() == Py_False) return false;
+    const std::string name = text_of(object, "name");
+    if (!name.empty()) return DType::parse(name, out);
+    std::string text = text_of(object, nullptr);  // "torch.float32", "torch.float4_e2m1fn_x2"
+    text.erase(0, text.rfind('.') + 1);
+    if (const std::size_t lanes = text.find("_x"); lanes != std::string::npos) text.erase(lanes, 1);
+    return DType::parse(text, out);
+}
+inline bool value_of_framework(PyObject*, Device&) { return false; }
+
+/// A dtype or device said in Python: one of ours, its name, DLPack's tuple, or a framework's dtype. False, without an
+/// exception, for anything else.
 template <class Value>
 bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     if (PyObject_TypeCheck(object, type)) {
@@ -66,7 +102,7 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
         if (text == nullptr) PyErr_Clear();
         return text != nullptr && Value::parse({text, static_cast<std::size_t>(length)}, out);
     }
-    return PyTuple_Check(object) && value_from_tuple(object, out);
+    return PyTuple_Check(object) ? value_from_tuple(object, out) : value_of_framework(object, out);
 }
 
 /// The numbers of a tuple of integers, as many as fit; -1 when it is none.
@@ -87,7 +123,8 @@ int read_numbers(PyObject* tuple, int (&out)[N]) {
 /// What is wanted where this object is no such value: of a tuple of the right form, what is wrong with its numbers.
 ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const DType&) {
     int numbers[3] = {0, 0, 1};
-    if (read_numbers(found, numbers) < 0) return "a name such as 'float32', an isthmus.DType, or (code, bits, lanes)";
+    if (read_numbers(found, numbers) < 0)
+        return "a name such as 'float32', a dtype of isthmus or a framework, or (code, bits, lanes)";
     return concat({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ", numbers[2],
                    " is no dtype"});
 }
