@@ -49,6 +49,9 @@ TEST(Json, WhatIsNoTextIsRefused) {
     for (const char* text : {"", "x", "\"", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800x\"",
                              "\"\\ud800\\n\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x01\""})
         EXPECT_NE(error_of([&] { (void)JsonReader(text).string(); }), "") << text;
+    EXPECT_NE(error_of([] { (void)JsonReader(R"("\x0041")").string(); }), "");
+    EXPECT_NE(error_of([] { (void)JsonReader(std::string_view("\"ab\"", 3)).string(); }), "")
+        << "its end stands behind the end";
 }
 
 TEST(Json, WhatIsNoWholeNumberIsRefused) {
@@ -92,6 +95,8 @@ TEST(Json, Utf8) {
                              "\xe0\x9f\xbf", "\xe2\x82", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf4\x90\x80\x80",
                              "\xf8\x88\x80\x80\x80", "\xff"})
         EXPECT_FALSE(is_utf8(text)) << text;
+    EXPECT_FALSE(is_utf8("\xbf\xbf")) << "no beginning";
+    EXPECT_FALSE(is_utf8(std::string_view("\xe2\x82\xac", 2))) << "the rest stands behind the end";
 }
 
 }  // namespace
