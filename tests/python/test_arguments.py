@@ -201,3 +201,11 @@ def test_nothing_is_kept_after_the_call():
         with pytest.raises(ValueError):
             ext.distances(x, points(2, 4))
     assert sys.getrefcount(x) == count
+
+
+def test_a_reply_like_an_argument_that_was_left_out():
+    assert type(ext.ones_like(3)).__name__ == "Tensor"
+    assert type(ext.ones_like(3, None)).__name__ == "Tensor"
+    like = ext.ones_like(3, np.zeros(2))
+    assert type(like) is np.ndarray
+    assert like.tolist() == [1, 1, 1]
