@@ -284,7 +284,6 @@ inline PyObject* to_result(const Tensor& tensor, Framework framework = Framework
     return kept ? finish(to_py(kept, framework)) : PyErr_NoMemory();
 }
 inline PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept {
-    if (reply.like == nullptr) return to_result(reply.tensor, Framework::tensor, parent);
     if (!reply.tensor) Py_RETURN_NONE;
     if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py_like(reply.tensor, reply.like));
     const Tensor kept = kept_with(reply.tensor, parent);

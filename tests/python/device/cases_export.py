@@ -311,3 +311,47 @@ def a_capsule_for_a_framework_is_for_the_legacy_default_stream(d: Driver) -> Non
     assert "driver" in refused("producer_failed", BufferError, t.to, "paddle")
     assert len(given) == 1
     d.clear()
+
+
+@case("cuda", "rocm")
+def a_capsule_for_onnxruntime_is_for_the_legacy_default_stream(d: Driver) -> None:
+    for name in ("onnxruntime", "onnxruntime.capi", "onnxruntime.capi.onnxruntime_pybind11_state"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["onnxruntime.capi.onnxruntime_pybind11_state"].OrtValue = StandinArray
+    StandinArray.from_dlpack = lambda capsule: StandinArray()
+    StandinArray.data_ptr = lambda self: t.data_ptr
+    mine = d.stream()
+    t = handle(d, mine)
+    with d.busy(mine):
+        assert isinstance(t.to("onnxruntime"), StandinArray)
+        assert d.waits(d.legacy), d.log()
+    d.fail("EventCreate")
+    assert "driver" in refused("producer_failed", BufferError, t.to, "onnxruntime")
+    d.clear()
+
+
+@case("cuda")
+def an_interrupt_as_the_object_goes_back_passes(d: Driver) -> None:
+    interrupted: list[bool] = []
+
+    class Table:
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            if interrupted:
+                raise KeyboardInterrupt
+            return Exchange.__dlpack_c_exchange_api__
+
+    class Tensor(Exchange):
+        __module__ = "paddle"
+        __dlpack_c_exchange_api__ = Table()
+
+    standin_of_paddle(from_dlpack=None)
+    sys.modules["paddle"].Tensor = Tensor
+    x = Tensor(d, d.stream())
+    t = ext.tensor_of(x)
+    assert t.to("paddle") is x
+    interrupted.append(True)
+    try:
+        t.to("paddle")
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("the interrupt was lost")
