@@ -176,6 +176,41 @@ def test_an_interrupt_as_torch_is_told_of_an_operator_passes(run_script):
     assert said == "interrupted 0\n2.0 2.0\n"
 
 
+class LeavesInference:
+    """An array that ends torch's inference mode as it is imported."""
+
+    def __init__(self, torch, array):
+        self.mode, self.array = torch.inference_mode(), array
+        self.mode.__enter__()
+
+    def leave(self):
+        if self.mode is not None:
+            self.mode.__exit__(None, None, None)
+            self.mode = None
+
+    def __dlpack__(self, **options):
+        self.leave()
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("how", ["in place", "out"])
+def test_a_write_that_torch_refuses_at_last_is_not_made(ext, how):
+    torch = pytest.importorskip("torch")
+    last = LeavesInference(torch, np.ones(3, np.float32 if how == "in place" else np.float64))
+    try:
+        x = torch.zeros(3) if how == "in place" else torch.zeros((), dtype=torch.float64)
+        with pytest.raises(BufferError, match=r"inference tensor must not be written") as caught:
+            ext.add_to(x, last) if how == "in place" else ext.weighted(np.full(3, 2.0), None, out=(x, last))
+    finally:
+        last.leave()
+    assert caught.value.code == "requires_grad"
+    assert not x.any()
+    assert last.array.tolist() == [1, 1, 1]
+
+
 def test_what_torch_compiles_is_asked_for_where_no_python_runs(run_script):
     pytest.importorskip("torch")
     said = run_script(

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+import isthmus_test_ext as ext
+
 PREAMBLE = """
 import ctypes as ct, sys, types
 import numpy as np
@@ -148,3 +152,10 @@ assert "are not contiguous, as onnxruntime needs" in text, text
 text = refused("bad_dtype", lambda: ext.hand(ext.pages([4], "float4_e2m1fn", padded=True), "onnxruntime"))
 assert text == "dtype float4_e2m1fn has no counterpart in onnxruntime; nearest is uint8, the bytes", text
 """)
+
+
+def test_no_framework_is_an_error() -> None:
+    with pytest.raises(ext.Error) as caught:
+        ext.hand_unknown(ext.pages([1]))
+    assert caught.value.code == "bad_argument"
+    assert str(caught.value) == "argument 'framework': no framework has the number 200"

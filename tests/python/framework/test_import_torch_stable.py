@@ -397,32 +397,3 @@ def test_a_layout_is_told_before_autograd(take, refused) -> None:
 
 def test_the_host_has_no_stream(take) -> None:
     assert take(grid(), stream=5)["stream"] == take(grid())["stream"]
-
-
-@pytest.mark.skipif(not SHIMS_HIDDEN, reason="libtorch itself is asked")
-class TestWhatPythonAnswers:
-    def test_a_method_that_fails_keeps_its_words(self, take, refused) -> None:
-        class Fails(torch.Tensor):
-            def __dlpack__(self, **_):
-                raise OSError("the disk is gone")
-
-        error = refused("producer_failed", BufferError, take, grid().as_subclass(Fails), device=(2, 0))
-        assert isinstance(error.__cause__, OSError)
-
-    def test_a_detach_that_fails(self, take, refused) -> None:
-        class Fails(torch.Tensor):
-            def detach(self):
-                raise OSError("the disk is gone")
-
-        x = grid().as_subclass(Fails).requires_grad_()
-        error = refused("producer_failed", BufferError, take, x, allow_grad=True)
-        assert isinstance(error.__cause__, OSError)
-        assert "Fails.detach()" in str(error)
-
-    def test_a_write_that_autograd_cannot_be_told_of(self, take, refused, monkeypatch) -> None:
-        def increment_version(tensor: object) -> None:
-            raise RuntimeError("not this one")
-
-        monkeypatch.setattr(torch.autograd.graph, "increment_version", increment_version)
-        error = refused("requires_grad", BufferError, take, grid(), require_writable=True)
-        assert "not this one" in str(error)

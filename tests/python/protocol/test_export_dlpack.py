@@ -433,8 +433,3 @@ class TestCapsuleBack:
 
 def test_no_tensor_is_an_error():
     refuses("bad_argument", ValueError, ext.hand_empty)
-
-
-def test_no_framework_is_an_error():
-    error = refuses("bad_argument", ValueError, ext.hand_unknown, ext.pages([1]))
-    assert str(error) == "argument 'framework': no framework has the number 200"
