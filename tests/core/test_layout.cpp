@@ -67,6 +67,7 @@ TEST(Layout, DenseIsWithoutGapsAndOverlaps) {
     EXPECT_FALSE(dense({2, 3}, {0, 1}));
     EXPECT_FALSE(dense({2, 2}, {INT64_MIN, 1}));
     EXPECT_FALSE(dense({INT64_MAX, 2}, {1, 2}));
+    EXPECT_FALSE(dense({INT64_MAX, 2}, {1, INT64_MAX})) << "more elements than a number can say";
 }
 
 TEST(Layout, NbytesOfSubByteTypesArePackedUnlessPadded) {
@@ -224,6 +225,18 @@ TEST(Layout, OverlapOfLargeTensors) {
     EXPECT_FALSE(overlaps({big, 1000}, {1001, big * 4})) << "columns far apart";
     EXPECT_FALSE(overlaps({1000, 1000}, {1000 + 1, 1000 + 3})) << "steps that would cancel out only beyond the ends";
     EXPECT_TRUE(overlaps({2, 2}, {INT64_MAX, INT64_MAX})) << "too far to be told: nobody has such memory";
+}
+
+TEST(Layout, WhatHasNoElementsSharesNoMemory) {
+    float memory[16] = {};
+    std::int64_t sizes[] = {2, 0}, strides[] = {4, 1}, all[] = {4, 4};
+    const DLTensor none{memory + 5, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, sizes, strides, 0};
+    const DLTensor whole{memory, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, all, strides, 0};
+    EXPECT_FALSE(layout::may_share(none, whole));
+    EXPECT_FALSE(layout::may_share(whole, none));
+    EXPECT_TRUE(layout::may_share(whole, whole));
+    EXPECT_EQ(layout::addresses(none).begin, 0u);
+    EXPECT_EQ(layout::addresses(none).end, 0u);
 }
 
 TEST(Layout, InWordsAsPythonWritesThem) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <thread>
 
 #include <isthmus/core/live.h>
@@ -124,6 +128,32 @@ TEST_F(Live, TracingTellsTheCalls) {
     const auto live = isthmus::live();
     ASSERT_EQ(live.size(), 1U);
     EXPECT_NE(live[0].cpp_place.find("isthmus_core_tests"), std::string::npos) << live[0].cpp_place;
+}
+
+TEST_F(Live, CallsOfNoKnownFileAreLeftOut) {
+    const auto own = reinterpret_cast<void*>(&isthmus::detail::describe_frames);
+    const std::unique_ptr<char> nowhere(new char);  // as a frame of code that was made at run time
+    const void* const frames[] = {nowhere.get(), own, nowhere.get()};
+    const std::string text = isthmus::detail::describe_frames(frames, 3);
+    EXPECT_EQ(text, isthmus::detail::describe_frames(frames + 1, 1));
+    EXPECT_EQ(text.rfind("isthmus_core_tests", 0), 0U) << text;
+}
+
+TEST_F(Live, TheInterpretersOwnCallsEndTheTrace) {
+    const auto own = reinterpret_cast<void*>(&isthmus::detail::describe_frames);
+    Dl_info maths{};
+    ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "cos"), &maths), 0);
+    const auto folder = std::filesystem::path(testing::TempDir()) / ("isthmus_live_" + std::to_string(getpid()));
+    std::filesystem::create_directory(folder);
+    for (const char* name : {"libpython3.so", "python3.so"}) {  // any library, under the name of the interpreter's
+        std::filesystem::copy_file(std::filesystem::canonical(maths.dli_fname), folder / name);
+        void* library = dlopen((folder / name).c_str(), RTLD_NOW);
+        ASSERT_NE(library, nullptr) << dlerror();
+        const void* const frames[] = {own, dlsym(library, "cos"), own};
+        EXPECT_EQ(isthmus::detail::describe_frames(frames, 3), isthmus::detail::describe_frames(frames, 1)) << name;
+        dlclose(library);
+    }
+    std::filesystem::remove_all(folder);
 }
 
 TEST_F(Live, ForgetsWhenSwitchedOff) {

@@ -113,6 +113,9 @@ TEST(Parts, Transpose) {
                  [&] { return t.transpose({1, 0}); });
     expect_error(ErrorCode::bad_argument, "transpose(): axes (0, 3, 1) are not the 3 dimensions, each once",
                  [&] { return t.transpose({0, 3, 1}); });
+    const std::int64_t far = std::int64_t{1} << 40;
+    expect_error(ErrorCode::bad_argument, "transpose(): axes (1099511627776, 0, 1) are not the 3 dimensions, each once",
+                 [&] { return t.transpose({far, 0, 1}); });
 }
 
 TEST(Parts, Reshape) {
@@ -142,6 +145,16 @@ TEST(Parts, Reshape) {
                  "or copy_of()",
                  [&] { return t.transpose().reshape({12}); });
     EXPECT_EQ(elements(t.transpose().contiguous().reshape({12})), elements(t.transpose()));
+}
+
+TEST(Parts, ReshapeTakesNoDimensionForASizeOfOne) {
+    // Columns with gaps between them, and numbers in front that no loop may take for a further dimension.
+    const std::int64_t sizes[] = {5, 2, 3}, strides[] = {77, 6, 2}, wanted[] = {1, 6, 1};
+    std::int64_t out[3] = {};
+    isthmus::detail::reshape_strides(sizes + 1, strides + 1, 2, wanted, 3, out);
+    EXPECT_EQ(list(out), (Ints{2, 2, 1}));
+    const Tensor t = counting({2, 6}, 12).slice(1, 0, INT64_MAX, 2);
+    EXPECT_EQ(elements(t.reshape({1, 6, 1})), elements(t));
 }
 
 TEST(Parts, BroadcastTo) {

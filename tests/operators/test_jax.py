@@ -197,6 +197,12 @@ def test_a_call_that_xla_was_told_wrong_is_refused(ext):
     assert "'rank' is not that of" in said_by_xla("distance", out, (a, b), how="tt", rank=np.int64(-(2**63)))
 
 
+def test_a_call_of_xla_without_operands_has_no_leading_dimensions(bare):
+    close(jax.jit(bare.times_count)(array(3), 2.0), 6)
+    alone = jax.ffi.ffi_call("geo::times_count", jax.ShapeDtypeStruct((), np.float32))(how="na", p1=np.float64(2))
+    close(alone, 2)
+
+
 @pytest.mark.parametrize(
     ("names", "value", "said"),
     [

@@ -156,6 +156,79 @@ def test_a_call_by_name_needs_no_torch(run_script):
     assert said == "(1, 1) False\n"
 
 
+def test_an_interrupt_as_torch_is_told_of_an_operator_passes(run_script):
+    pytest.importorskip("torch")
+    said = run_script(
+        """
+        import isthmus_operators_test_ext as ext, torch, isthmus.operators
+        def interrupt(*arguments):
+            raise KeyboardInterrupt
+        isthmus.operators._offer, offer = interrupt, isthmus.operators._offer
+        x, calls = torch.ones(1, 2), ext.last_call()[2]
+        try:
+            ext.distance(x, x)
+        except KeyboardInterrupt:
+            print("interrupted", ext.last_call()[2] - calls)
+        isthmus.operators._offer = offer
+        print(ext.distance(x, 2 * x).item(), torch.ops.geo.distance(x, 2 * x).item())
+        """
+    )
+    assert said == "interrupted 0\n2.0 2.0\n"
+
+
+class LeavesInference:
+    """An array that ends torch's inference mode as it is imported."""
+
+    def __init__(self, torch, array):
+        self.mode, self.array = torch.inference_mode(), array
+        self.mode.__enter__()
+
+    def leave(self):
+        if self.mode is not None:
+            self.mode.__exit__(None, None, None)
+            self.mode = None
+
+    def __dlpack__(self, **options):
+        self.leave()
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("how", ["in place", "out"])
+def test_a_write_that_torch_refuses_at_last_is_not_made(ext, how):
+    torch = pytest.importorskip("torch")
+    last = LeavesInference(torch, np.ones(3, np.float32 if how == "in place" else np.float64))
+    try:
+        x = torch.zeros(3) if how == "in place" else torch.zeros((), dtype=torch.float64)
+        with pytest.raises(BufferError, match=r"inference tensor must not be written") as caught:
+            ext.add_to(x, last) if how == "in place" else ext.weighted(np.full(3, 2.0), None, out=(x, last))
+    finally:
+        last.leave()
+    assert caught.value.code == "requires_grad"
+    assert not x.any()
+    assert last.array.tolist() == [1, 1, 1]
+
+
+def test_what_torch_compiles_is_asked_for_where_no_python_runs(run_script):
+    pytest.importorskip("torch")
+    said = run_script(
+        """
+        import _thread, operator, time
+        import isthmus.operators, torch, isthmus_operators_test_ext as ext
+        found = []
+        # A thread that runs functions of C alone has no frame.
+        _thread.start_new_thread(found.extend, (map(operator.attrgetter("_traced"), [ext.distance]),))
+        end = time.monotonic() + 60
+        while not found and time.monotonic() < end:
+            time.sleep(0.001)
+        print(found == [ext.distance._traced])
+        """
+    )
+    assert said == "True\n"
+
+
 VECTOR = ("float64", (3,))
 # What the package asks of an operator: rules without data, and to be put into torch.
 ASKED_WRONGLY = {
@@ -181,3 +254,10 @@ def test_what_the_package_asks_is_checked(bare, name):
 def test_the_size_of_a_result_is_checked_without_data_too(bare):
     with pytest.raises(ValueError, match=r"first\(\): argument 'k': found -1"):
         bare.first._infer([("float32", (3,)), -1])
+
+
+def test_a_key_that_torch_has_not_is_refused(bare):
+    pytest.importorskip("torch")
+    pytest.importorskip("isthmus.operators")
+    with pytest.raises(Exception, match="operator 'geo::dot': torch refused it: "):
+        bare.dot._implement_torch("NoSuchKey")

@@ -33,6 +33,17 @@ def test_a_set_has_a_loop_for_each_dtype_that_numpy_has(ext):
     assert ext.same.ufunc.types == ["e->e"]
 
 
+def test_there_is_room_for_so_many_loops(bare):
+    ufunc = bare.many_loops.ufunc
+    assert ufunc.ntypes == 64
+    assert ufunc(np.arange(3.0), np.arange(5, dtype="f4")) == 3
+
+
+def test_a_dtype_that_numpy_has_not_makes_no_loop(bare):
+    with pytest.raises(ValueError, match=r"geo::brain': it is no ufunc: NumPy has none of its dtypes"):
+        _ = bare.brain.ufunc
+
+
 def test_a_signature_has_as_many_sizes_as_its_operands(ext):
     sizes = [",".join(f"{name}_{d}" for d in range(64)) for name in "abcd"]
     assert ext.many_sizes.ufunc.signature == f"({'),('.join(sizes)})->()"

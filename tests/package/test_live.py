@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -149,6 +151,21 @@ def test_the_place_of_an_import(x):
         assert not any(file.startswith(("python", "libpython")) for file in files), "the interpreter's own calls say nothing"
         assert entry.place in str(entry)
         del t, v
+    finally:
+        isthmus.live.disable()
+
+
+def test_an_import_where_no_python_runs_has_no_place(x):
+    isthmus.live.enable(tracing=True)
+    try:
+        found: list = []
+        # A thread that runs functions of C alone has no frame.
+        _thread.start_new_thread(found.extend, (map(isthmus.from_dlpack, [x]),))
+        end = time.monotonic() + 60
+        while not found and time.monotonic() < end:
+            time.sleep(0.001)
+        assert [entry.place for entry in isthmus.live()] == [""]
+        found.clear()
     finally:
         isthmus.live.disable()
 

@@ -239,3 +239,11 @@ class TestStructs:
             with pytest.raises(TypeError, match="this dict has no 'x'"):
                 ext.weigh({"sums": fields["sums"]}, self.Y)
         assert [sys.getrefcount(each) for each in (fields, *fields.values())] == before
+
+
+def test_a_reply_like_an_argument_that_was_left_out():
+    assert type(ext.ones_like(3)).__name__ == "Tensor"
+    assert type(ext.ones_like(3, None)).__name__ == "Tensor"
+    like = ext.ones_like(3, np.zeros(2))
+    assert type(like) is np.ndarray
+    assert like.tolist() == [1, 1, 1]

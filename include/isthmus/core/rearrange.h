@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
 #include <isthmus/core/device.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
@@ -165,9 +167,7 @@ ISTHMUS_API void resolve_axes(std::span<const std::int64_t> axes, int ndim, int*
     for (int i = 0; good && i < ndim; ++i) {
         std::int64_t axis = axes.empty() ? ndim - 1 - i : axes[static_cast<std::size_t>(i)];
         if (axis < 0) axis += ndim;
-        good = axis >= 0 && axis < ndim && !used[axis];
-        if (!good) break;
-        used[axis] = true;
+        good = axis >= 0 && axis < ndim && !std::exchange(used[axis], true);
         out[i] = static_cast<int>(axis);
     }
     if (!good)

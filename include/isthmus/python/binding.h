@@ -226,11 +226,9 @@ ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, 
     if (is_no_tensor(object)) return Loaded::no;
     if (!borrow(object, r, nullptr)) return pass_on(result_.error(), last);
     SizeNames names;
-    if (ISTHMUS_LIKELY(meets(descriptor(), result_->flags(), r)) &&
-        (r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr)))
-        return Loaded::yes;
-    give_back(object);
-    return Loaded::no;
+    const bool fits = ISTHMUS_LIKELY(meets(descriptor(), result_->flags(), r)) &&
+                      (r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr));
+    return fits ? Loaded::yes : Loaded::no;
 }
 ISTHMUS_API Result<void> BorrowSlot::announce_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
@@ -249,9 +247,7 @@ ISTHMUS_API Result<void> BorrowSlot::load(PyObject* object, const Requirement& r
                                           Match* match) noexcept {
     if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
-    auto checked = (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
-    if (ISTHMUS_UNLIKELY(!checked)) give_back(object);
-    return checked;
+    return (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
 }
 #endif
 
@@ -296,7 +292,6 @@ inline PyObject* to_result(const Tensor& tensor, Framework framework = Framework
     return kept ? finish(to_py(kept, framework)) : PyErr_NoMemory();
 }
 inline PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept {
-    if (reply.like == nullptr) return to_result(reply.tensor, Framework::tensor, parent);
     if (!reply.tensor) Py_RETURN_NONE;
     if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py_like(reply.tensor, reply.like));
     const Tensor kept = kept_with(reply.tensor, parent);

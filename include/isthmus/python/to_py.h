@@ -73,6 +73,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
 ISTHMUS_NOINLINE inline Result<void> order_same_object(const Block* block, PyObject* object, Framework framework) {
     const PendingException pending;
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(object));
+    if (PyErr_Occurred() != nullptr) return fail_to_order();
     const bool ordered = framework == Framework::torch ? order_for_torch(block, torch_current_stream(block->dl.device, api))
                                                        : order_export(block, api);
     if (ordered) return {};

@@ -102,6 +102,13 @@ TEST(ForEach, InPlaceOverTheSameElements) {
     EXPECT_EQ((t.view<float, 2>().value()(299, 0)), 598);
 }
 
+TEST(ForEach, NeighboursAreReadWhereTheyLie) {
+    const Tensor t = counting({200'000}, 200'000);
+    const float* expected = static_cast<const float*>(t.data());
+    for_each([&](const float& x) { ASSERT_EQ(&x, expected++); }, t.view<const float, 1>().value());
+    EXPECT_EQ(expected, static_cast<const float*>(t.data()) + 200'000);
+}
+
 TEST(ForEach, OfNothingAndOfOne) {
     int calls = 0;
     const Tensor one = counting({}, 1), none = counting({3, 0}, 0);

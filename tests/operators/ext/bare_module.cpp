@@ -28,6 +28,24 @@ void shift_three(isthmus::View<const double, 1, isthmus::sizes<"n">, isthmus::on
     y.data()[0] = x.data()[0];
 }
 
+/// No tensor that must be there.
+void times_count(std::optional<isthmus::View<const float, 1, isthmus::sizes<"n">>> x, double by, isthmus::Out<float, 0> y) {
+    y() = static_cast<float>(by) * static_cast<float>(x ? x->extent(0) : 1);
+}
+/// A dtype that NumPy itself has not.
+void brain(isthmus::View<const f::Brain, 1, isthmus::sizes<"n">> x, isthmus::Out<f::Brain, 1, isthmus::sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i);
+}
+/// Memory of any device, by its address alone.
+void anywhere(isthmus::View<const float, 1, isthmus::on_any_device> x, isthmus::Out<double, 0> y) {
+    y() = static_cast<double>(reinterpret_cast<std::uintptr_t>(x.data()));
+}
+/// Overloads with more loops for NumPy than an operator has room for.
+template <class T>
+void many_loops(isthmus::View<const isthmus::any_dtype, 1> x, isthmus::View<const T, 1>, isthmus::Out<double, 0> y) {
+    y() = static_cast<double>(x.extent(0));
+}
+
 /// Registrations that must fail, by name.
 PyObject* refuse(PyObject*, PyObject* which) {
     const isthmus::Ref scratch(PyModule_New("scratch"));
@@ -79,7 +97,15 @@ PyMethodDef methods[] = {
     {"last_stream", [](PyObject*, PyObject*) { return PyLong_FromVoidPtr(f::last_stream.load()); }, METH_NOARGS, nullptr},
     {"distance_by_hand", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(distance_by_hand)), METH_FASTCALL, nullptr},
     {}};
-int fill(PyObject* module) { return functions::bind(module) ? 0 : -1; }
+int fill(PyObject* module) {
+    using isthmus::op;
+    const bool good = functions::bind(module) && op<ISTHMUS_TEST_SPACE "::times_count", times_count>(module, {"x", "by"}) &&
+                      op<ISTHMUS_TEST_SPACE "::brain", brain>(module, {"x"}) &&
+                      op<ISTHMUS_TEST_SPACE "::anywhere", anywhere>(module, {"x"}) &&
+                      op<ISTHMUS_TEST_SPACE "::many_loops", many_loops<float>, many_loops<double>, many_loops<std::int8_t>,
+                         many_loops<std::int16_t>, many_loops<std::int32_t>, many_loops<std::int64_t>>(module, {"x", "y"});
+    return good ? 0 : -1;
+}
 PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(fill)}, {0, nullptr}};
 PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_test_ext", nullptr, 0, methods, slots};
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes as ct
+import sys
 import threading
+import types
 from collections.abc import Callable
 
 import capsules
@@ -246,3 +248,110 @@ def the_host_has_no_streams(d: Driver) -> None:
         for number in (d.stream(), d.legacy):
             refused("bad_argument", ValueError, t.__dlpack__, stream=number)
         t.__dlpack__(stream=-1)
+
+
+class StandinArray:
+    """What an exchange table makes of a managed tensor, or is told to refuse."""
+
+    _api = capsules.ExchangeAPI(major=1, minor=3)
+    current = 0
+
+    @staticmethod
+    def _to_object(managed: int, out: object) -> int:
+        array = StandinArray()
+        ct.pythonapi.Py_IncRef(ct.py_object(array))
+        out[0] = id(array)
+        return 0
+
+    @staticmethod
+    def _stream(device_type: int, device: int, out: object) -> int:
+        out[0] = StandinArray.current
+        return 0
+
+
+for _name, _call in {"to_object": StandinArray._to_object, "stream": StandinArray._stream}.items():
+    setattr(StandinArray._api, _name, dict(capsules.ExchangeAPI._fields_)[_name](_call))
+StandinArray._api.from_object = dict(capsules.ExchangeAPI._fields_)["from_object"](lambda *_: -1)
+
+
+def standin_of_paddle(**content: object) -> None:
+    for name in ("paddle", "paddle.utils", "paddle.utils.dlpack"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["paddle"].Tensor = StandinArray
+    vars(sys.modules["paddle.utils.dlpack"]).update(content)
+
+
+@case("cuda", "rocm")
+def an_array_of_an_exchange_table_is_for_its_frameworks_stream(d: Driver) -> None:
+    new = ct.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ct.py_object, (ct.c_void_p, ct.c_char_p, ct.c_void_p)
+    StandinArray.__dlpack_c_exchange_api__ = new(ct.addressof(StandinArray._api), b"dlpack_exchange_api", None)
+    standin_of_paddle(from_dlpack=None)
+    mine, StandinArray.current = d.stream(), d.stream()
+    t = handle(d, mine)
+    with d.busy(mine):
+        assert isinstance(t.to("paddle"), StandinArray)
+        assert d.waits(StandinArray.current), d.log()
+    d.fail("EventCreate")
+    assert "driver" in refused("producer_failed", BufferError, t.to, "paddle")
+    d.clear()
+
+
+@case("cuda", "rocm")
+def a_capsule_for_a_framework_is_for_the_legacy_default_stream(d: Driver) -> None:
+    given: list[object] = []
+    standin_of_paddle(from_dlpack=lambda capsule: given.append(capsule) or StandinArray())
+    StandinArray.data_ptr = lambda self: t.data_ptr
+    mine = d.stream()
+    t = handle(d, mine)
+    with d.busy(mine):
+        assert isinstance(t.to("paddle"), StandinArray)
+        assert d.waits(d.legacy), d.log()
+    d.fail("EventCreate")
+    assert "driver" in refused("producer_failed", BufferError, t.to, "paddle")
+    assert len(given) == 1
+    d.clear()
+
+
+@case("cuda", "rocm")
+def a_capsule_for_onnxruntime_is_for_the_legacy_default_stream(d: Driver) -> None:
+    for name in ("onnxruntime", "onnxruntime.capi", "onnxruntime.capi.onnxruntime_pybind11_state"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["onnxruntime.capi.onnxruntime_pybind11_state"].OrtValue = StandinArray
+    StandinArray.from_dlpack = lambda capsule: StandinArray()
+    StandinArray.data_ptr = lambda self: t.data_ptr
+    mine = d.stream()
+    t = handle(d, mine)
+    with d.busy(mine):
+        assert isinstance(t.to("onnxruntime"), StandinArray)
+        assert d.waits(d.legacy), d.log()
+    d.fail("EventCreate")
+    assert "driver" in refused("producer_failed", BufferError, t.to, "onnxruntime")
+    d.clear()
+
+
+@case("cuda")
+def an_interrupt_as_the_object_goes_back_passes(d: Driver) -> None:
+    interrupted: list[bool] = []
+
+    class Table:
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            if interrupted:
+                raise KeyboardInterrupt
+            return Exchange.__dlpack_c_exchange_api__
+
+    class Tensor(Exchange):
+        __module__ = "paddle"
+        __dlpack_c_exchange_api__ = Table()
+
+    standin_of_paddle(from_dlpack=None)
+    sys.modules["paddle"].Tensor = Tensor
+    x = Tensor(d, d.stream())
+    t = ext.tensor_of(x)
+    assert t.to("paddle") is x
+    interrupted.append(True)
+    try:
+        t.to("paddle")
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("the interrupt was lost")

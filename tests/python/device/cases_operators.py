@@ -134,6 +134,37 @@ def an_operator_whose_streams_cannot_be_ordered_is_not_called(d: Driver) -> None
     d.clear()
 
 
+@case("cuda")
+def an_operator_whose_streams_cannot_be_ordered_afterwards_says_so(d: Driver) -> None:
+    class FailsLater(Method):
+        """The driver is well as long as this producer is asked, and fails at what comes next."""
+
+        def __dlpack__(self, **keywords: object) -> object:
+            capsule = super().__dlpack__(**keywords)
+            d.fail("StreamWaitEvent")
+            return capsule
+
+    ops, stream = operators(), d.stream()
+    x = fill(Interface(d, stream), 1, 2, 3, 4)
+    y, out = fill(FailsLater(d, stream), 10, 20, 30, 40), Interface(d, stream)
+    before = ops.last_call()[2]
+    words = refused("producer_failed", BufferError, ops.add, x, y, out=out)
+    assert words == "add(): the driver could not order the tensors' streams after the call", words
+    assert ops.last_call()[2] == before + 1
+    d.clear()
+
+
+@case("cuda")
+def an_operator_for_any_device_needs_no_function_for_one(d: Driver) -> None:
+    x, double = (ext.pages([4], dtype, device=(d.type, 0)) for dtype in ("float32", "float64"))
+    out = ext.pages([], "float64")
+    assert operators().anywhere(x, out=out) is out
+    assert ct.c_double.from_address(out.data_ptr).value == x.data_ptr
+    words = refused("bad_dtype", ValueError, operators().anywhere, double, out=out)
+    said = "anywhere(): argument 'x': expected float32[:] on any device, got float64[4] on cuda:0: dtype differs"
+    assert words == said, words
+
+
 @case("rocm")
 def an_operators_function_for_cuda_is_none_for_rocm(d: Driver) -> None:
     x = ext.pages([4], "float32", device=(d.type, 0))

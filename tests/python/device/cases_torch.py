@@ -171,3 +171,24 @@ def libtorchs_stream_waits_for_what_it_is_handed(d: Driver) -> None:
         with current(d, theirs), d.busy(mine):
             at.to_at(t)
             assert d.waits(theirs), d.log()
+
+
+@case("torch", "torch_exchange", "torch_method")
+def the_hosts_tensors_have_no_stream(d: Driver) -> None:
+    torch = torch_module()
+
+    x = torch.zeros(3)
+    for take in (ext.borrow, ext.own):
+        assert take(x, stream=d.stream())["stream"] == take(x)["stream"]
+
+
+@case("torch_method")
+def a_method_that_fails_keeps_its_words(d: Driver) -> None:
+    torch = torch_module()
+
+    class Fails(torch.Tensor):
+        def __dlpack__(self, **_: object) -> object:
+            raise OSError("the disk is gone")
+
+    words = refused("producer_failed", BufferError, ext.borrow, torch.zeros(3).as_subclass(Fails))
+    assert words.endswith("raised OSError: the disk is gone"), words

@@ -276,3 +276,17 @@ def test_types_that_take_each_others_place_while_one_is_imported(child) -> None:
                     raise SystemExit(f"the memory of another object: {found}")
         assert asked and id(x) not in asked, "another type's API was asked"
     """)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_while_a_type_is_looked_at_passes(take, raised: type) -> None:
+    class Interrupts:
+        def __get__(self, instance: object, owner: type | None = None) -> object:
+            raise raised
+
+    class Proxy:
+        __dlpack_c_exchange_api__ = Interrupts()
+        __array_interface__ = np.zeros(3).__array_interface__
+
+    with pytest.raises(raised):
+        take(Proxy())

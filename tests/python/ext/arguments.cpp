@@ -41,6 +41,15 @@ PyObject* kinds(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
                          kept ? Py_True : Py_False);
 }
 
+/// In the framework of an argument that may be left out.
+PyObject* ones_like(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    isthmus::Arguments<std::int64_t, std::optional<isthmus::Borrowed>> in("ones_like", {"count", "like"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    const isthmus::Tensor result = isthmus::Tensor::empty({in.get<0>()}, isthmus::float32);
+    for (float& x : result.view<float, 1>().value().span()) x = 1;
+    return in.reply(result, 1);
+}
+
 PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     isthmus::Arguments<View<const std::uint8_t, 3, isthmus::sizes<"h w 3">, isthmus::c_contiguous>> in("blur", {"image"});
     if (!in.parse(args, nargs)) return nullptr;
@@ -77,6 +86,7 @@ PyObject* weigh(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 PyMethodDef argument_methods[] = {
     {"distances", method(distances), METH_FASTCALL | METH_KEYWORDS, "distances(a, b, scale=None): in the framework of a"},
     {"kinds", method(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
+    {"ones_like", method(ones_like), METH_FASTCALL | METH_KEYWORDS, "ones_like(count, like=None): in the framework of like"},
     {"image_height", method(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
     {"weigh", method(weigh), METH_FASTCALL, "a struct of tensors, and the same form back"},
     {nullptr, nullptr, 0, nullptr},

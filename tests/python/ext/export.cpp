@@ -70,6 +70,14 @@ PyObject* hand_reshaped(PyObject*, PyObject* args) {
     }
 }
 
+/// to_py in a framework that is none of the enumerators.
+PyObject* hand_unknown(PyObject*, PyObject* x) {
+    const auto tensor = isthmus::from_py(x);
+    if (!tensor) return raise(tensor.error());
+    const auto object = isthmus::to_py(*tensor, static_cast<isthmus::Framework>(200));
+    return object ? *object : raise(object.error());
+}
+
 PyObject* hand_empty(PyObject*, PyObject*) {
     const auto object = isthmus::to_py(isthmus::Tensor());
     return object ? *object : raise(object.error());
@@ -154,6 +162,7 @@ PyMethodDef export_methods[] = {
     {"hand", method(hand), METH_VARARGS | METH_KEYWORDS, "from_py(x), then to_py in a framework"},
     {"hand_like", hand_like, METH_VARARGS, "from_py(x), then to_py_like(example)"},
     {"hand_reshaped", hand_reshaped, METH_VARARGS, "from_py(x), flattened, then to_py in a framework"},
+    {"hand_unknown", hand_unknown, METH_O, "from_py(x), then to_py in no framework that there is"},
     {"hand_empty", hand_empty, METH_NOARGS, "to_py of no tensor"},
     {"hand_times", hand_times, METH_VARARGS, "n exits, each dropped"},
     {"bare_times", bare_times, METH_VARARGS, "n arrays that the framework alone makes over the same memory"},

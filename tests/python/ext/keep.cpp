@@ -58,6 +58,31 @@ PyObject* kept_elements(PyObject*, PyObject* number) {
     return tensor != nullptr ? elements(*tensor) : nullptr;
 }
 
+/// A description of a kept tensor's memory that holds the tensor and no object that shows it.
+PyObject* kept_read_only(PyObject*, PyObject* number) {
+    const isthmus::Tensor* tensor = find(number);
+    if (tensor == nullptr) return nullptr;
+    const auto object = isthmus::to_py(tensor->as_read_only());
+    return object ? *object : raise(object.error());
+}
+
+/// What the garbage collector does to an object of a dead cycle; code that still has it may then use it.
+PyObject* clear_as_collector(PyObject*, PyObject* object) {
+    if (Py_TYPE(object)->tp_clear == nullptr) return PyErr_Format(PyExc_TypeError, "no object that the collector clears");
+    Py_TYPE(object)->tp_clear(object);
+    Py_RETURN_NONE;
+}
+
+/// give_back(number, object): a kept tensor, to an object that it may have come from.
+PyObject* give_back(PyObject*, PyObject* args) {
+    PyObject *number = nullptr, *object = nullptr;
+    if (!PyArg_ParseTuple(args, "OO", &number, &object)) return nullptr;
+    isthmus::Tensor tensor = take(number);
+    if (PyErr_Occurred()) return nullptr;
+    isthmus::give_back(object, tensor);
+    Py_RETURN_NONE;
+}
+
 PyObject* share(PyObject*, PyObject* number) {
     const isthmus::Tensor* tensor = find(number);
     if (tensor == nullptr) return nullptr;
@@ -125,6 +150,9 @@ PyMethodDef keep_methods[] = {
      "from_py(x), kept: its number"},
     {"kept", kept_info, METH_O, "what a kept tensor says of itself"},
     {"kept_elements", kept_elements, METH_O, "its elements as row-major bytes"},
+    {"kept_read_only", kept_read_only, METH_O, "another description of a kept tensor's memory, as an isthmus.Tensor"},
+    {"clear_as_collector", clear_as_collector, METH_O, "calls tp_clear"},
+    {"give_back", give_back, METH_VARARGS, "gives a kept tensor back to the object that it came from"},
     {"share", share, METH_O, "another handle on a kept tensor: its number"},
     {"drop", drop, METH_O, "gives a kept tensor back, with the GIL held"},
     {"drop_without_gil", drop_without_gil, METH_O, "the same with the GIL released"},

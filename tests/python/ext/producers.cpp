@@ -199,18 +199,37 @@ PyObject* api_capsule(PyObject*, PyObject* args) {
     return PyErr_Occurred() ? nullptr : PyCapsule_New(&api, "dlpack_exchange_api", nullptr);
 }
 
+/// For an ArrowArrayStream whose functions leave a Python exception.
+int get_next_that_raises(void*, void*) {
+    PyErr_SetString(PyExc_OSError, "the disk is gone");
+    return 5;
+}
+PyObject* address_of_get_next(PyObject*, PyObject*) {
+    return PyLong_FromVoidPtr(reinterpret_cast<void*>(get_next_that_raises));
+}
+
+/// Has `__dlpack__`, which its instances neither give nor say why not.
+PyObject* give_nothing(PyObject*, PyObject*) { return nullptr; }
+PyMethodDef silent_methods[] = {{"__dlpack__", give_nothing, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyType_Slot silent_slots[] = {
+    {Py_tp_getattro, reinterpret_cast<void*>(give_nothing)}, {Py_tp_methods, silent_methods}, {0, nullptr}};
+PyType_Spec silent_spec{"isthmus_test_ext.Silent", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, silent_slots};
+
 PyObject* count_deleter_calls(PyObject*, PyObject*) { return PyLong_FromLong(deleter_calls); }
 
 }  // namespace
 
 bool add_exporter(PyObject* module) {
     PyObject* type = PyType_FromSpec(&exporter_spec);
-    return type != nullptr && PyModule_AddObject(module, "Exporter", type) == 0;
+    PyObject* silent = PyType_FromSpec(&silent_spec);
+    return type != nullptr && silent != nullptr && PyModule_AddObject(module, "Exporter", type) == 0 &&
+           PyModule_AddObject(module, "Silent", silent) == 0;
 }
 
 PyMethodDef producer_methods[] = {
     {"capsule_with_deleter", capsule_with_deleter, METH_VARARGS, "a capsule of three floats whose deleter misbehaves"},
     {"api_capsule", api_capsule, METH_VARARGS, "an exchange API that does as it is told"},
+    {"get_next_that_raises", address_of_get_next, METH_NOARGS, "address of a get_next that leaves an exception"},
     {"deleter_calls", count_deleter_calls, METH_NOARGS, "how often those deleters ran"},
     {nullptr, nullptr, 0, nullptr},
 };

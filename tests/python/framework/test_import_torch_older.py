@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 @pytest.mark.skipif("ISTHMUS_NO_TORCH_SHIMS" in os.environ, reason="the shims are hidden already")
 def test_everything_without_the_shims() -> None:
-    tests = Path(__file__).with_name("test_import_torch_stable.py")
+    tests, more = (Path(__file__).with_name(f"test_import_torch_{name}.py") for name in ("stable", "by_python"))
     command = [
         sys.executable,
         "-m",
@@ -27,6 +27,7 @@ def test_everything_without_the_shims() -> None:
         "-o",
         f"pythonpath={Path(ext.__file__).parent}",
         tests,
+        more,
     ]
     done = subprocess.run(
         command, env={**os.environ, "ISTHMUS_NO_TORCH_SHIMS": "1"}, cwd=tests.parents[3], capture_output=True, text=True

@@ -388,3 +388,12 @@ def test_the_type_itself_is_no_tensor(take, refused) -> None:
 def test_storage_is_no_tensor(take) -> None:
     with pytest.raises(ext.Error):
         take(grid().untyped_storage())
+
+
+def test_a_layout_is_told_before_autograd(take, refused) -> None:
+    x = torch.eye(3).to_sparse().requires_grad_()
+    assert ".to_dense()" in str(refused("not_values", BufferError, take, x, require_writable=True))
+
+
+def test_the_host_has_no_stream(take) -> None:
+    assert take(grid(), stream=5)["stream"] == take(grid())["stream"]

@@ -273,6 +273,19 @@ class TestCycles:
             gc.collect()
         assert ref() is None
 
+    def test_not_while_cpp_holds_the_root_of_an_alias(self):
+        node = ProducerNode()
+        kept = ext.keep(node)
+        node.tensor = ext.kept_read_only(kept)
+        ref = weakref.ref(node)
+        del node
+        gc.collect()
+        assert ref() is not None
+        assert np.frombuffer(ext.kept_elements(kept), ref().array.dtype).tolist() == ref().array.tolist()
+        ext.drop(kept)
+        gc.collect()
+        assert ref() is None
+
     def test_the_collector_sees_it(self):
         a = np.zeros(3)
         t = ext.tensor_of(a)

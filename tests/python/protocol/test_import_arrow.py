@@ -199,3 +199,11 @@ def test_dlpack_comes_first(take) -> None:
             return (1, 0)
 
     assert take(Both(range(3)))["shape"] == (7,)
+
+
+def test_what_is_unsound_is_told_as_of_any_tensor(take, refused) -> None:
+    x = Plain(range(3))
+    x.array.buffers[1] = None
+    error = refused("null_data", BufferError, take, x)
+    said = "data is NULL with 3 elements (shape (3,)); wanted the address of the elements"
+    assert str(error) == f"argument 'the_argument': {said}"

@@ -166,3 +166,19 @@ def test_a_column_of_pandas_is_shared() -> None:
     if not hasattr(x, "__arrow_c_stream__"):
         pytest.skip("a pandas before 3.0")
     assert ext.own(x)["data"] == values.ctypes.data
+
+
+def test_an_exception_that_the_stream_leaves_is_the_cause(take, refused) -> None:
+    x = Chunks(floats(1, 2))
+    made = x.__arrow_c_stream__
+
+    def with_another_end(requested_schema: object = None) -> object:
+        capsule = made()
+        x.stream.get_next = ext.get_next_that_raises()
+        return capsule
+
+    x.__arrow_c_stream__ = with_another_end
+    error = refused("producer_failed", BufferError, take, x)
+    assert isinstance(error.__cause__, OSError)
+    assert str(error).endswith("Chunks.__arrow_c_stream__() raised OSError: the disk is gone")
+    assert ended(x, chunks=0)

@@ -59,3 +59,18 @@ def test_torch(take) -> None:
     x = torch.arange(6.0)[1:]
     for capsule in (torch.to_dlpack(x), x.__dlpack__(), x.__dlpack__(max_version=(1, 0))):
         assert take(capsule)["data"] == x.data_ptr()
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)], ids=["legacy", "versioned"])
+def test_a_tensor_is_given_back_to_its_own_capsule_alone(version) -> None:
+    options = {} if version is None else {"max_version": version}
+    t, other = ext.pages([3], data=np.arange(3, dtype=np.float32)), ext.pages([5])
+    mine, foreign = t.__dlpack__(**options), other.__dlpack__(**options)
+    ext.give_back(ext.keep(mine), foreign)
+    assert ext.own(foreign)["shape"] == (5,)
+    with pytest.raises(ext.Error) as caught:
+        ext.own(mine)
+    assert caught.value.code == "consumed_capsule"
+    mine = t.__dlpack__(**options)
+    ext.give_back(ext.keep(mine), mine)
+    assert ext.own(mine)["data"] == t.data_ptr

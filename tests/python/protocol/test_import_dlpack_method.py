@@ -84,6 +84,72 @@ def test_device_is_asked_of_the_producer(take) -> None:
     assert x.asked[-1]["dl_device"] == (2, 0)
 
 
+def test_an_older_producer_cannot_move_the_data(take, refused) -> None:
+    class Older(Producer):
+        def __dlpack__(self, stream=None):
+            return super().__dlpack__()
+
+    x = Older(np.zeros(3))
+    error = refused("needs_copy", BufferError, take, x, device=(2, 0))
+    assert "Older.__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data" in str(error)
+    assert x.asked == [{}], "where the data is"
+
+
+def test_what_cannot_be_moved_is_asked_once(take, refused) -> None:
+    class Stays(Producer):
+        def __dlpack__(self, **keywords):
+            if "dl_device" not in keywords:
+                return super().__dlpack__(**keywords)
+            self.asked.append(keywords)
+            raise BufferError("it stays here")
+
+    x = Stays(np.zeros(3))
+    error = refused("producer_failed", BufferError, take, x, device=(2, 0))
+    assert "it stays here" in str(error)
+    assert ["dl_device" in asked for asked in x.asked] == [False, True]
+
+
+def test_a_failure_of_the_second_call_is_the_last_one(take, refused) -> None:
+    asked = []
+
+    class Fails:
+        def __dlpack__(self, **keywords):
+            asked.append(keywords)
+            if "copy" in keywords:
+                raise TypeError("__dlpack__() got an unexpected keyword argument 'copy'")
+            raise OSError("the disk is gone")
+
+    refused("producer_failed", BufferError, take, Fails())
+    assert len(asked) == 2
+
+
+def test_the_host_has_no_stream(take) -> None:
+    a = np.zeros(3)
+    assert take(Producer(a), stream=5)["stream"] == take(Producer(a))["stream"]
+
+
+def test_nothing_is_asked_in_no_version(take, refused) -> None:
+    a = np.arange(3.0)
+
+    class Older:
+        def __dlpack__(self):
+            return a.__dlpack__()
+
+    assert take(Older(), max_version=(0, 0), copy="if_needed")["data"] == a.ctypes.data
+
+    class Fails:
+        def __dlpack__(self):
+            raise TypeError("__dlpack__() takes no keyword arguments")
+
+    error = refused("producer_failed", BufferError, take, Fails(), max_version=(0, 0), copy="if_needed")
+    assert "takes no keyword arguments" in str(error)
+
+
+def test_a_failure_without_an_exception_is_told(take, refused) -> None:
+    error = refused("producer_failed", BufferError, take, ext.Silent())
+    assert str(error).endswith("isthmus_test_ext.Silent.__dlpack__() failed without setting an exception")
+
+
 def test_errors_keep_their_cause(take, refused) -> None:
     class Fails:
         def __dlpack__(self, **_):

@@ -33,7 +33,6 @@ inline void find_framework_of(ProducerType& type) {
 
 /// The protocol of a type, and what its importer wants to know of it.
 inline Protocol choose_protocol(ProducerType& type) {
-    if (offers_isthmus_tensor(type)) return Protocol::isthmus_tensor;
     if (const KnownProducer* known = find_known_producer(type)) {
         type.immutable = known->immutable;
         type.refusal = known->refusal;
@@ -42,8 +41,10 @@ inline Protocol choose_protocol(ProducerType& type) {
     }
     const Hint* hint = find_hint(type.type);
     if (hint != nullptr) type.hint = hint->call;
-    for (const ProtocolFacts& row : protocols)
+    for (const ProtocolFacts& row : protocols) {
         if (offers(row, type)) return hint != nullptr && hint->is_table && row.of_tables ? Protocol::none : row.protocol;
+        if (PyErr_Occurred() != nullptr) break;  // an interrupt, which the next look into a type would clear
+    }
     return Protocol::none;
 }
 

@@ -15,7 +15,7 @@ namespace detail {
 
 /// CPython's tag of this very state of this type; 0 where it has none.
 inline unsigned int version_of(PyTypeObject* type) noexcept {
-#if PY_VERSION_HEX < 0x030C0000
+#if PY_VERSION_HEX < 0x030B0000  // which keeps the number of a tag that it takes back
     if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
 #endif
     return type->tp_version_tag;

@@ -48,7 +48,7 @@ inline const Consumer* find_consumer(const FrameworkFacts& facts) {
         Ref type(import_attribute(facts.module_of_type, facts.exchange_type));
         if (type && PyType_Check(type.get())) found.api = find_exchange_api(reinterpret_cast<PyTypeObject*>(type.get()));
         if (found.api != nullptr && found.api->managed_tensor_to_py_object_no_sync == nullptr) found.api = nullptr;
-        PyErr_Clear();
+        if (is_interrupted()) return Py_DECREF(found.function), nullptr;
     }
     consumers.begin();
     consumer = found;

@@ -73,7 +73,7 @@ ISTHMUS_COLD inline void offer_to_torch(OperatorDefinition& op, PyObject* self) 
     op.offered_to_torch = true;
     Ref module(operators_module());
     Ref done(module ? PyObject_CallMethod(module.get(), "_offer", "Os", self, "torch") : nullptr);
-    if (!done && PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    if (!done && is_interrupted()) op.offered_to_torch = false;
 }
 
 /// Whether torch is to see the call itself. May set a Python exception.

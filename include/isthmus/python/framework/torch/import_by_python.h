@@ -136,7 +136,10 @@ inline bool import_torch_method(ImportRequest& request) { return import_torch_ol
 
 /// Where the stable shims are, and do not describe this tensor in DLPack's terms.
 ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
-    return import_torch_older(request, find_exchange_api(Py_TYPE(request.object)));
+    const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(request.object));
+    if (PyErr_Occurred() != nullptr)
+        return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(request.object)}));
+    return import_torch_older(request, api);
 }
 
 }  // namespace detail

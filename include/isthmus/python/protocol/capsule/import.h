@@ -61,10 +61,10 @@ bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }
 inline bool is_of_another_major(const DLManagedTensor*) noexcept { return false; }
 
+/// `name` is the capsule's own.
 template <class Managed>
 bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name, const char* used) {
     auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-    if (managed == nullptr) return request.fail_with_exception(ErrorCode::bad_capsule, "the capsule");
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
         Error error = explain_unacceptable(managed, request.options.argument);
         // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the
@@ -75,8 +75,7 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
     // Refusals come first, so that the capsule stays whole.
     request.out.dl() = managed->dl_tensor;
     if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
-    if (PyCapsule_SetName(capsule, used) != 0)
-        return request.fail_with_exception(ErrorCode::bad_capsule, "renaming the capsule");
+    PyCapsule_SetName(capsule, used);
     // What a producer's method returned goes with its object, which is the source already.
     if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
         return share_exported(request, managed, exported) || (PyCapsule_SetName(capsule, name), false);

@@ -100,7 +100,6 @@ enum class Asked { ok, failed, keyword_refused, buffer_error };
 /// The names of the keywords that are passed, with those of the common questions made once.
 inline Ref keyword_names(PyObject* const* keywords, int count) {
     const Interned& names = interned();
-    if (count == 0) return Ref();
     if (count == 1 && keywords[0] == names.max_version) return Ref::borrow(names.only_max_version);
     if (count == 2 && keywords[0] == names.max_version && keywords[1] == names.copy) return Ref::borrow(names.version_and_copy);
     Ref tuple(PyTuple_New(count));
@@ -127,10 +126,9 @@ ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, const DLPackQuestion& que
     pass(names.dl_device, question.device);
     pass(names.copy, question.copy);
     const Ref kwnames = keyword_names(keywords, count);
-    if (kwnames || count == 0) capsule = Ref(PyObject_VectorcallMethod(names.dlpack, arguments, 1, kwnames.get()));
+    if (kwnames) capsule = Ref(PyObject_VectorcallMethod(names.dlpack, arguments, 1, kwnames.get()));
     if (capsule) return Asked::ok;
     exception = Ref(take_exception());
-    if (!exception || !kwnames) return Asked::failed;
     if (PyErr_GivenExceptionMatches(exception.get(), PyExc_BufferError))
         return tells_of_failure_below(exception.get()) ? Asked::failed : Asked::buffer_error;
     if (!PyErr_GivenExceptionMatches(exception.get(), PyExc_TypeError)) return Asked::failed;
