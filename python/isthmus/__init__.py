@@ -10,6 +10,8 @@
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import operators, shared, testing
 from ._isthmus import (
     Device,
@@ -29,6 +31,9 @@ from ._live import LiveTensor, live
 from .blob import Blob, from_blob, to_blob
 from .paths import get_cmake_dir, get_include, get_includes
 
+if TYPE_CHECKING:
+    from . import distributed
+
 __all__ = [
     "Blob",
     "DType",
@@ -42,6 +47,7 @@ __all__ = [
     "TensorValueError",
     "__version__",
     "_rebuild",
+    "distributed",
     "empty",
     "from_blob",
     "from_dlpack",
@@ -54,3 +60,12 @@ __all__ = [
     "testing",
     "to_blob",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Few programs need it, and what it imports takes as long as all the rest.
+    if name == "distributed":
+        from importlib import import_module
+
+        return import_module(".distributed", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
