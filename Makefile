@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize soak mutate reliability lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-old-torch cost-study sanitize soak mutate reliability lint format bench wheel clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -65,6 +65,13 @@ test-frameworks: ## The tests with every framework there is (many gigabytes)
 	@$(BOOTSTRAP) build frameworks --package
 	@$(call configure,dev,$(BUILD),-DISTHMUS_TORCH=ON) && cmake --build $(BUILD) -j $(JOBS) --target isthmus_test_ext
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/frameworks
+
+test-distributed: VENV := .venv-distributed
+test-distributed: BUILD := build/distributed
+test-distributed: ## Tensors through Ray, Dask, multiprocessing, joblib and MPI, with the engines themselves (gigabytes)
+	@$(BOOTSTRAP) build distributed --package
+	@mkdir -p $(BUILD)
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/distributed
 
 test-old-torch: VENV := .venv-old-torch
 test-old-torch: BUILD := build/old-torch

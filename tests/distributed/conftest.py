@@ -9,15 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("isthmus")
-pytest.importorskip("torch", reason="the tensors that are sent are torch's")
-pytest.importorskip("jax", reason="the tensors that are sent are JAX's")
-
-import torch
-
-# A forked child has none of the threads that its parent computes with, and would wait for them.
-torch.set_num_threads(1)
-
 SUPPORT = str(Path(__file__).resolve().parent / "support")
 sys.path.insert(0, SUPPORT)
 # Workers that are started anew find the modules of the tests, too.
@@ -42,6 +33,14 @@ def limited():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """A forked child has none of the threads that its parent computes with, and would wait for them."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,11 @@ import sys
 from multiprocessing.reduction import ForkingPickler
 
 import pytest
-import torch
 
-import isthmus
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("jax", reason="JAX is not installed")
+
 
 ENGINES = ("ray", "dask", "multiprocessing", "joblib", "mpi4py")
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import workers
-from tensors import KINDS, LARGE, facts
 
-import isthmus
-
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("jax", reason="JAX is not installed")
 joblib = pytest.importorskip("joblib", reason="joblib is not installed")
 loky = pytest.importorskip("loky", reason="loky is not installed")
+
+import workers  # noqa: E402  # which need these
+from tensors import KINDS, LARGE, facts  # noqa: E402  # which need these
 
 # NumPy's arrays go in joblib's own way, with reducers of each executor's own: mapped files, or copies.
 OURS = [kind for kind in KINDS if not kind.startswith("numpy")]

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import workers
-from tensors import KINDS, LARGE, facts, may_write
 
-import isthmus
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("jax", reason="JAX is not installed")
+
+import workers  # noqa: E402  # which need these
+from tensors import KINDS, LARGE, facts, may_write  # noqa: E402  # which need these
 
 START = ("fork", "forkserver", "spawn")
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import workers
-from tensors import KINDS, LARGE, copied, facts, may_write, private_kib
 
-import isthmus
-
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("jax", reason="JAX is not installed")
 ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+import workers  # noqa: E402  # which need these
+from tensors import KINDS, LARGE, copied, facts, may_write, private_kib  # noqa: E402  # which need these
 
 MIB = 1 << 20
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,9 @@ LARGE = 256  # rows of a size that no engine sends within its message
 
 def torch_of(dtype: torch.dtype, rows: int) -> torch.Tensor:
     """Any dtype, over bytes that are good values of it: no byte is a NaN of the small floats."""
-    item = torch.empty(0, dtype=dtype).element_size()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's complex32 says that it is experimental
+        item = torch.empty(0, dtype=dtype).element_size()
     bytes_ = torch.arange(rows * 256 * item, dtype=torch.int64) % (2 if dtype is torch.bool else 61)
     return bytes_.to(torch.uint8).view(dtype).reshape(rows, 256)
 

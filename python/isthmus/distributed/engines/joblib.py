@@ -20,7 +20,7 @@ def register(cls: type, framework: Framework) -> Callable[[], None]:
     for name in ("joblib.externals.loky.backend.reduction", "loky.backend.reduction"):
         with contextlib.suppress(ImportError):
             table = importlib.import_module(name)._dispatch_table
-            undo.append(replace(table, cls, lambda before: reducer(ENGINE, framework, before)))
+            undo.append(replace(table, cls, reducer(ENGINE, framework, table.get(cls))))
 
     def undo_all() -> None:
         for one in undo:

@@ -43,4 +43,4 @@ def start() -> Callable[[], None]:
 def register(cls: type, framework: Framework) -> Callable[[], None]:
     table = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
     # register() is the hook; the table has what it would replace, and no other way to take it back.
-    return replace(table, cls, lambda before: reducer(ENGINE, framework, before))
+    return replace(table, cls, reducer(ENGINE, framework, table.get(cls)))

@@ -8,10 +8,9 @@ from typing import Any
 _NONE = object()
 
 
-def replace(table: MutableMapping[Any, Any], key: object, make: Callable[[Any], Any]) -> Callable[[], None]:
-    """Put `make(what is there, or None)` under `key`; returns a function that undoes it, unless it was replaced since."""
+def replace(table: MutableMapping[Any, Any], key: object, ours: object) -> Callable[[], None]:
+    """Put `ours` under `key`; returns a function that puts back what was there, unless somebody has replaced ours since."""
     before = table.get(key, _NONE)
-    ours = make(None if before is _NONE else before)
     table[key] = ours
 
     def undo() -> None:
