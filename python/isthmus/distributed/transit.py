@@ -279,7 +279,11 @@ def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
         own = _desk.take(number)
         if own is None:
             raise _failed(f"the tensor of {nbytes} bytes has been fetched already: a message is read once", "consumed_capsule")
-        return own.as_read_only() if access == "read_only" else own  # nobody else has it
+        # Handed over here as well: children that are forked must not see writes to it.
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ends[0], ends[1]:
+            shared.send(ends[0], own, "copy_on_write")
+            return shared.receive(ends[1], access)
     for _ in range(_KEEP + 1):
         try:
             sock, used = _senders.connect(name)
