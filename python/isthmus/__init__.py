@@ -6,7 +6,7 @@
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
-`shared` hands tensors to other processes without their bytes.
+`shared` hands tensors to other processes without their bytes; `distributed` takes them through Ray, Dask and multiprocessing.
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
 

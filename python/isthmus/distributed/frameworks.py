@@ -153,7 +153,11 @@ def _rebuild_tensorflow(arrived: Arrived, original: Layout, told: Any, policy: P
     tensor = _tensor_of(arrived, original, told, policy)
     if policy == "tensor":
         return tensor.as_read_only()
-    return tensor.to("tensorflow", allow_read_only_loss=True)
+    try:
+        return tensor.to("tensorflow", allow_read_only_loss=True)
+    except Error:  # not aligned as XLA wants it
+        count("copied")
+        return _isthmus.from_dlpack(tensor, copy=True).to("tensorflow")
 
 
 # Paddle: its tensors can be written in place.
