@@ -21,9 +21,10 @@ from ..errors import refusal
 from . import counts, policies, transit
 from .frameworks import FRAMEWORKS, Framework
 from .imports import when_imported
+from .loader import collate
 from .policies import POLICIES, Policy
 
-__all__ = ["Engine", "Policy", "disable", "enable", "stats"]
+__all__ = ["Engine", "Policy", "collate", "disable", "enable", "stats"]
 
 Engine = Literal["ray", "dask", "multiprocessing", "joblib", "mpi4py"]
 

@@ -196,16 +196,36 @@ class Ticket(NamedTuple):
     nbytes: int
 
 
+#: Memory of the pool that nobody writes any more, by address: the next message that has it takes it as it is.
+_given: dict[int, Tensor] = {}
+
+
+def memory(nbytes: int) -> Tensor:
+    """Memory that can be handed over: flat bytes, not initialised. Raises isthmus.Error where there is none."""
+    return _desk.open().empty((nbytes,), "uint8", access="copy_on_write")
+
+
+def give(tensor: Tensor) -> None:
+    """Let the message that has all of `tensor`, which `memory` made, take it without a copy."""
+    _given[tensor.data_ptr] = tensor
+
+
+def take_back(address: int) -> None:
+    """What was given there has not been sent, or has been."""
+    _given.pop(address, None)
+
+
 def post(data: Tensor) -> Ticket | None:
     """Keep a copy of `data`, flat bytes, for another process to fetch. None where it has to travel within the message."""
     if sys.platform != "linux" or data.nbytes <= INLINE or _desk.bytes + data.nbytes > _most_bytes():
         return None
     try:
-        pool = _desk.open()
-        kept = pool.empty((data.nbytes,), "uint8", access="copy_on_write")
+        kept = _given.pop(data.data_ptr, None)
+        if kept is None or kept.nbytes != data.nbytes:
+            kept = memory(data.nbytes)
+            ctypes.memmove(kept.data_ptr, data.data_ptr, data.nbytes)
     except (Error, OSError):  # no memory or no descriptor to spare
         return None
-    ctypes.memmove(kept.data_ptr, data.data_ptr, data.nbytes)
     return Ticket(os.getpid(), _desk.name, _desk.secret, _desk.offer(kept), data.nbytes)
 
 

@@ -65,6 +65,22 @@ def put_and_end(queue: Any, rows: int) -> None:
     queue.put(torch.ones(rows, rows))
 
 
+def init(_: int) -> None:
+    enable("multiprocessing")
+
+
+class Samples:
+    """A data set of torch's."""
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        import torch
+
+        return {"image": torch.full((3, 64, 64), float(i)), "label": i, "small": torch.tensor([i]), "name": str(i)}
+
+
 def sum_of_bytes(x: Any) -> int:
     return sum(memoryview(x).cast("B")[:9])
 
