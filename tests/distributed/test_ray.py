@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -231,3 +233,24 @@ def test_an_actor_that_is_killed_leaves_the_others_their_tensors(actor: Any):
     time.sleep(0.5)
     assert mine.sum() == 4 * MIB
     assert ray.get(actor.kept.remote(workers.total)) == 4 * MIB
+
+
+def test_enabled_before_ray_starts():
+    program = """
+import os, torch, isthmus
+isthmus.distributed.enable("ray", "tensor")
+import ray
+ray.init(num_cpus=1, object_store_memory=80 << 20, include_dashboard=False, log_to_driver=False, logging_level="error")
+x = ray.get(ray.put(torch.ones(1000, 1000, dtype=torch.bfloat16)))
+print(type(x).__name__, x.read_only, x.dtype, x.shape)
+del x
+isthmus.distributed.enable("ray")
+x = ray.get(ray.put(torch.ones(1000, 1000)))
+ray.shutdown()
+x += 1
+print(float(x.sum()), isthmus.distributed.stats()["copied"])
+"""
+    environment = {**os.environ, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["Tensor True bfloat16 (1000, 1000)", "2000000.0 0"]

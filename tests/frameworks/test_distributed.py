@@ -41,7 +41,7 @@ ROWS = {
         "make": "tf.cast(tf.reshape(tf.range(rows * 300), (rows, 300)), dtype)",
         "equal": "tf.reduce_all(x == y)",
         "more": "ours.send(tf.constant(['text'])); assert theirs.recv().numpy()[0] == b'text'",
-        "counted": "shared",
+        "counted": "copy_on_write",
     },
     "paddle": {
         "imports": "import paddle",

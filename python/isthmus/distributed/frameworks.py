@@ -135,7 +135,7 @@ def _rebuild_jax(arrived: Arrived, original: Layout, told: Any, policy: Policy) 
         return _isthmus.from_dlpack(tensor, copy=True).to("jax")
 
 
-# TensorFlow: immutable too.
+# TensorFlow: immutable too, but an operation may put its result where an operand was that nobody needs any more.
 
 
 def _tensorflow_types() -> tuple[type, ...]:
@@ -150,11 +150,11 @@ def _describe_tensorflow(x: Any, pack: Pack) -> Description:
 
 
 def _rebuild_tensorflow(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
-    tensor = _tensor_of(arrived, original, told, policy)
+    tensor = _tensor_of(arrived, original, told, policy, writable=True)
     if policy == "tensor":
         return tensor.as_read_only()
     try:
-        return tensor.to("tensorflow", allow_read_only_loss=True)
+        return tensor.to("tensorflow")
     except Error:  # not aligned as XLA wants it
         count("copied")
         return _isthmus.from_dlpack(tensor, copy=True).to("tensorflow")

@@ -344,4 +344,5 @@ def _after_fork() -> None:
             sock.close()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
