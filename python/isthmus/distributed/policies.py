@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 #: copy_on_write: a write stays in this process, and where the framework can say so there is none: NumPy, JAX and
-#: isthmus.Tensor arrive read-only, the others over private pages. tensor: everything arrives as a read-only isthmus.Tensor. copy: over
-#: memory of its own.
+#: isthmus.Tensor arrive read-only, the others over private pages. tensor: everything arrives as a read-only
+#: isthmus.Tensor. copy: over memory of its own.
 Policy = Literal["copy_on_write", "tensor", "copy"]
 POLICIES: tuple[Policy, ...] = ("copy_on_write", "tensor", "copy")
 
