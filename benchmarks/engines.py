@@ -124,6 +124,9 @@ def measure_weights(way: str, quick: bool) -> Iterator[Row]:
     ray = start_ray(way, 2 * nbytes)
 
     class Reader:
+        def __init__(self) -> None:
+            import torch  # noqa: F401  # seconds, once a process
+
         def read(self, references: list[Any]) -> tuple[float, float]:
             before, start = private_mib(), time.perf_counter()
             self.weights = ray.get(references)
@@ -316,8 +319,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.measure:
         return measure(*options.measure, options.quick)
-    found = collect(options.groups or list(WAYS), options.quick)
-    print(table(found))
+    found = {}
+    for group in options.groups or WAYS:
+        rows = collect([group], options.quick)
+        print(table(rows), "\n", sep="", flush=True)
+        found |= rows
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.picture:

@@ -254,3 +254,20 @@ print(float(x.sum()), isthmus.distributed.stats()["copied"])
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["Tensor True bfloat16 (1000, 1000)", "2000000.0 0"]
+
+
+def test_the_two_ways_to_ask_for_a_mapping_agree(monkeypatch: pytest.MonkeyPatch):
+    from isthmus.distributed import private
+
+    x = isthmus.shared.empty((MIB,), "uint8")
+    place = x.data_ptr, x.data_ptr + x.nbytes - 1
+    asked = private._region_of(*place)
+    assert asked is not None
+    assert private._region_of(place[0], asked.end) is None
+
+    def refuse(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(private, "_query", refuse)
+    assert private._region_of(*place) == asked
+    assert private._region_of(place[0], asked.end) is None
