@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-old-torch cost-study sanitize soak mutate reliability lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-old-torch bench-distributed cost-study sanitize soak mutate reliability lint format bench wheel clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -66,6 +66,13 @@ test-frameworks: ## The tests with every framework there is (many gigabytes)
 	@$(call configure,dev,$(BUILD),-DISTHMUS_TORCH=ON) && cmake --build $(BUILD) -j $(JOBS) --target isthmus_test_ext
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/frameworks
 
+test-distributed: VENV := .venv-distributed
+test-distributed: BUILD := build/distributed
+test-distributed: ## Tensors through Ray, Dask, multiprocessing, joblib and MPI, with the engines themselves (gigabytes)
+	@$(BOOTSTRAP) build distributed --package
+	@mkdir -p $(BUILD)
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/distributed
+
 test-old-torch: VENV := .venv-old-torch
 test-old-torch: BUILD := build/old-torch
 test-old-torch: ## The torch tests on PyTorch 2.9, without its newer C interfaces (gigabytes); skipped where it cannot be had
@@ -108,6 +115,12 @@ format: ## Format the sources in place
 bench: ## The benchmarks, ours beside the peers, into docs/benchmark (BENCH_ARGS="--quick")
 	@$(BOOTSTRAP) build bench --package
 	@$(with_path) $(py) benchmarks/bench.py $(BENCH_ARGS)
+
+bench-distributed: VENV := .venv-distributed
+bench-distributed: ## Ray, Dask, queues and a data loader: the engines' own ways beside ours (ENGINES_ARGS="--quick --picture FILE")
+	@$(BOOTSTRAP) build distributed --package
+	@$(with_path) $(py) -c "import matplotlib" 2>/dev/null || $(py) -m pip install --disable-pip-version-check --quiet matplotlib
+	@$(py) benchmarks/engines.py $(ENGINES_ARGS)
 
 cost-study: ## Zero-copy beside copies and serialisation, 1 kB to 1 GB (docs/cost_study.md)
 	@$(BOOTSTRAP) build test --package

@@ -6,9 +6,12 @@
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
-`load` shows the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes.
+`load` shows the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed`
+takes them through Ray, Dask and multiprocessing.
 `live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from . import operators, shared, testing
 from ._isthmus import (
@@ -30,6 +33,9 @@ from .blob import Blob, from_blob, to_blob
 from .paths import get_cmake_dir, get_include, get_includes
 from .tensor_file import TensorFile, load
 
+if TYPE_CHECKING:
+    from . import distributed
+
 __all__ = [
     "Blob",
     "DType",
@@ -44,6 +50,7 @@ __all__ = [
     "TensorValueError",
     "__version__",
     "_rebuild",
+    "distributed",
     "empty",
     "from_blob",
     "from_dlpack",
@@ -57,3 +64,12 @@ __all__ = [
     "testing",
     "to_blob",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Few programs need it, and what it imports takes as long as all the rest.
+    if name == "distributed":
+        from importlib import import_module
+
+        return import_module(".distributed", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

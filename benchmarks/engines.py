@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Measure tensors through Ray, Dask, multiprocessing and a DataLoader: each engine's default, its own fast way, and Isthmus.
+
+Usage:
+    benchmarks/engines.py [--quick] [--json FILE] [--picture FILE] [GROUP ...]
+
+GROUP: ray, weights, dask, queue, loader; all of them when none is named. Every way is measured in a process of its own. Times
+are milliseconds, the best of a few rounds; memory is what became private to the receiver, in MiB. Needs what
+`make test-distributed` installs; a picture needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+MIB = 1 << 20
+WAYS = {
+    "ray": ("default", "own", "isthmus"),
+    "weights": ("default", "own", "isthmus"),
+    "dask": ("default", "isthmus"),
+    "queue": ("default", "isthmus"),
+    "loader": ("default", "isthmus"),
+}
+WHAT = {
+    "ray": "Ray: put, then get",
+    "weights": "Ray: weights read by two actors",
+    "dask": "Dask: serialize and deserialize",
+    "queue": "a queue there and back (default: torch.multiprocessing)",
+    "loader": "torch's DataLoader, a batch of 38 MB",
+}
+Row = tuple[str, float, float]
+
+
+def private_mib() -> float:
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
+
+
+def best(rounds: int, work: Callable[[], Any]) -> float:
+    times = []
+    for _ in range(rounds):
+        gc.collect()
+        start = time.perf_counter()
+        kept = work()
+        times.append(time.perf_counter() - start)
+        del kept
+    return min(times) * 1000
+
+
+def tensors(nbytes: int) -> dict[str, Callable[[], Any]]:
+    import numpy as np
+    import torch
+
+    def of(dtype: torch.dtype) -> torch.Tensor:
+        return torch.ones(nbytes, dtype=torch.uint8).view(dtype)
+
+    return {
+        "numpy float32": lambda: np.ones(nbytes // 4, np.float32),
+        "torch float32": lambda: of(torch.float32),
+        "torch bfloat16": lambda: of(torch.bfloat16),
+        "torch float8_e4m3fn": lambda: of(torch.float8_e4m3fn),
+        "torch Parameter": lambda: torch.nn.Parameter(of(torch.float32)),
+        "torch transposed": lambda: of(torch.float32).reshape(-1, 256).t(),
+        "torch 1 kB slice": lambda: of(torch.float32)[:256],
+    }
+
+
+def start_ray(way: str, store: int) -> Any:
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    if way == "own":
+        os.environ["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"] = "1"
+    import ray
+
+    import isthmus
+
+    hook = {"worker_process_setup_hook": lambda: isthmus.distributed.enable("ray")} if way == "isthmus" else None
+    ray.init(
+        num_cpus=2,
+        object_store_memory=store,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        runtime_env=hook,
+    )
+    if way == "isthmus":
+        isthmus.distributed.enable("ray")
+    return ray
+
+
+def measure_ray(way: str, quick: bool) -> Iterator[Row]:
+    nbytes = (64 if quick else 512) * MIB
+    ray = start_ray(way, 3 * nbytes)
+    for name, make in tensors(nbytes).items():
+        try:
+            x = make()
+            put = best(2, lambda x=x: ray.put(x))
+            reference = ray.put(x)
+            del x
+            before = private_mib()
+            arrived = ray.get(reference)
+            grown = private_mib() - before
+            del arrived
+            get = best(3, lambda reference=reference: ray.get(reference))
+            del reference
+            yield f"{name}, {nbytes // MIB} MiB: put", put, 0
+            yield f"{name}, {nbytes // MIB} MiB: get", get, grown
+        except Exception as error:
+            yield f"{name}: {type(error).__name__}", float("nan"), 0
+    ray.shutdown()
+
+
+def measure_weights(way: str, quick: bool) -> Iterator[Row]:
+    nbytes = (64 if quick else 1024) * MIB
+    ray = start_ray(way, 2 * nbytes)
+
+    class Reader:
+        def __init__(self) -> None:
+            import torch  # noqa: F401  # seconds, once a process
+
+        def read(self, references: list[Any]) -> tuple[float, float]:
+            before, start = private_mib(), time.perf_counter()
+            self.weights = ray.get(references)
+            return (time.perf_counter() - start) * 1000, private_mib() - before
+
+    import torch
+
+    references = [ray.put(torch.ones(nbytes // 16, dtype=torch.bfloat16)) for _ in range(8)]
+    actors = [ray.remote(num_cpus=1)(Reader).remote() for _ in range(2)]
+    ray.get([actor.__ray_ready__.remote() for actor in actors])
+    read = ray.get([actor.read.remote(references) for actor in actors])
+    yield f"bfloat16, {nbytes // MIB} MiB: get, the slower actor", max(t for t, _ in read), max(m for _, m in read)
+    ray.shutdown()
+
+
+def measure_dask(way: str, quick: bool) -> Iterator[Row]:
+    from distributed.protocol import deserialize, serialize
+
+    import isthmus
+
+    if way == "isthmus":
+        isthmus.distributed.enable("dask")
+    nbytes = (64 if quick else 256) * MIB
+    for name, make in tensors(nbytes).items():
+        x = make()
+        header, frames = serialize(x)
+        if header.get("serializer") == "error":
+            yield f"{name}: refused", float("nan"), 0
+            continue
+        before = private_mib()
+        kept = serialize(x)
+        sent = private_mib() - before
+        del kept
+        received = [bytearray(frame) for frame in frames]
+        before = private_mib()
+        again = deserialize(header, received)
+        grown = private_mib() - before
+        del again
+        yield f"{name}, {nbytes // MIB} MiB: serialize", best(3, lambda x=x: serialize(x)), sent
+        yield f"{name}, {nbytes // MIB} MiB: deserialize", best(3, partial(deserialize, header, received)), grown
+
+
+def echo(requests: Any, answers: Any, way: str) -> None:
+    if way == "isthmus":
+        import isthmus
+
+        isthmus.distributed.enable("multiprocessing")
+    while True:
+        x = requests.get()
+        if x is None:
+            return
+        answers.put(x)
+        del x
+
+
+def measure_queue(way: str, quick: bool) -> Iterator[Row]:
+    import torch
+    import torch.multiprocessing
+
+    import isthmus
+
+    if way == "isthmus":
+        isthmus.distributed.enable("multiprocessing")
+    context = torch.multiprocessing.get_context("spawn")
+    requests, answers = context.Queue(), context.Queue()
+    process = context.Process(target=echo, args=(requests, answers, way), daemon=True)
+    process.start()
+    base = torch.ones(64 * MIB // 4)
+
+    def there_and_back(make: Callable[[], Any]) -> Any:
+        requests.put(make())
+        return answers.get()
+
+    sizes: dict[str, tuple[int, Callable[[], Any]]] = {
+        "1 kB slice of 64 MiB": (100, lambda: base[:256]),
+        "1 MB": (100, lambda: torch.ones(250_000)),
+        "256 MB": (2 if quick else 5, lambda: torch.ones(64_000_000)),
+    }
+    there_and_back(lambda: torch.ones(3))
+    for name, (rounds, make) in sizes.items():
+        yield name, best(rounds, lambda make=make: there_and_back(make)), 0
+    requests.put(None)
+    process.join(10)
+
+
+class Images:
+    """A data set that costs nothing, so that the loader alone is measured."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.image = torch.ones(3, 224, 224)
+
+    def __len__(self) -> int:
+        return 64 * 24
+
+    def __getitem__(self, i: int) -> Any:
+        return self.image
+
+
+def measure_loader(way: str, quick: bool) -> Iterator[Row]:
+    import torch
+
+    import isthmus
+
+    torch.set_num_threads(1)
+    options: dict[str, Any] = {"batch_size": 64, "num_workers": 2}
+    if way == "isthmus":
+        isthmus.distributed.enable("multiprocessing")
+        options["collate_fn"] = isthmus.distributed.collate
+    loader = torch.utils.data.DataLoader(Images(), **options)
+    times = []
+    for _ in range(1 if quick else 3):
+        start = time.perf_counter()
+        for count, batch in enumerate(loader):
+            batch[0, 0, 0, 0].item()
+            if count == 3:
+                start = time.perf_counter()
+        times.append((time.perf_counter() - start) / (count - 3) * 1000)
+    yield "float32, 64 x 3 x 224 x 224: a batch", min(times), 0
+
+
+def measure(group: str, way: str, quick: bool) -> None:
+    for row in globals()[f"measure_{group}"](way, quick):
+        print(json.dumps(row), flush=True)
+
+
+def collect(groups: list[str], quick: bool) -> dict[str, dict[str, dict[str, tuple[float, float]]]]:
+    """group -> row -> way -> (milliseconds, MiB)."""
+    found: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
+    for group in groups:
+        for way in WAYS[group]:
+            command = [sys.executable, __file__, "--measure", group, way, *(["--quick"] if quick else [])]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                print(f"{group}, {way}: {done.stderr[-1000:]}", file=sys.stderr)
+            for line in done.stdout.splitlines():
+                if line.startswith("["):
+                    name, ms, mib = json.loads(line)
+                    found.setdefault(group, {}).setdefault(name, {})[way] = (ms, mib)
+    return found
+
+
+def table(found: dict[str, dict[str, dict[str, tuple[float, float]]]]) -> str:
+    lines = []
+    for group, rows in found.items():
+        lines += [
+            "",
+            f"| {WHAT[group]} | {' | '.join(f'{way}, ms (+ MiB)' for way in WAYS[group])} |",
+            "|---" * (1 + len(WAYS[group])) + "|",
+        ]
+        for name, ways in rows.items():
+            cells = []
+            for way in WAYS[group]:
+                ms, mib = ways.get(way, (float("nan"), 0))
+                cells.append("-" if ms != ms else f"{ms:.2f}" + (f" (+ {mib:.0f})" if mib >= 1 else ""))
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines[1:])
+
+
+def draw(found: dict[str, dict[str, dict[str, tuple[float, float]]]], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [(group, name, ways) for group, of in found.items() for name, ways in of.items() if "isthmus" in ways]
+    figure, axes = pyplot.subplots(figsize=(9, 1 + 0.28 * len(rows)))
+    colours = {"default": "#b0b0b0", "own": "#6f9fd8", "isthmus": "#d95f30"}
+    for at, (_, _, ways) in enumerate(rows):
+        for way, (ms, _) in ways.items():
+            axes.scatter([ms], [-at], color=colours[way], label=way, zorder=3)
+    axes.set_yticks([-at for at in range(len(rows))], [f"{group}: {name}" for group, name, _ in rows], fontsize=7)
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds")
+    axes.grid(axis="x", alpha=0.4)
+    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    axes.legend(named.values(), named.keys())
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small tensors, few rounds")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--picture", type=Path, metavar="FILE")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("groups", nargs="*", metavar="GROUP", choices=[[], *WAYS])
+    options = parser.parse_args()
+    if options.measure:
+        return measure(*options.measure, options.quick)
+    found = {}
+    for group in options.groups or WAYS:
+        rows = collect([group], options.quick)
+        print(table(rows), "\n", sep="", flush=True)
+        found |= rows
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    if options.picture:
+        draw(found, options.picture)
+    return None
+
+
+if __name__ == "__main__":
+    main()

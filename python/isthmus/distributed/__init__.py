@@ -1,0 +1,126 @@
+"""Tensors of any framework through the engines that run programs on several processes and machines.
+
+>>> isthmus.distributed.enable("ray")              # or "dask", "multiprocessing", "joblib", "mpi4py"
+>>> isthmus.distributed.enable("ray", "tensor")    # everything arrives as a read-only isthmus.Tensor
+>>> isthmus.distributed.disable("ray")             # the engine's own registrations again
+
+The engine stays what it is: it moves messages as before, and tensors in them need no copy where they arrive. dtype, shape,
+strides, requires_grad and type are kept, and a write is never seen by another process. See docs/distributed.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import threading
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from .._isthmus import Error
+from ..errors import refusal
+from . import counts, policies, transit
+from .frameworks import FRAMEWORKS, Framework
+from .imports import when_imported
+from .loader import collate
+from .policies import POLICIES, Policy
+
+__all__ = ["Engine", "Policy", "collate", "disable", "enable", "stats"]
+
+Engine = Literal["ray", "dask", "multiprocessing", "joblib", "mpi4py"]
+
+
+class _Row(NamedTuple):
+    #: What `pip install` calls it.
+    package: str
+    #: Modules of which one must be there.
+    modules: tuple[str, ...]
+
+
+_ENGINES = {
+    "ray": _Row("ray", ("ray",)),
+    "dask": _Row("distributed", ("distributed",)),
+    "multiprocessing": _Row("Python", ("multiprocessing",)),
+    "joblib": _Row("joblib", ("joblib", "loky")),
+    "mpi4py": _Row("mpi4py", ("mpi4py",)),
+}
+
+_lock = threading.RLock()
+#: Of each engine that is enabled, what puts its own registrations back.
+_undo: dict[str, list[Callable[[], None]]] = {}
+
+
+def _check_engine(engine: object) -> str:
+    if isinstance(engine, str) and engine in _ENGINES:
+        return engine
+    raise refusal(ValueError, "bad_argument", "engine", engine, f"one of {', '.join(map(repr, _ENGINES))}")
+
+
+def _check_installed(engine: str) -> None:
+    row = _ENGINES[engine]
+    if not any(importlib.util.find_spec(module) for module in row.modules):
+        error = Error(f"argument 'engine': {engine!r}, but {row.package} is not installed; install it with pip")
+        error.code = "unavailable"
+        raise error
+
+
+def enable(engine: Engine, read_only: Policy = "copy_on_write") -> None:
+    """Send and receive tensors through `engine` without copies where they arrive, from now on and in this process.
+
+    engine: "ray", also before ray.init; "dask"; "multiprocessing", with concurrent.futures; "joblib", with loky; "mpi4py".
+    read_only: what becomes of memory that arrives and that others see as well:
+        "copy_on_write": NumPy's, JAX's and isthmus's tensors are read-only; those of torch, which has none, lie over pages that
+            become this process's own when they are written.
+        "tensor": every tensor is a read-only isthmus.Tensor.
+        "copy": every tensor has memory of its own.
+        A process that never called this goes by the policy of the sender.
+
+    Frameworks that are imported later are taken in then, and none is imported for it. Enabling twice is enabling once, with the
+    policy of the last call. Raises isthmus.Error for an unknown engine or policy, and for an engine that is not installed.
+    """
+    name = _check_engine(engine)
+    if not isinstance(read_only, str) or read_only not in POLICIES:
+        raise refusal(ValueError, "bad_argument", "read_only", read_only, f"one of {', '.join(map(repr, POLICIES))}")
+    _check_installed(name)
+    with _lock:
+        policies.choose(name, read_only)
+        if name in _undo:
+            return
+        module = importlib.import_module(f".engines.{name}", __name__)
+        undo = _undo[name] = []
+        if hasattr(module, "start"):
+            undo.append(module.start())
+        for framework in FRAMEWORKS.values():
+            undo.append(when_imported(framework.module, _registration(module.register, framework, undo)))
+
+
+def _registration(
+    register: Callable[[type, Framework], Callable[[], None]], framework: Framework, undo: list[Callable[[], None]]
+) -> Callable[[], None]:
+    def register_types() -> None:
+        with _lock:
+            undo.extend(register(cls, framework) for cls in framework.types())
+
+    return register_types
+
+
+def disable(engine: Engine) -> None:
+    """Put the engine's own registrations back, exactly as they were; nothing happens where it is not enabled.
+
+    Tensors that were received or are under way stay good. Raises isthmus.Error for an unknown engine.
+    """
+    name = _check_engine(engine)
+    with _lock:
+        for undo in reversed(_undo.pop(name, [])):
+            undo()
+        policies.forget(name)
+
+
+def stats() -> dict[str, int]:
+    """What happened in this process so far, a count of storages, and what waits.
+
+    shared: arrived and read where the engine or the sender has put them. copy_on_write: the same, over private pages.
+    inline: arrived within a small message. copied: copied on arrival, by policy or because it could not be avoided.
+    waiting, waiting_bytes: sent to another process of this machine, and not fetched yet.
+    """
+    tensors, nbytes = transit.waiting()
+    return {**counts.counts(), "waiting": tensors, "waiting_bytes": nbytes}

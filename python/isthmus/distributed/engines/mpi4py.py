@@ -1,0 +1,78 @@
+"""mpi4py: the pickled calls of its communicators, and of mpi4py.util.pkl5's, whose buffers travel as messages of their own."""
+
+from __future__ import annotations
+
+import copyreg
+import gc
+import io
+import pickle
+from collections import ChainMap
+from collections.abc import Callable
+from typing import Any, cast
+
+from mpi4py import MPI
+
+from ..frameworks import Framework, describe, rebuild
+from ..imports import when_imported
+from ..packs import as_buffer
+
+ENGINE = "mpi4py"
+
+_reducers: dict[Any, Callable[[Any], Any]] = {}
+_table: ChainMap[Any, Any] = ChainMap(_reducers, copyreg.dispatch_table)
+
+
+def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
+    def dumps(x: Any, protocol: int | None = None, **rest: Any) -> bytes:
+        file = io.BytesIO()
+        try:
+            pickler = pickle.Pickler(file, protocol, **rest)
+            pickler.dispatch_table = cast("Any", _table)
+            pickler.dump(x)
+        except Exception:
+            # What pickle cannot do another pickler may, where the user has set one.
+            if before is pickle.dumps:
+                raise
+            return before(x, protocol, **rest)
+        return file.getvalue()
+
+    return dumps
+
+
+def _set(pickler: Any) -> Callable[[], None]:
+    """Replace the function that pickles, as MPI.Pickle's constructor does; the one there is found among what it refers to."""
+    functions = [one for one in gc.get_referents(pickler) if callable(one)]
+    dumps, loads = functions if len(functions) == 2 else (pickle.dumps, pickle.loads)
+    protocol, threshold = pickler.PROTOCOL, pickler.THRESHOLD
+    pickler.__init__(_dumps(dumps), loads, protocol, threshold)
+    return lambda: pickler.__init__(dumps, loads, protocol, threshold)
+
+
+def start() -> Callable[[], None]:
+    undo = [_set(MPI.pickle)]
+
+    def also_out_of_band() -> None:
+        from mpi4py.util import pkl5
+
+        undo.append(_set(pkl5.pickle))
+
+    undo.append(when_imported("mpi4py.util.pkl5", also_out_of_band))
+
+    def undo_all() -> None:
+        for one in reversed(undo):
+            one()
+
+    return undo_all
+
+
+def register(cls: type, framework: Framework) -> Callable[[], None]:
+    def reduce(x: Any) -> Any:
+        described = describe(ENGINE, framework, x, as_buffer)
+        return x.__reduce_ex__(4) if described is None else (rebuild, described)
+
+    _reducers[cls] = reduce
+
+    def undo() -> None:
+        _reducers.pop(cls, None)
+
+    return undo

@@ -1,0 +1,26 @@
+"""What may be done with a tensor that arrives: the policy of each engine in this process."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+#: copy_on_write: a write stays in this process, and where the framework can say so there is none: NumPy, JAX and
+#: isthmus.Tensor arrive read-only, the others over private pages. tensor: everything arrives as a read-only
+#: isthmus.Tensor. copy: over memory of its own.
+Policy = Literal["copy_on_write", "tensor", "copy"]
+POLICIES: tuple[Policy, ...] = ("copy_on_write", "tensor", "copy")
+
+_chosen: dict[str, Policy] = {}
+
+
+def choose(engine: str, policy: Policy) -> None:
+    _chosen[engine] = policy
+
+
+def forget(engine: str) -> None:
+    _chosen.pop(engine, None)
+
+
+def policy_of(engine: str, otherwise: Policy = "copy_on_write") -> Policy:
+    """This process's own policy, or the sender's where this process has none."""
+    return _chosen.get(engine, otherwise)

@@ -1,0 +1,53 @@
+"""What the tests of engines share: tensors to send, and a limit on every wait for another process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+SUPPORT = str(Path(__file__).resolve().parent / "support")
+sys.path.insert(0, SUPPORT)
+# Workers that are started anew find the modules of the tests, too.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SUPPORT, os.environ.get("PYTHONPATH")]))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+if sys.platform != "linux":
+    collect_ignore_glob = ["test_*"]
+
+LONGEST = 40
+
+
+@pytest.fixture(autouse=True)
+def limited():
+    """A wait for a process that is gone, or hangs, is one failed test and not the end of all of them."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError(f"waited {LONGEST} s for another process")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """A forked child has none of the threads that its parent computes with, and would wait for them."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """No engine stays enabled."""
+    yield
+    import isthmus
+
+    for engine in ("multiprocessing", "joblib", "dask", "mpi4py", "ray"):
+        isthmus.distributed.disable(engine)

@@ -1,0 +1,180 @@
+"""Processes that are killed, starved or forked while tensors are between them; each prints what a test looks for."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import torch
+
+import isthmus
+
+CONTEXT: Any = multiprocessing.get_context("fork")
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def resident_mib() -> int:
+    with open("/proc/self/status") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "RssShmem"))) >> 10
+
+
+def send_and_stay(pipe: Any) -> None:
+    pipe.send(torch.ones(1 << 20))
+    time.sleep(60)
+
+
+def sender_killed() -> None:
+    """The message is there, its sender is not: one clear error, and nothing in the file systems."""
+    ours, theirs = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=send_and_stay, args=(theirs,))
+    process.start()
+    ours.poll(30)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    try:
+        ours.recv()
+    except isthmus.Error as error:
+        print(error.code, f"process {process.pid} has ended" in str(error))
+
+
+def hold(pipe: Any) -> None:
+    x = pipe.recv()
+    pipe.send(float(x.sum()))
+    time.sleep(60)
+
+
+def receiver_killed() -> None:
+    """A receiver that is killed while it holds a tensor gives the memory back: the sender's does not grow."""
+    grown = []
+    for _ in range(16):
+        ours, theirs = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=hold, args=(theirs,))
+        process.start()
+        ours.send(torch.ones(4 << 20))
+        assert ours.recv() == 4 << 20
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        ours.close()
+        theirs.close()
+        grown.append(resident_mib())
+    # Eight rounds for the allocators to find their size.
+    print(grown[-1] - grown[8] < 8, isthmus.distributed.stats()["waiting"])
+
+
+def read_and_die(pipe: Any) -> None:
+    pipe.recv_bytes()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def message_lost() -> None:
+    """A message that is read and never unpickled stays the sender's, which says so, and ends all the same."""
+    ours, theirs = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=read_and_die, args=(theirs,))
+    process.start()
+    ours.send(torch.ones(1 << 20))
+    process.join()
+    stats = isthmus.distributed.stats()
+    print(process.exitcode, stats["waiting"], stats["waiting_bytes"])
+
+
+def many_exchanges() -> None:
+    ours, theirs = CONTEXT.Pipe()
+    x = torch.ones(20_000)
+    before = None
+    for i in range(20_000):
+        ours.send(x)
+        again = theirs.recv()
+        if i == 1000:
+            before = descriptors(), resident_mib()
+    del again
+    assert before is not None
+    print(descriptors() <= before[0], resident_mib() - before[1] < 4)
+
+
+def many_held() -> None:
+    """Far more tensors than there may be descriptors."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    requests, answers = CONTEXT.Queue(), CONTEXT.Queue()
+    process = CONTEXT.Process(target=hold_many, args=(requests, answers))
+    process.start()
+    for i in range(3000):
+        requests.put(torch.full((10_000,), float(i)))
+    print(answers.get(timeout=60), descriptors() < 64)
+    process.join(30)
+
+
+def hold_many(requests: Any, answers: Any) -> None:
+    held = [requests.get() for _ in range(3000)]
+    answers.put((sum(float(x[5]) for x in held) == sum(range(3000)), descriptors() < 64))
+
+
+def drops_what_it_inherited() -> None:
+    """A forked child drops the last view that it has; the parent's stays as it is."""
+    ours, theirs = CONTEXT.Pipe()
+    ours.send(torch.ones(1 << 20))
+    x = theirs.recv()
+    child = os.fork()
+    if child == 0:
+        x[:] = 2
+        del x
+        gc.collect()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    for _ in range(10):
+        ours.send(torch.zeros(1 << 20))
+        theirs.recv()
+    print(status, float(x.sum()) == 1 << 20)
+
+
+def without_capabilities() -> None:
+    """The receiver may do nothing that a plain user may not."""
+    import ctypes
+
+    ours, theirs = CONTEXT.Pipe()
+    child = os.fork()
+    if child == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+        nothing = (ctypes.c_uint32 * 6)()
+        assert libc.capset(header, nothing) == 0
+        x = theirs.recv()
+        x += 1
+        os._exit(0 if float(x.sum()) == 2 << 20 and isthmus.distributed.stats()["copied"] == 0 else 1)
+    ours.send(torch.ones(1 << 20))
+    print(os.waitpid(child, 0)[1])
+
+
+def no_room() -> None:
+    """/dev/shm holds 64 MiB, tensors are larger: they do not lie there."""
+    ours, theirs = CONTEXT.Pipe()
+    with open("/proc/mounts") as mounts:
+        print(any("/dev/shm" in line and "size=65536k" in line for line in mounts))
+    for _ in range(3):
+        ours.send(torch.ones(64 << 20))
+        print(float(theirs.recv().sum()) == 64 << 20)
+
+
+def out_of_memory() -> None:
+    """Where no segment can be had the tensor travels within the message."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # no segment is larger
+    requests = CONTEXT.Queue()
+    requests.put(torch.ones(1 << 20))
+    print(float(requests.get().sum()) == 1 << 20, isthmus.distributed.stats()["inline"])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    isthmus.distributed.enable("multiprocessing")
+    globals()[sys.argv[1]]()

@@ -1,0 +1,136 @@
+"""Tensors through Dask's distributed, over TCP between two workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("jax", reason="JAX is not installed")
+distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
+protocol = pytest.importorskip("distributed.protocol")
+
+import workers  # noqa: E402  # which need these
+from tensors import KINDS, LARGE, facts, may_write, private_kib  # noqa: E402  # which need these
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as made,
+    ):
+        made.run(workers.enable, "dask")
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def enabled() -> None:
+    isthmus.distributed.enable("dask")
+
+
+def frames_of(x: Any) -> tuple[Any, list[Any]]:
+    """As they arrive over TCP: in memory of the receiver's own."""
+    header, frames = protocol.serialize(x)
+    return header, [bytearray(frame) for frame in frames]
+
+
+@pytest.mark.parametrize("rows", [1, LARGE])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_serialized(kind: str, rows: int):
+    x = KINDS[kind](rows)
+    again = protocol.deserialize(*frames_of(x))
+    assert facts(again) == facts(x)
+    assert may_write(again) is isinstance(x, torch.Tensor)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_from_worker_to_worker_and_back(client: Any, kind: str):
+    x = KINDS[kind](LARGE)
+    first, second = client.scheduler_info()["workers"]
+    there = client.scatter(x, workers=[first], hash=False)
+    again = client.submit(workers.back, there, workers=[second], pure=False)
+    described, _ = client.submit(workers.describe, there, workers=[second], pure=False).result()
+    assert described == facts(x)
+    assert facts(again.result()) == facts(x)
+
+
+@pytest.mark.parametrize("kind", ["torch float32", "torch bfloat16", "torch transposed", "numpy bfloat16", "isthmus bfloat16"])
+def test_neither_side_copies_the_elements(kind: str):
+    x = KINDS[kind](64 * 1024)
+    private = private_kib()
+    header, frames = protocol.serialize(x)
+    assert private_kib() - private < 4096
+    received = [bytearray(frame) for frame in frames]
+    private = private_kib()
+    again = protocol.deserialize(header, received)
+    assert private_kib() - private < 4096
+    assert again.shape == x.shape
+
+
+def test_a_write_is_not_seen_by_the_other_worker(client: Any):
+    first, second = client.scheduler_info()["workers"]
+    x = torch.ones(1000, 1000)
+    there = client.scatter(x, workers=[first], hash=False)
+    assert client.submit(workers.write, there, workers=[second], pure=False).result() == -1e6
+    assert client.submit(workers.total, there, workers=[first], pure=False).result() == 1e6
+    assert x.sum() == 1e6
+
+
+def test_read_only_frames_are_copied_for_torch():
+    header, frames = protocol.serialize(torch.ones(1000))
+    before = isthmus.distributed.stats()["copied"]
+    again = protocol.deserialize(header, [bytes(frame) for frame in frames])
+    again[:] = 2
+    assert isthmus.distributed.stats()["copied"] == before + 1
+    assert protocol.deserialize(header, [bytes(frame) for frame in frames]).sum() == 1000
+
+
+def test_policies():
+    isthmus.distributed.enable("dask", "tensor")
+    arrived = protocol.deserialize(*frames_of(torch.ones(1000, dtype=torch.bfloat16)))
+    assert isinstance(arrived, isthmus.Tensor)
+    assert arrived.read_only
+    isthmus.distributed.enable("dask", "copy")
+    assert protocol.deserialize(*frames_of(np.ones(1000))).flags.writeable
+
+
+def test_what_cannot_be_sent_so_goes_as_before(client: Any):
+    x = torch.ones(3, requires_grad=True)
+    x.sum().backward()
+    assert torch.equal(protocol.deserialize(*frames_of(x)).grad, torch.ones(3))
+    objects = np.array([{"a": 1}, None], dtype=object)
+    assert protocol.deserialize(*protocol.serialize(objects)).tolist() == objects.tolist()
+    masked = np.ma.masked_array([1, 2], mask=[0, 1])
+    assert protocol.deserialize(*protocol.serialize(masked)).mask.tolist() == [False, True]
+
+
+def test_disable_restores_the_registrations():
+    from distributed.protocol import dask_deserialize, dask_serialize
+
+    class Mine(torch.Tensor):
+        pass
+
+    isthmus.distributed.disable("dask")
+    torch_own = dask_serialize.dispatch(torch.Tensor), dask_deserialize.dispatch(torch.Tensor)
+    numpy_own = dask_serialize.dispatch(np.ndarray)
+    before = dict(dask_serialize._lookup), dict(dask_deserialize._lookup)
+    isthmus.distributed.enable("dask")
+    isthmus.distributed.enable("dask")
+    assert dask_serialize.dispatch(torch.Tensor) is not torch_own[0]
+    dask_serialize.dispatch(Mine)
+    isthmus.distributed.disable("dask")
+    assert (dask_serialize.dispatch(torch.Tensor), dask_deserialize.dispatch(torch.Tensor)) == torch_own
+    assert dask_serialize.dispatch(np.ndarray) is numpy_own
+    assert (dask_serialize._lookup, dask_deserialize._lookup) == before
+
+
+def test_a_worker_imports_no_framework_of_its_own_accord():
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+        with distributed.Client(cluster) as fresh:
+            fresh.run(workers.enable, "dask")
+            assert set(map(tuple, fresh.run(workers.imported).values())) == {()}

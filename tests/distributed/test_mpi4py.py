@@ -1,0 +1,61 @@
+"""Tensors through mpi4py's pickled calls, in band and out of band, between two ranks."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("jax", reason="JAX is not installed")
+
+
+MPI = pytest.importorskip(
+    "mpi4py.MPI", reason="mpi4py is not installed, or without an MPI", exc_type=(ImportError, RuntimeError)
+)
+RANKS = Path(__file__).parent / "support" / "mpi_ranks.py"
+
+
+def launcher() -> str:
+    beside = Path(sys.executable).with_name("mpiexec")
+    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if found is None:
+        pytest.skip("no mpiexec")
+    return found
+
+
+def test_two_ranks():
+    command = [launcher(), "-n", "2", sys.executable, str(RANKS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    assert (done.returncode, done.stdout.split()) == (0, ["good", "good"]), done.stdout + done.stderr
+
+
+def test_disable_restores_the_picklers_of_the_user():
+    from mpi4py.util import pkl5
+
+    def dumps(x, protocol=None, **rest):
+        return b"mine" + pickle.dumps(x, protocol, **rest)
+
+    def loads(data, **rest):
+        return pickle.loads(bytes(data)[4:] if bytes(data)[:4] == b"mine" else data, **rest)
+
+    x = torch.ones(3, dtype=torch.bfloat16)
+    MPI.pickle.__init__(dumps, loads, 4)
+    try:
+        isthmus.distributed.enable("mpi4py")
+        isthmus.distributed.enable("mpi4py")
+        assert torch.equal(MPI.pickle.loads(MPI.pickle.dumps(x)), x)
+        assert b"isthmus" in MPI.pickle.dumps(x)
+        assert b"isthmus" in pkl5.pickle.dumps(x)
+        # What pickle cannot do the user's own function does.
+        isthmus.distributed.disable("mpi4py")
+        assert MPI.pickle.dumps(x)[:4] == b"mine"
+        assert MPI.pickle.PROTOCOL == 4
+        assert b"isthmus" not in pkl5.pickle.dumps(x)
+    finally:
+        MPI.pickle.__init__()
