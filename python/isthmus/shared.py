@@ -38,9 +38,7 @@ class PoolStats(NamedTuple):
     lent: int
 
 
-def empty(
-    shape: Sequence[SupportsIndex], dtype: object = "float32", *, access: Access = "read_only"
-) -> Tensor:
+def empty(shape: Sequence[SupportsIndex], dtype: object = "float32", *, access: Access = "read_only") -> Tensor:
     """A new writable Tensor in shared memory: row-major, at the beginning of a page, not initialised.
 
     access: what it is meant for; memory that is sent as "shared" and was not made for it moves once, with a copy.

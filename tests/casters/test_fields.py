@@ -8,7 +8,7 @@ import sys
 import types
 import typing
 import weakref
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 
 import capsules
 import numpy as np
@@ -96,6 +96,13 @@ class TestForms:
             ext.twice_matrix(given)
         gc.collect()
         assert [sys.getrefcount(x) for x in (INDPTR, INDICES, DATA, given)] == before
+
+
+def test_a_dict_that_makes_what_is_missing_makes_nothing(ext):
+    given = defaultdict(lambda: np.zeros(3, np.float32), x=np.ones(3, np.float32))
+    with pytest.raises(TypeError, match=r"this collections\.defaultdict has no 'y'"):
+        ext.copy_pair(given)
+    assert list(given) == ["x"]
 
 
 class TestTheFormComesBack:

@@ -61,8 +61,7 @@ struct SmallFloats : testing::Test {
         std::vector<double> all = numbers();
         all.push_back(2 * all.back() - all[all.size() - 2]);
         const auto above = static_cast<unsigned>(std::lower_bound(all.begin(), all.end(), x) - all.begin());
-        if (above == all.size()) return above;
-        if (all[above] == x) return above;
+        if (above == all.size() || above == 0 || all[above] == x) return above;
         const double up = all[above] - x, down = x - all[above - 1];
         return up < down || (up == down && above % 2 == 0) ? above : above - 1;
     }

@@ -30,7 +30,9 @@ TEST(Json, ObjectsOfNumbersAndTexts) {
     json.object([&](std::string key) {
         keys.push_back(key);
         if (key == "a") json.array([&] { numbers.push_back(json.whole_number()); });
-        if (key.empty()) EXPECT_EQ(json.string(), "x");
+        if (key.empty()) {
+            EXPECT_EQ(json.string(), "x");
+        }
         if (key == "c") json.object([](const std::string&) { FAIL(); });
         if (key == "d") json.array([] { FAIL(); });
     });

@@ -140,7 +140,7 @@ public:
             detail::wrong_index_count(static_cast<int>(sizeof...(I)), this->ndim());
 #endif
         std::int64_t offset = 0;
-        int d = 0;
+        [[maybe_unused]] int d = 0;  // of no dimension
         ((offset += this->at(d++, static_cast<std::int64_t>(index))), ...);
         return this->data()[offset];
     }

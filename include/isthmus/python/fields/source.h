@@ -133,6 +133,7 @@ ISTHMUS_API Ref FieldSource::get(int index, const char* name) const {
     switch (form_) {
         case FieldForm::mapping: {
             Ref key(PyUnicode_FromString(key_of(name).c_str()));
+            if (key && PyDict_Check(object_)) return Ref::borrow(PyDict_GetItemWithError(object_, key.get()));  // makes none
             Ref value(key ? PyObject_GetItem(object_, key.get()) : nullptr);
             if (!value) missing(PyExc_KeyError);
             return value;
