@@ -170,7 +170,7 @@ void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... fi
 }
 
 inline bool same_sizes(std::span<const std::int64_t> a, std::span<const std::int64_t> b) noexcept {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 /// A view of memory of the host with elements of one type, or what is derived from one (Out and InOut of an operator).

@@ -111,7 +111,8 @@ private:
         if (objects_[i]) return loaded_[i] = parameter.load(objects_[i].get(), function, path, is_struct ? of_struct : match);
         if (PyErr_Occurred() == nullptr) {
             if constexpr (is_struct)
-                if (source.is_mapping()) return loaded_[i] = parameter.load_from(source.within(name), function, path, of_struct);
+                if (source.is_mapping())
+                    return loaded_[i] = parameter.load_from(source.within(name), function, path, of_struct);
             if constexpr (!P::required) return true;
         }
         return raise_missing(source, function, PyErr_Occurred() != nullptr ? path : argument, name, Fields::names);

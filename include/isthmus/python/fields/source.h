@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include <isthmus/core/result.h>
 #include <isthmus/python/runtime/classes.h>
 #include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/life.h>
