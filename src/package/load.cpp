@@ -67,7 +67,7 @@ PyObject* show_file(std::unique_ptr<TensorFile> file) {
     const Ref capsule(PyCapsule_New(
         file.get(), file_name, [](PyObject* self) { delete static_cast<TensorFile*>(PyCapsule_GetPointer(self, file_name)); }));
     if (!capsule) return nullptr;
-    (void)file.release();  // the capsule's
+    [[maybe_unused]] const TensorFile* held = file.release();  // the capsule's
     return PyTuple_Pack(3, capsule.get(), names.get(), metadata.get());
 }
 

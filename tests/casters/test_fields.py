@@ -48,6 +48,13 @@ def torch_csr():
         return torch.sparse_csr_tensor(*parts, size=SHAPE)
 
 
+@pytest.fixture(autouse=True)
+def wide_types_of_jax_for_one_test():
+    yield
+    if jax := sys.modules.get("jax"):
+        jax.config.update("jax_enable_x64", False)
+
+
 def jax_bcsr():
     jax = pytest.importorskip("jax")
     sparse = pytest.importorskip("jax.experimental.sparse")

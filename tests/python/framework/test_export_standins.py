@@ -137,6 +137,7 @@ assert text.startswith("dtype float64 has no counterpart in mlx, which made elem
 
 def test_onnxruntime_is_asked_as_every_other(child: Callable) -> None:
     child(f"""{PREAMBLE}
+sys.modules["onnxruntime"] = None
 text = refused("unavailable", lambda: ext.hand(x, "onnxruntime"))
 assert text.startswith("importing onnxruntime raised ModuleNotFoundError"), text
 class OrtValue(Array):
