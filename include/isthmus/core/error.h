@@ -135,6 +135,7 @@ public:
     }
     ~Error() override;
 
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): copies share the state, whose count the analyzer does not follow
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
     const char* what() const noexcept override {

@@ -72,6 +72,7 @@ public:
         return *this;
     }
     ~Tensor() {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): copies share the block, whose count the analyzer does not follow
         if (block_ != nullptr) detail::drop(block_);
     }
     explicit operator bool() const noexcept { return block_ != nullptr; }
