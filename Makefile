@@ -71,7 +71,7 @@ test-distributed: BUILD := build/distributed
 test-distributed: ## Tensors through Ray, Dask, multiprocessing, joblib and MPI, with the engines themselves (gigabytes)
 	@$(BOOTSTRAP) build distributed --package
 	@mkdir -p $(BUILD)
-	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/distributed
+	@$(with_path) ISTHMUS_ENGINES=1 $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/distributed
 
 test-old-torch: VENV := .venv-old-torch
 test-old-torch: BUILD := build/old-torch

@@ -15,7 +15,8 @@ sys.path.insert(0, SUPPORT)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [SUPPORT, os.environ.get("PYTHONPATH")]))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-if sys.platform != "linux":
+# With the engines and the time that they take: `make test-distributed`.
+if sys.platform != "linux" or "ISTHMUS_ENGINES" not in os.environ:
     collect_ignore_glob = ["test_*"]
 
 LONGEST = 40
