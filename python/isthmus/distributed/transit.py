@@ -39,6 +39,8 @@ class _Desk:
     def __init__(self) -> None:
         self.lock = threading.Condition()
         self.waiting: dict[int, Tensor] = {}
+        #: A request is being answered: its tensor waits no more, and has not gone yet.
+        self.answering = False
         self.bytes = 0
         self.last = 0.0
         self.numbers = itertools.count(1)
@@ -91,7 +93,14 @@ class _Desk:
                 assert isinstance(peer, socket.socket)
                 if peer is listener:
                     self.welcome(listener, selector)
-                elif not self.answer(peer):
+                    continue
+                with self.lock:
+                    self.answering = True
+                good = self.answer(peer)
+                with self.lock:
+                    self.answering = False
+                    self.lock.notify_all()
+                if not good:
                     selector.unregister(peer)
                     peer.close()
 
@@ -134,7 +143,11 @@ class _Desk:
 
         parent = parent_process()
         with self.lock:
-            while self.waiting and time.monotonic() < self.last + seconds and (parent is None or parent.is_alive()):
+            while (
+                (self.waiting or self.answering)
+                and time.monotonic() < self.last + seconds
+                and (parent is None or parent.is_alive())
+            ):
                 self.lock.wait(0.05)
 
 
