@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 SUPPORT = str(Path(__file__).resolve().parent / "support")
@@ -24,16 +24,8 @@ LONGEST = 40
 
 @pytest.fixture(autouse=True)
 def limited():
-    """A wait for a process that is gone, or hangs, is one failed test and not the end of all of them."""
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError(f"waited {LONGEST} s for another process")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LONGEST)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with processes.waiting_at_most(LONGEST):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

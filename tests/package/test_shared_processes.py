@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import processes
 import pytest
 
 import isthmus
@@ -46,18 +47,11 @@ ELSEWHERE = "ISTHMUS_SANITIZER" in os.environ and "PYTEST_XDIST_WORKER" in os.en
 
 @pytest.fixture(autouse=True)
 def limited(request: pytest.FixtureRequest):
-    """A wait for a process that is gone, or hangs, is one failed test and not the end of all of them."""
     if ELSEWHERE is not (request.function is test_all_of_them_in_one_thread):
         pytest.skip("run in a process of one thread" if ELSEWHERE else "for a sanitizer alone")
 
-    def give_up(*_: object) -> None:
-        raise TimeoutError(f"waited {LONGEST} s for another process")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(LONGEST)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with processes.waiting_at_most(LONGEST):
+        yield
 
 
 class Child:

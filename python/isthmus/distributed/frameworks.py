@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .. import _isthmus
 from .._isthmus import Error, Tensor
@@ -107,6 +107,16 @@ def _describe_as_tensor(x: Any, pack: Pack) -> Description:
         return None
 
 
+def _to_xla(tensor: Tensor, framework: Literal["jax", "tensorflow"], policy: Policy) -> object:
+    if policy == "tensor":
+        return tensor.as_read_only()
+    try:
+        return tensor.to(framework)
+    except Error:  # not aligned as XLA wants it
+        count("copied")
+        return _isthmus.from_dlpack(tensor, copy=True).to(framework)
+
+
 # JAX: arrays of one CPU. They are immutable, so that the sender's own pages are right.
 
 
@@ -125,14 +135,7 @@ def _describe_jax(x: Any, pack: Pack) -> Description:
 
 
 def _rebuild_jax(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
-    tensor = _tensor_of(arrived, original, told, policy)
-    if policy == "tensor":
-        return tensor.as_read_only()
-    try:
-        return tensor.to("jax")
-    except Error:  # not aligned as XLA wants it
-        count("copied")
-        return _isthmus.from_dlpack(tensor, copy=True).to("jax")
+    return _to_xla(_tensor_of(arrived, original, told, policy), "jax", policy)
 
 
 # TensorFlow: immutable too, but an operation may put its result where an operand was that nobody needs any more.
@@ -150,14 +153,7 @@ def _describe_tensorflow(x: Any, pack: Pack) -> Description:
 
 
 def _rebuild_tensorflow(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
-    tensor = _tensor_of(arrived, original, told, policy, writable=True)
-    if policy == "tensor":
-        return tensor.as_read_only()
-    try:
-        return tensor.to("tensorflow")
-    except Error:  # not aligned as XLA wants it
-        count("copied")
-        return _isthmus.from_dlpack(tensor, copy=True).to("tensorflow")
+    return _to_xla(_tensor_of(arrived, original, told, policy, writable=True), "tensorflow", policy)
 
 
 # Paddle: its tensors can be written in place.

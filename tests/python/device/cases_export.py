@@ -297,18 +297,23 @@ def an_array_of_an_exchange_table_is_for_its_frameworks_stream(d: Driver) -> Non
     d.clear()
 
 
+def goes_by_the_legacy_default_stream(d: Driver, framework: str) -> None:
+    """To the stand-in of a framework that takes capsules, and not at all where its stream cannot be ordered."""
+    mine = d.stream()
+    t = handle(d, mine)
+    StandinArray.data_ptr = lambda self: t.data_ptr
+    with d.busy(mine):
+        assert isinstance(t.to(framework), StandinArray)
+        assert d.waits(d.legacy), d.log()
+    d.fail("EventCreate")
+    assert "driver" in refused("producer_failed", BufferError, t.to, framework)
+
+
 @case("cuda", "rocm")
 def a_capsule_for_a_framework_is_for_the_legacy_default_stream(d: Driver) -> None:
     given: list[object] = []
     standin_of_paddle(from_dlpack=lambda capsule: given.append(capsule) or StandinArray())
-    StandinArray.data_ptr = lambda self: t.data_ptr
-    mine = d.stream()
-    t = handle(d, mine)
-    with d.busy(mine):
-        assert isinstance(t.to("paddle"), StandinArray)
-        assert d.waits(d.legacy), d.log()
-    d.fail("EventCreate")
-    assert "driver" in refused("producer_failed", BufferError, t.to, "paddle")
+    goes_by_the_legacy_default_stream(d, "paddle")
     assert len(given) == 1
     d.clear()
 
@@ -319,14 +324,7 @@ def a_capsule_for_onnxruntime_is_for_the_legacy_default_stream(d: Driver) -> Non
         sys.modules[name] = types.ModuleType(name)
     sys.modules["onnxruntime.capi.onnxruntime_pybind11_state"].OrtValue = StandinArray
     StandinArray.from_dlpack = lambda capsule: StandinArray()
-    StandinArray.data_ptr = lambda self: t.data_ptr
-    mine = d.stream()
-    t = handle(d, mine)
-    with d.busy(mine):
-        assert isinstance(t.to("onnxruntime"), StandinArray)
-        assert d.waits(d.legacy), d.log()
-    d.fail("EventCreate")
-    assert "driver" in refused("producer_failed", BufferError, t.to, "onnxruntime")
+    goes_by_the_legacy_default_stream(d, "onnxruntime")
     d.clear()
 
 

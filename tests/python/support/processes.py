@@ -1,15 +1,34 @@
-"""Python code in a process of its own, which finds the modules that its test finds."""
+"""Python code in a process of its own, which finds the modules that its test finds; and a limit on waits for one."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 #: Modules that the tests share.
 SUPPORT = Path(__file__).resolve().parent
+
+
+@contextlib.contextmanager
+def waiting_at_most(seconds: int) -> Iterator[None]:
+    """A wait for a process that is gone, or hangs, is one failed test and not the end of all of them."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError(f"waited {seconds} s for another process")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def environment(*folders: Path | str, **variables: str) -> dict[str, str]:
