@@ -52,13 +52,17 @@ public:
                          detail::concat({"tensor '", entry->name, "' begins at byte ", entry->begin,
                                          " of its file, which is not aligned to the ", entry->dtype.alignment(), " bytes of ",
                                          entry->dtype, "; copy('", entry->name, "') has it"}));
-        return Tensor::wrap_spec(
-            [&] {
-                TensorSpec spec(static_cast<void*>(data), entry->dtype, entry->shape);
-                spec.read_only = access_ == shared::Access::read_only;
-                return spec;
-            },
-            file_);
+        try {
+            return Tensor::wrap_spec(
+                [&] {
+                    TensorSpec spec(static_cast<void*>(data), entry->dtype, entry->shape);
+                    spec.read_only = access_ == shared::Access::read_only;
+                    return spec;
+                },
+                file_);
+        } catch (const Error& error) {  // no memory for the handle
+            return error;
+        }
     }
 
     /// The tensor in new memory of its own, 64-byte aligned and writable.

@@ -67,25 +67,16 @@ inline constexpr TorchSparseField torch_sparse_fields[] = {
     {"csc", "indptr", "ccol_indices"}, {"csc", "indices", "row_indices"}, {"csc", "data", "values"},
 };
 
-/// The text of an attribute; empty where it has none, with whatever was raised gone.
-inline std::string text_attribute(PyObject* object, const char* name) {
-    Ref value(PyObject_GetAttrString(object, name));
-    Ref text(value ? PyObject_Str(value.get()) : nullptr);
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) PyErr_Clear();
-    return utf8 != nullptr ? utf8 : "";
-}
-
 /// "csr", "csc", "coo", … of a sparse matrix or tensor of SciPy, torch or JAX; empty for anything else.
 inline std::string find_sparse_format(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     if (has_base_of_package(type, "torch")) {
-        const std::string layout = text_attribute(object, "layout");
+        const std::string layout = text_of(Ref(PyObject_GetAttrString(object, "layout")).get());
         constexpr std::string_view prefix = "torch.sparse_";
         return layout.substr(0, prefix.size()) == prefix ? layout.substr(prefix.size()) : "";
     }
     const ClassName said(type);
-    if (said.module.substr(0, 12) == "scipy.sparse") return text_attribute(object, "format");
+    if (said.module.substr(0, 12) == "scipy.sparse") return text_of(Ref(PyObject_GetAttrString(object, "format")).get());
     if (said.module.substr(0, 23) != "jax.experimental.sparse") return {};
     return said.name == "BCSR" ? "csr" : said.name == "BCOO" ? "coo" : std::string(said.name);
 }

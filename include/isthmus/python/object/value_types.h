@@ -54,15 +54,6 @@ inline bool value_from_tuple(PyObject* tuple, Device& out) {
     return out.is_valid();
 }
 
-/// The text of an attribute, or of the object itself where `attribute` is NULL; empty, without an exception, where there is
-/// none.
-inline std::string text_of(PyObject* object, const char* attribute) {
-    Ref text(attribute != nullptr ? PyObject_GetAttrString(object, attribute) : PyObject_Str(object));
-    const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) PyErr_Clear();
-    return utf8 != nullptr ? utf8 : "";
-}
-
 /// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's byte
 /// order.
 inline bool value_of_framework(PyObject* object, DType& out) {
@@ -79,9 +70,10 @@ inline bool value_of_framework(PyObject* object, DType& out) {
     Ref native(PyObject_GetAttrString(object, "isnative"));
     if (!native) PyErr_Clear();
     if (native && native.get() == Py_False) return false;
-    const std::string name = text_of(object, "name");
-    if (!name.empty()) return DType::parse(name, out);
-    std::string text = text_of(object, nullptr);  // "torch.float32", "torch.float4_e2m1fn_x2"
+    Ref name(PyObject_GetAttrString(object, "name"));
+    if (name && !PyUnicode_Check(name.get())) name = Ref();
+    if (const std::string said = text_of(name.get()); !said.empty()) return DType::parse(said, out);
+    std::string text = text_of(object);  // "torch.float32", "torch.float4_e2m1fn_x2"
     text.erase(0, text.rfind('.') + 1);
     if (const std::size_t lanes = text.find("_x"); lanes != std::string::npos) text.erase(lanes, 1);
     return DType::parse(text, out);

@@ -96,6 +96,15 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
+/// What str() makes of an object; empty, and without an exception, where it makes nothing, or of NULL, which a call that failed
+/// has returned.
+inline std::string text_of(PyObject* object) {
+    Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    if (utf8 == nullptr) PyErr_Clear();
+    return utf8 != nullptr ? utf8 : "";
+}
+
 ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piece::Number) {
     const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
