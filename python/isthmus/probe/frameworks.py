@@ -225,6 +225,14 @@ FRAMEWORKS: dict[str, Framework] = {
         writable=_always(True),
         to="onnxruntime",
     ),
+    "openvino": Framework(
+        module="openvino",
+        packages=("openvino",),
+        make=lambda: _module("openvino").Tensor(_numpy()),
+        address=lambda array: int(array.data.ctypes.data),
+        writable=_always(True),
+        to=lambda tensor: _module("openvino").Tensor(_module("numpy").asarray(tensor), shared_memory=True),
+    ),
     "kornia-rs": Framework(
         module="kornia_rs",
         packages=("kornia-rs", "kornia_rs"),

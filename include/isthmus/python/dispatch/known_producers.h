@@ -45,6 +45,7 @@ inline constexpr KnownProducer known_producers[] = {
     {.public_name = "torch._subclasses.fake_tensor.FakeTensor",
      .names = {"torch._subclasses.fake_tensor.FakeTensor"},
      .refusal = "a fake tensor has no memory; call this outside of FakeTensorMode and torch.compile"},
+    {.public_name = "openvino.Tensor", .names = {"openvino._pyopenvino.Tensor"}, .protocol = Protocol::openvino},
     {.public_name = "numpy.ma.MaskedArray",
      .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},
      .refusal = "its mask would be lost; call .filled() or take .data"},

@@ -6,6 +6,7 @@
 
 #include <isthmus/python/framework/numpy/import.h>
 #include <isthmus/python/framework/numpy/import_scalar.h>
+#include <isthmus/python/framework/openvino.h>
 #include <isthmus/python/framework/tensorflow.h>
 #include <isthmus/python/framework/torch/import.h>
 #include <isthmus/python/protocol/array_interface/import.h>
@@ -54,6 +55,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .name = "numpy's scalar",
      .offers = offers_numpy_scalar,
      .import = import_numpy_scalar},
+    {.protocol = Protocol::openvino, .name = "openvino's array", .import = import_openvino},
     {.protocol = Protocol::exchange_api, .name = "C exchange API", .offers = offers_exchange_api, .import = import_exchange},
     {.protocol = Protocol::dlpack_method,
      .name = "__dlpack__",

@@ -19,6 +19,7 @@ enum class Protocol : std::uint8_t {
     torch_method,
     numpy,
     numpy_scalar,
+    openvino,
     exchange_api,
     dlpack_method,
     cuda_array_interface,
