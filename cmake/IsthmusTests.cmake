@@ -50,7 +50,8 @@ endfunction()
 if(ISTHMUS_CHECK_HEADERS)
   set(headers "${PROJECT_SOURCE_DIR}/include/isthmus")
   isthmus_check_headers(isthmus_core_headers isthmus_core "${headers}/core/*.h" "${headers}/isthmus.h"
-                        "${headers}/shared/*.h" "${headers}/shared.h" "${headers}/load/*.h" "${headers}/load.h" "${headers}/small_floats.h" "${headers}/visit.h")
+                        "${headers}/shared/*.h" "${headers}/shared.h" "${headers}/load/*.h" "${headers}/load.h" "${headers}/small_floats.h" "${headers}/visit.h"
+                        "${headers}/converted.h")
   if(TARGET isthmus::python)
     isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h" "${headers}/op.h"
                           "${headers}/fields.h" "${headers}/tree.h")

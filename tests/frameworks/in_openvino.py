@@ -1,4 +1,4 @@
-"""OpenVINO's Tensor: its array shows bf16 as float16 and float8 as bytes; strings, and elements of less than a byte, have none."""
+"""OpenVINO's Tensor: its array shows bf16 as float16 and float8 as bytes; strings and packed elements have none."""
 
 import ml_dtypes
 import numpy as np

@@ -247,3 +247,26 @@ def test_a_reply_like_an_argument_that_was_left_out():
     like = ext.ones_like(3, np.zeros(2))
     assert type(like) is np.ndarray
     assert like.tolist() == [1, 1, 1]
+
+
+def test_what_is_converted_is_an_argument_like_any_other():
+    assert ext.dot(np.arange(3), np.ones(3, bool)) == 3
+    assert ext.dot(np.arange(6, dtype=np.float32)[::2]) == 6
+    for call, text in {
+        lambda: ext.dot(np.arange(3), np.ones(4)): "dot(): argument 'y': expected float32[n] on cpu, got float64[4] on cpu: "
+        "n is 4 here and 3 in argument 'x'",
+        lambda: ext.dot(np.arange(3), y=np.ones(3, complex)): "dot(): argument 'y': expected float32[n] on cpu, got "
+        "complex128[3] on cpu: complex128 does not become float32 (numpy.can_cast, 'same_kind')",
+        lambda: ext.dot(np.array([1, 1e39])): "dot(): argument 'x': expected float32[n] on cpu, got float64[2] on cpu: the "
+        "element at (1,) is beyond what float32 holds",
+    }.items():
+        with pytest.raises(ValueError) as raised:
+            call()
+        assert str(raised.value) == text
+
+
+def test_a_capsule_that_was_converted_is_whole_when_the_call_is_refused():
+    capsule = np.arange(3.0).__dlpack__(max_version=(1, 0))
+    with pytest.raises(ValueError):
+        ext.dot(capsule, np.ones(4))
+    assert ext.dot(capsule) == 3

@@ -29,8 +29,37 @@ Result<Tensor> copy_of(const Source& source) {
 }
 
 namespace detail {
+
 /// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
 ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept;
+
+/// Calls row(first, step, count) with every row of the last dimension, in row-major order: elements of whole bytes, `step`
+/// elements apart. NULL strides are not for it.
+template <class Row>
+void walk_rows(const DLTensor& t, Row&& row) noexcept {
+    for (int d = 0; d < t.ndim; ++d)
+        if (t.shape[d] == 0) return;
+    const char* from = static_cast<const char*>(t.data) + t.byte_offset;
+    const int inner = t.ndim - 1;
+    if (inner < 0) return row(from, std::int64_t{1}, std::int64_t{1});
+    const std::int64_t itemsize = DType(t.dtype).itemsize();
+    std::int64_t index[max_ndim] = {};
+    for (;;) {
+        row(from, t.strides[inner], t.shape[inner]);
+        int d = inner - 1;
+        // Steps only where there is a next element: the stride of a dimension of size 1 may be anything.
+        for (; d >= 0; --d) {
+            if (++index[d] < t.shape[d]) {
+                from += t.strides[d] * itemsize;
+                break;
+            }
+            from -= t.strides[d] * (t.shape[d] - 1) * itemsize;
+            index[d] = 0;
+        }
+        if (d < 0) return;
+    }
+}
+
 }  // namespace detail
 
 #if ISTHMUS_DEFINE
@@ -48,33 +77,11 @@ inline void gather(const char* from, std::int64_t step, std::int64_t count, std:
 }
 
 ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept {
-    for (int i = 0; i < t.ndim; ++i)
-        if (t.shape[i] == 0) return;
-    const char* from = static_cast<const char*>(t.data) + t.byte_offset;
-    if (t.ndim == 0) {
-        std::memcpy(to, from, static_cast<std::size_t>(DType(t.dtype).itemsize()));
-        return;
-    }
     const auto itemsize = static_cast<std::size_t>(DType(t.dtype).itemsize());
-    const int inner = t.ndim - 1;
-    std::int64_t index[max_ndim] = {};
-    const std::size_t row = static_cast<std::size_t>(t.shape[inner]) * itemsize;
-    for (;;) {
-        gather(from, t.strides[inner], t.shape[inner], itemsize, to);
-        to += row;
-        int d = inner - 1;
-        // Steps only where there is a next element: the stride of a dimension of size 1 may be anything.
-        for (; d >= 0; --d) {
-            const std::int64_t step = t.strides[d];
-            if (++index[d] < t.shape[d]) {
-                from += step * static_cast<std::int64_t>(itemsize);
-                break;
-            }
-            from -= step * (t.shape[d] - 1) * static_cast<std::int64_t>(itemsize);
-            index[d] = 0;
-        }
-        if (d < 0) return;
-    }
+    walk_rows(t, [&](const char* from, std::int64_t step, std::int64_t count) {
+        gather(from, step, count, itemsize, to);
+        to += static_cast<std::size_t>(count) * itemsize;
+    });
 }
 
 }  // namespace detail

@@ -164,6 +164,7 @@ public:
 
 private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
+    Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> announce_now(const char* function, const char* argument) noexcept;
     void clear() noexcept {
         if (ISTHMUS_UNLIKELY(pending_ != nullptr)) give_back(pending_);
@@ -228,7 +229,25 @@ ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, 
     SizeNames names;
     const bool fits = ISTHMUS_LIKELY(meets(descriptor(), result_->flags(), r)) &&
                       (r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr));
-    return fits ? Loaded::yes : Loaded::no;
+    if (ISTHMUS_LIKELY(fits)) return Loaded::yes;
+    if (r.convert == nullptr || !last) return Loaded::no;
+    Match own;
+    const Result<void> made = convert(object, r, nullptr, own);
+    return made ? Loaded::yes : pass_on(made.error(), last);
+}
+/// What the producer lent is let go as soon as the copy is made: a capsule is whole again.
+ISTHMUS_RARE ISTHMUS_API Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
+                                                          Match& match) noexcept {
+    Requirement of_any_kind = r;
+    of_any_kind.accepts = any_dtype::accepts;
+    of_any_kind.order = Order::any;
+    of_any_kind.alignment = 1;
+    if (auto right = match.check(argument, descriptor(), result_->flags(), of_any_kind); !right) return right;
+    Result<Tensor> made = r.convert(descriptor(), r);
+    if (!made) return made.error().prefixed(match.prefix(argument));
+    if (pending_ != nullptr) give_back(object);
+    *result_ = lend(std::move(*made));
+    return {};
 }
 ISTHMUS_API Result<void> BorrowSlot::announce_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
@@ -247,7 +266,9 @@ ISTHMUS_API Result<void> BorrowSlot::load(PyObject* object, const Requirement& r
                                           Match* match) noexcept {
     if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
-    return (match != nullptr ? *match : own).check(argument, descriptor(), result_->flags(), r);
+    Match& of_call = match != nullptr ? *match : own;
+    auto fits = of_call.check(argument, descriptor(), result_->flags(), r);
+    return ISTHMUS_LIKELY(fits.has_value()) || r.convert == nullptr ? fits : convert(object, r, argument, of_call);
 }
 #endif
 
@@ -311,6 +332,7 @@ struct Annotation {
         words.add("typing.Annotated[typing.Any, '");
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
+        if (V::requirement.converts) words.add(", converted where it differs");
         words.add("']");
     }
     static constexpr Spelled<spell> text{};

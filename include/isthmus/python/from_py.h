@@ -238,6 +238,12 @@ ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& op
     return result;
 }
 
+ISTHMUS_API Borrowed detail::lend(Tensor tensor) noexcept {
+    Borrowed borrowed;
+    BorrowedBuilder{borrowed}.hold_block(tensor.release_block());
+    return borrowed;
+}
+
 ISTHMUS_API void give_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
     if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();

@@ -14,6 +14,7 @@
 
 #include "casters.h"
 #include "containers.h"
+#include "converted.h"
 #include "fields.h"
 #include "grid.h"
 
@@ -27,6 +28,9 @@ NB_MODULE(isthmus_nanobind_test_ext, m) {
     m.def("positional", casters::sum, nanobind::arg("x"));
     casters::bind_containers<nanobind::callable>([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_fields([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
+    m.def("signal_then", casters::signal_then<nanobind::callable>);
+    m.def("signal_strict", casters::signal_sum, nanobind::arg("x").noconvert());
     m.def("leaves_of", casters::leaves_of<nanobind::object>);
     m.def("copied_tree", [](const nanobind::object& tree, bool fewer) {
         return casters::copied_tree(tree, fewer, [](PyObject* made) { return nanobind::steal(made); });

@@ -5,6 +5,7 @@
 
 #include "casters.h"
 #include "containers.h"
+#include "converted.h"
 #include "fields.h"
 #include "grid.h"
 
@@ -23,6 +24,9 @@ PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
         return casters::copied_tree(tree, fewer,
                                     [](PyObject* made) { return pybind11::reinterpret_steal<pybind11::object>(made); });
     });
+    casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
+    m.def("signal_then", casters::signal_then<pybind11::function>);
+    m.def("signal_strict", casters::signal_sum, pybind11::arg("x").noconvert());
     namespace py = pybind11;
     using casters::Grid;
     py::class_<Grid>(m, "Grid")

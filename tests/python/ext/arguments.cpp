@@ -2,6 +2,7 @@
 // Arguments: what the list of a METH_FASTCALL function becomes.
 #include <isthmus/python/arguments.h>
 
+#include <isthmus/converted.h>
 #include <isthmus/fields.h>
 
 #include "ext.h"
@@ -56,6 +57,16 @@ PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     return PyLong_FromLongLong(in.get<0>().extent(0));
 }
 
+PyObject* dot_converted(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    using Row = isthmus::Converted<View<const float, 1, isthmus::sizes<"n">>>;
+    isthmus::Arguments<Row, std::optional<Row>> in("dot", {"x", "y"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    auto [x, y] = in.values();
+    double sum = 0;
+    for (std::int64_t i = 0; i < x.extent(0); ++i) sum += static_cast<double>(x(i)) * static_cast<double>(y ? (*y)(i) : 1);
+    return PyFloat_FromDouble(sum);
+}
+
 struct Weights {
     View<const float, 1, isthmus::sizes<"n">> x;
     std::optional<View<float, 1, isthmus::sizes<"n+1">>> sums;
@@ -88,6 +99,7 @@ PyMethodDef argument_methods[] = {
     {"kinds", method(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
     {"ones_like", method(ones_like), METH_FASTCALL | METH_KEYWORDS, "ones_like(count, like=None): in the framework of like"},
     {"image_height", method(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
+    {"dot", method(dot_converted), METH_FASTCALL | METH_KEYWORDS, "dot(x, y=None) of float32, or what becomes it"},
     {"weigh", method(weigh), METH_FASTCALL, "a struct of tensors, and the same form back"},
     {nullptr, nullptr, 0, nullptr},
 };

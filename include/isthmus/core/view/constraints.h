@@ -53,6 +53,8 @@ struct no_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }
 };
 
+struct converted;  // in isthmus/converted.h
+
 /// Between so many and so many dimensions: View<float, dynamic_rank, rank_between<1, 3>>.
 template <int least, int most = max_ndim>
 struct rank_between {

@@ -69,6 +69,9 @@ public:
     /// The size that a name stands for; -1 for a name not seen yet.
     std::int64_t operator[](std::string_view name) const noexcept { return names_.size_of(name); }
 
+    /// How the errors of this call begin: "blur(): argument 'image': ".
+    std::string prefix(const char* argument) const { return detail::call_prefix(function_, argument); }
+
 private:
     ISTHMUS_COLD Error disagreement(const char* argument, const detail::Requirement& r, int dimension, std::int64_t size,
                                     const detail::SizeNames::Entry& other) const {

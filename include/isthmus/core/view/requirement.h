@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/core/result.h>
 #include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
+
+class Tensor;
 
 /// A size that is not fixed: `extents<dyn, dyn, 3>`.
 inline constexpr std::int64_t dyn = -1;
@@ -42,6 +45,9 @@ struct Requirement {
     int device_type = host_memory;
     std::size_t alignment = 1;
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
+    /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is refused.
+    Result<Tensor> (*convert)(const DLTensor&, const Requirement&) = nullptr;
+    bool converts = false;  ///< whether there is such; GCC with -fsanitize=undefined compares no address at compile time
 
     // What a second constraint says against a first one; a view type does not compile then.
     bool orders_clash = false;

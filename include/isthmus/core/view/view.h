@@ -41,6 +41,8 @@ struct Wanted {
     static_assert(!bare.ranks_clash, "isthmus: no rank is within all the bounds that are asked for");
     static_assert(!bare.devices_clash, "isthmus: memory is on one device, and constraints ask for two");
     static_assert(!bare.grads_clash, "isthmus: allow_grad and no_grad contradict each other");
+    static_assert(!bare.converts || !bare.writable,
+                  "isthmus: what is written to a converted copy is lost; the elements of a converted view are const");
     static_assert(N == dynamic_rank || (bare.least_rank == N && bare.most_rank == N),
                   "isthmus: rank_between is for views of dynamic_rank");
     static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are wanted");
@@ -66,8 +68,9 @@ using WindowOf = Window<T, N, Wanted<T, N, C...>::requirement.device_type, Wante
 
 /// A view with these constraints serves where `D` are wanted: each of them is among its own, or asks nothing of the memory.
 template <class D, class... C>
-inline constexpr bool is_one_of = std::is_same_v<D, allow_grad> || (std::is_same_v<D, C> || ...) ||
-                                  (std::is_same_v<D, no_grad> && !(std::is_same_v<C, allow_grad> || ...));
+inline constexpr bool is_one_of =
+    std::is_same_v<D, allow_grad> || std::is_same_v<D, converted> || (std::is_same_v<D, C> || ...) ||
+    (std::is_same_v<D, no_grad> && !(std::is_same_v<C, allow_grad> || ...));
 
 /// The view of a tensor that was found to be what `V` wants.
 template <class V>

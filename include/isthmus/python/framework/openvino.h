@@ -1,11 +1,10 @@
-// Import of an openvino.Tensor, which has none of the protocols: by the array that it shows, and the element type that it names.
-// SPDX-License-Identifier: Apache-2.0
+// Import of an openvino.Tensor, which has none of the protocols: by the array that it shows, and the element type that it
+// names. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/protocol/buffer/import.h>  // Python.h must come before any standard header
 
 #include <cstring>
-
 
 ISTHMUS_BEGIN
 
@@ -64,9 +63,9 @@ ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
         return request.fail_with_exception(ErrorCode::producer_failed, {"the data of this ", type_name(request.object)});
     request.out.hold_buffer();
     if (request.out.buffer().itemsize != dtype.itemsize())
-        return request.fail(ErrorCode::bad_dtype, {"the data of this ", type_name(request.object), " has elements of ",
-                                                   request.out.buffer().itemsize, " bytes; wanted ", dtype.itemsize(),
-                                                   ", as its element type ", dtype, " says"});
+        return request.fail(ErrorCode::bad_dtype,
+                            {"the data of this ", type_name(request.object), " has elements of ", request.out.buffer().itemsize,
+                             " bytes; wanted ", dtype.itemsize(), ", as its element type ", dtype, " says"});
     if (!import_held_buffer(request)) return false;
     request.out.dl().dtype = dtype;
     return true;

@@ -69,6 +69,8 @@ constexpr bool has_plain_sizes() {
 template <class T, int N, class... C>
 struct OperatorParameter<View<T, N, C...>> {
     static_assert(has_plain_sizes<View<T, N, C...>>(), "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
+    static_assert(!View<T, N, C...>::requirement.converts,
+                  "isthmus: an operator takes what it is given, since compilers and gradients know of no conversion");
     static_assert(std::is_const_v<T>, "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
     static constexpr ParameterFacts facts{ParameterKind::tensor, false, &View<T, N, C...>::requirement};
     static View<T, N, C...> get(const ParameterValue& value) noexcept { return view_of<View<T, N, C...>>(*value.tensor); }
