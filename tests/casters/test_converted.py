@@ -232,11 +232,15 @@ def test_the_error_names_what_was_wanted(ext):
     assert "number of dimensions differs" in str(info.value)
 
 
-def test_the_element_of_a_column_major_copy_is_named_by_its_index(ext):
+def test_the_first_element_that_is_beyond_is_named_by_its_index(ext):
     x = np.ones((3, 4))
-    x[2, 1] = 1e300
-    with pytest.raises(TypeError):
-        ext.placed_columns(x)
+    x[2, 1] = x[0, 3] = 1e300
+    with pytest.raises(isthmus.TensorValueError, match=r"the element at \(2, 1\) is beyond what float32 holds"):
+        ext.columns(x)
+    x = np.ones(2000)
+    x[[700, 1500, 1501]] = 1e300
+    with pytest.raises(isthmus.TensorValueError, match=r"the element at \(700,\) is beyond"):
+        ext.signal_back(x)
 
 
 def test_the_answer_is_in_the_callers_framework(ext, torch):
@@ -320,12 +324,11 @@ def test_the_docstring_says_so(ext):
 
 
 def test_memory_of_a_device_is_not_converted(ext):
-    class Elsewhere:
-        def __dlpack_device__(self):
-            return (2, 0)
+    def on_cuda(dtype):
+        return isthmus.from_blob({"ptr": 0x7F0000000000, "shape": (3,), "dtype": dtype, "device": "cuda:0"}, object())
 
-        def __dlpack__(self, **options):
-            raise AssertionError("not asked")
-
-    with pytest.raises((TypeError, BufferError, AssertionError)):
-        ext.signal_sum(Elsewhere())
+    assert ext.anywhere(on_cuda("float32")) == ext.anywhere(np.ones(3)) == 3
+    with pytest.raises(isthmus.TensorValueError, match="only its framework can convert that; wanted host memory"):
+        ext.anywhere(on_cuda("float64"))
+    with pytest.raises(isthmus.TensorValueError, match="the host must not touch this memory"):
+        ext.signal_back(on_cuda("float64"))

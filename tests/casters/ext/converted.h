@@ -36,6 +36,12 @@ inline double signal_sum(const Converted<Signal>& x) {
     return sum;
 }
 inline Reply signal_back(const Argument<Converted<Signal>, "signal", "signal_back">& x) { return x.reply(copy_of(*x).value()); }
+inline std::int64_t columns(const Argument<Converted<View<const float, 2, f_contiguous>>, "x", "columns">& x) {
+    return x->extent(1);
+}
+inline std::int64_t anywhere(const Argument<Converted<View<const float, 1, on_any_device>>, "x", "anywhere">& x) {
+    return x->extent(0);
+}
 inline double signal_or(const std::optional<Converted<Signal>>& x) { return x ? signal_sum(*x) : -1; }
 inline double signals_sum(const std::vector<Converted<Signal>>& all) {
     double sum = 0;
@@ -91,6 +97,8 @@ void bind_converted(Define def) {
     def("placed_named", placed<sizes<"n n">>);
     def("signal_sum", signal_sum);
     def("signal_back", signal_back);
+    def("columns", columns);
+    def("anywhere", anywhere);
     def("signal_or", signal_or);
     def("signals_sum", signals_sum);
     def("signals_dot", agreeing<"signals_dot", "x", "y">(signals_dot));
