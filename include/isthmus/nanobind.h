@@ -163,14 +163,14 @@ struct isthmus_view_name<isthmus::Argument<V, names...>> : isthmus_view_name<V> 
 template <class X>
     requires isthmus::detail::is_handle<X>
 struct isthmus_view_name<X> {
-    static constexpr auto text() { return const_name("typing.Any"); }
+    static constexpr auto text() { return const_name("isthmus.typing.TensorLike"); }
 };
 template <class V>
 struct isthmus_optional_name {
     static constexpr auto text() { return optional_name(isthmus_view_name<V>::text()); }
 };
 struct isthmus_any_name {
-    static constexpr auto text() { return const_name("typing.Any"); }
+    static constexpr auto text() { return const_name("isthmus.typing.TensorLike"); }
 };
 template <class X>
 struct isthmus_same_name {
@@ -224,7 +224,7 @@ template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
 
 struct isthmus_tensor_name {
-    static constexpr auto text() { return io_name("typing.Any", "isthmus.Tensor"); }
+    static constexpr auto text() { return io_name("isthmus.typing.TensorLike", "isthmus.Tensor"); }
 };
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>

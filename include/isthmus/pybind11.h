@@ -274,7 +274,7 @@ struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
 };
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus::Borrowed> {
-    static constexpr auto name = const_name("typing.Any");
+    static constexpr auto name = const_name("isthmus.typing.TensorLike");
 };
 
 template <class E>
@@ -342,7 +342,7 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
     }
 
 #if PYBIND11_VERSION_MAJOR >= 3
-    static constexpr auto name = io_name("typing.Any", "isthmus.Tensor");
+    static constexpr auto name = io_name("isthmus.typing.TensorLike", "isthmus.Tensor");
 #else
     static constexpr auto name = const_name("isthmus.Tensor");
 #endif

@@ -240,9 +240,9 @@ def test_a_capsule_is_whole_where_another_element_misfits(ext):
 
 
 def test_signatures_say_what_is_wanted(ext):
-    row = "typing.Annotated[typing.Any, 'float32[:] on cpu']"
+    row = "typing.Annotated[isthmus.typing.TensorLike, 'float32[:] on cpu']"
     assert f"collections.abc.Sequence[{row}]" in ext.total_of_vector.__doc__
     assert f"collections.abc.Mapping[str, {row}]" in ext.total_of_map.__doc__
     assert f"{row} | None" in ext.total_of_optional_argument.__doc__
-    assert f"{row} | typing.Annotated[typing.Any, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
+    assert f"{row} | typing.Annotated[isthmus.typing.TensorLike, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
     assert f"tuple[{row}, {row}]" in ext.total_of_views.__doc__

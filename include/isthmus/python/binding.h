@@ -329,7 +329,7 @@ inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObjec
 template <class V>
 struct Annotation {
     static constexpr void spell(Words& words) {
-        words.add("typing.Annotated[typing.Any, '");
+        words.add("typing.Annotated[isthmus.typing.TensorLike, '");
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
         if (V::requirement.converts) words.add(", converted where it differs");

@@ -1,0 +1,72 @@
+"""Types for signatures: what is a tensor to Isthmus, as far as a type checker can tell.
+
+>>> def mean(image: isthmus.typing.TensorLike) -> float: ...
+
+The stubs of extensions that are bound with nanobind and pybind11 use it: a number, a string or a list in a tensor's place is an
+error of the checker. What dtype and sizes are wanted stands beside it, in ``typing.Annotated``, for people to read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from typing_extensions import Buffer, CapsuleType
+
+__all__ = [
+    "SupportsArrayInterface",
+    "SupportsArrow",
+    "SupportsArrowStream",
+    "SupportsCudaArrayInterface",
+    "SupportsDLPack",
+    "TensorLike",
+]
+
+
+class SupportsDLPack(Protocol):
+    """Arrays of the Python array API standard."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+class SupportsArrayInterface(Protocol):
+    """NumPy's array interface, version 3."""
+
+    @property
+    def __array_interface__(self) -> Any: ...
+
+
+class SupportsCudaArrayInterface(Protocol):
+    """Numba's CUDA array interface, version 3."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+
+class SupportsArrow(Protocol):
+    """Arrow's PyCapsule interface, of an array."""
+
+    def __arrow_c_array__(self) -> Any: ...
+
+
+class SupportsArrowStream(Protocol):
+    """Arrow's PyCapsule interface, of a column."""
+
+    def __arrow_c_stream__(self) -> Any: ...
+
+
+if TYPE_CHECKING:
+    TensorLike: TypeAlias = (
+        SupportsDLPack
+        | SupportsArrayInterface
+        | SupportsCudaArrayInterface
+        | SupportsArrow
+        | SupportsArrowStream
+        | Buffer
+        | CapsuleType
+    )
+else:
+    # Buffer and CapsuleType have no names in Python before 3.12 and 3.13: at run time everything may be tried.
+    TensorLike = Any
