@@ -17,6 +17,7 @@
 #include "converted.h"
 #include "fields.h"
 #include "grid.h"
+#include "overloads.h"
 
 NB_MODULE(isthmus_nanobind_test_ext, m) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
@@ -31,6 +32,9 @@ NB_MODULE(isthmus_nanobind_test_ext, m) {
     casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
     m.def("signal_then", casters::signal_then<nanobind::callable>);
     m.def("signal_strict", casters::signal_sum, nanobind::arg("x").noconvert());
+    casters::bind_overloads<nanobind::arg>(m);
+    nanobind::class_<casters::Scale> scale(m, "Scale");
+    casters::bind_scale<nanobind::arg>(scale.def(nanobind::init<>()));
     m.def("leaves_of", casters::leaves_of<nanobind::object>);
     m.def("copied_tree", [](const nanobind::object& tree, bool fewer) {
         return casters::copied_tree(tree, fewer, [](PyObject* made) { return nanobind::steal(made); });

@@ -8,6 +8,7 @@
 #include "converted.h"
 #include "fields.h"
 #include "grid.h"
+#include "overloads.h"
 
 PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
@@ -27,6 +28,9 @@ PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m) {
     casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
     m.def("signal_then", casters::signal_then<pybind11::function>);
     m.def("signal_strict", casters::signal_sum, pybind11::arg("x").noconvert());
+    casters::bind_overloads<pybind11::arg>(m);
+    pybind11::class_<casters::Scale> scale(m, "Scale");
+    casters::bind_scale<pybind11::arg>(scale.def(pybind11::init<>()));
     namespace py = pybind11;
     using casters::Grid;
     py::class_<Grid>(m, "Grid")

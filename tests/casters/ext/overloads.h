@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Overloads that say why none of them takes a call.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <isthmus/converted.h>
+#include <isthmus/python/overloads.h>
+
+namespace casters {
+
+using namespace isthmus;
+
+inline std::string total_float(View<const float, 1, sizes<"n">>, double) { return "float32"; }
+inline std::string total_double(View<const double, 1, sizes<"n">>, double) noexcept { return "float64"; }
+inline std::string total_text(const std::string&, double) { return "text"; }
+inline std::string any_kept(const Tensor&, const Borrowed&) { return "kept"; }
+inline std::string any_written(View<float, 1>, std::optional<Argument<View<const float, 1>>>) { return "written"; }
+inline std::string any_converted(Converted<View<const std::int8_t, 2>>, double) { return "converted"; }
+inline constexpr auto total_rows = [](View<const float, 2> rows, std::int64_t) { return std::to_string(rows.extent(0)); };
+
+struct Scale {
+    double factor = 2;
+    std::string rows(View<const float, 2>) const { return "rows"; }
+    std::string fill(View<float, 1> x) noexcept {
+        for (std::int64_t i = 0; i < x.extent(0); ++i) x(i) = static_cast<float>(factor);
+        return "filled";
+    }
+};
+inline std::string scale_outside(const Scale&, View<const double, 2>) { return "outside"; }
+
+/// `define` is overloads() of the binder.
+template <class Arg, class Module>
+void bind_overloads(Module& m) {
+    overloads<total_float, total_double>(m, "totals", Arg("x"), Arg("power") = 1.0, "the sum of the powers");
+    overloads<total_float, total_text>(m, "total_or_text", Arg("x"), Arg("power"));
+    overloads<any_kept, any_written, any_converted>(m, "unnamed");
+    overloads<total_rows>(m, "rows_of", Arg("rows"), Arg("count"));
+}
+template <class Arg, class Class>
+void bind_scale(Class& scale) {
+    overloads<&Scale::rows, &Scale::fill, scale_outside>(scale, "apply", Arg("x"));
+}
+
+}  // namespace casters
