@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/nanobind_overloads.h>
 #include <isthmus/nanobind_stl.h>
 
 #include <nanobind/stl/array.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/pybind11.h>
+#include <isthmus/pybind11_overloads.h>
 
 #include <pybind11/stl.h>
 
