@@ -109,20 +109,21 @@ std::string explain_function(const RefusedCall& call, R (*)(A...)) {
     return explain_signature<A...>(call);
 }
 
-// The parameters of what a binder binds: of a member function its instance first.
-template <class R, class... A>
-auto bound_signature(R (*)(A...)) -> R (*)(A...);
-template <class C, class R, class... A>
-auto bound_signature(R (C::*)(A...)) -> R (*)(C*, A...);
-template <class C, class R, class... A>
-auto bound_signature(R (C::*)(A...) const) -> R (*)(C*, A...);
-template <class C, class R, class... A>
-auto bound_signature(R (C::*)(A...) noexcept) -> R (*)(C*, A...);
-template <class C, class R, class... A>
-auto bound_signature(R (C::*)(A...) const noexcept) -> R (*)(C*, A...);
+/// A pointer to a function with the parameters of what a binder binds: of a member function its instance first.
 template <class F>
-    requires requires { &F::operator(); }
-auto bound_signature(F) -> decltype(signature_of(&F::operator()));
+struct BoundSignature : BoundSignature<decltype(signature_of(&F::operator()))> {};
+template <class R, class... A>
+struct BoundSignature<R (*)(A...)> : std::type_identity<R (*)(A...)> {};
+template <class R, class... A>
+struct BoundSignature<R (*)(A...) noexcept> : std::type_identity<R (*)(A...)> {};
+template <class C, class R, class... A>
+struct BoundSignature<R (C::*)(A...)> : std::type_identity<R (*)(C*, A...)> {};
+template <class C, class R, class... A>
+struct BoundSignature<R (C::*)(A...) const> : std::type_identity<R (*)(C*, A...)> {};
+template <class C, class R, class... A>
+struct BoundSignature<R (C::*)(A...) noexcept> : std::type_identity<R (*)(C*, A...)> {};
+template <class C, class R, class... A>
+struct BoundSignature<R (C::*)(A...) const noexcept> : std::type_identity<R (*)(C*, A...)> {};
 
 /// Sets the TypeError of a call that none of the functions takes, or what passed through while they were asked.
 template <auto... f>
@@ -133,7 +134,7 @@ void raise_overloads(const RefusedCall& call) {
         raised = raised || PyErr_Occurred() != nullptr;
         if (!raised && text.find(why) == std::string::npos) text += concat({"\n  ", why});
     };
-    ((raised ? void() : tell(explain_function(call, decltype(bound_signature(f)){}))), ...);
+    ((raised ? void() : tell(explain_function(call, typename BoundSignature<std::remove_cv_t<decltype(f)>>::type{}))), ...);
     if (!raised) PyErr_SetString(PyExc_TypeError, text.c_str());
 }
 
