@@ -171,7 +171,7 @@ ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, Produ
 /// that an exception that is set stays as it is and the entry in the cache stays where it is. False, and nothing held, for all
 /// others. `type` is what is known of the type, or NULL; `copy` is where that may lie.
 ISTHMUS_ALWAYS_INLINE bool import_plainly(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
-                                          const ProducerType*& type, ProducerType& copy) noexcept {
+                                          const ProducerType*& type, TypeCopy& copy) noexcept {
     type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
     if (ISTHMUS_UNLIKELY(type == nullptr || options.copy == Copy::always || options.device.type != 0)) return false;
     if (type->protocol == Protocol::numpy) return import_plain_numpy(object, options.require_writable, {out}, owning);
@@ -231,7 +231,7 @@ ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions
 ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Borrowed> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-        detail::ProducerType copy;
+        detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
         if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, *result, false, type, copy)))
             detail::borrow_otherwise(object, options, type, result);
@@ -283,7 +283,7 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
     Result<Tensor> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         Borrowed borrowed;
-        detail::ProducerType copy;
+        detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
         if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, borrowed, true, type, copy)))
             detail::own_otherwise(object, options, type, result);

@@ -71,8 +71,16 @@ private:
     Slot slots_[type_cache_slots];
 };
 
+/// Where cached_type() copies an entry to, which other threads may write.
+using TypeCopy = ProducerType;
+
 #else
 
+/// Nothing: an entry is used where it lies.
+struct TypeCopy {
+    constexpr TypeCopy() noexcept = default;
+    constexpr TypeCopy(const ProducerType&) noexcept {}
+};
 struct TypeCache {
     static constexpr std::size_t slots = type_cache_slots;
     struct Slot {
@@ -117,17 +125,19 @@ constexpr bool tags_are_the_same() noexcept { return true; }
 constexpr bool start_type_cache() noexcept { return true; }
 #endif
 
-/// NULL for a type that is not in the cache. `copy` is for an entry that other threads may write. A type that dies and another
+/// NULL for a type that is not in the cache. A type that dies and another
 /// that gets its address have different tags, and so have two states of one type; no entry has 0, the tag of a type without
 /// one.
-inline const ProducerType* cached_type(PyTypeObject* type, [[maybe_unused]] ProducerType& copy) noexcept {
 #if defined(Py_GIL_DISABLED)
+inline const ProducerType* cached_type(PyTypeObject* type, TypeCopy& copy) noexcept {
     return ISTHMUS_LIKELY(type_cache->find(type, copy)) ? &copy : nullptr;
+}
 #else
+inline const ProducerType* cached_type(PyTypeObject* type, const TypeCopy&) noexcept {
     const ProducerType& entry = type_cache->entry(type);
     return ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type) && tags_are_the_same()) ? &entry : nullptr;
-#endif
 }
+#endif
 
 }  // namespace detail
 

@@ -89,6 +89,8 @@ inline bool drop_if_not_last(PyObject* object) noexcept {
     return false;
 }
 inline bool may_be_last(PyObject* object) noexcept { return Py_REFCNT(object) <= 1; }
+/// The same after may_be_last() said no, which another thread may have made untrue.
+inline bool drop_if_still_not_last(PyObject* object) noexcept { return drop_if_not_last(object); }
 
 #if PY_VERSION_HEX >= 0x030E0000
 inline void let_others_try(PyObject* fresh) noexcept { PyUnstable_EnableTryIncRef(fresh); }
@@ -143,6 +145,10 @@ bool store_first(T*& place, T* made) noexcept {
 inline bool may_be_last(PyObject* object) noexcept { return Py_REFCNT(object) <= 1; }
 inline bool drop_if_not_last(PyObject* object) noexcept {
     if (ISTHMUS_UNLIKELY(may_be_last(object))) return false;
+    Py_DECREF(object);
+    return true;
+}
+inline bool drop_if_still_not_last(PyObject* object) noexcept {
     Py_DECREF(object);
     return true;
 }

@@ -43,7 +43,7 @@ struct Sourced {
         const auto* s = static_cast<Sourced*>(self);
         if (s->ops->release_shared == nullptr || !runs_our_interpreter() || may_be_last(s->source)) return false;
         if (!s->ops->release_shared(s->owner)) return false;
-        if (ISTHMUS_UNLIKELY(!drop_if_not_last(s->source))) drop_object(s->source);  // another thread was quicker
+        if (!drop_if_still_not_last(s->source)) drop_object(s->source);  // another thread was quicker
         return true;
     }
     static void* source_of(void* self) noexcept { return static_cast<Sourced*>(self)->source; }

@@ -57,14 +57,14 @@ struct TorchShims {
 
     /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
     /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
-    Atomic<std::ptrdiff_t> inside;  ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
+    std::ptrdiff_t inside;  ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
     /// False when torch does not take this object.
     bool find_inside(PyObject* object) noexcept {
         Handle handle = nullptr;
         if (from_pyobject(object, &handle) != 0) return false;
         void* found = nullptr;
         std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
-        inside.store(found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1);
+        store_shared(inside, found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1);
         delete_handle(handle);
         find_plain();
         return true;
@@ -73,7 +73,7 @@ struct TorchShims {
     /// Of a TensorImpl its storage, of a StorageImpl its c10::DataPtr, which begins with the address. That is private, and so
     /// is where a DataPtr has its deleter: the first tensor must show the one, is_cow() the other.
     static constexpr std::size_t behind_counts = 2 * sizeof(void*);
-    Atomic<std::size_t> deleter_at;  ///< in a StorageImpl; 0 while unknown
+    std::size_t deleter_at;  ///< in a StorageImpl; 0 while unknown
     static char* storage_of(Handle handle) noexcept {
         char* storage = nullptr;
         std::memcpy(&storage, *static_cast<char**>(handle) + behind_counts, sizeof storage);
@@ -81,14 +81,14 @@ struct TorchShims {
     }
     /// Whether a storage is shared until somebody writes: the deleter of its memory tells. Only once `deleter_at` is known.
     bool is_shared_until_written(const char* storage) const noexcept {
-        return std::memcmp(storage + deleter_at.load_relaxed(), &cow_deleter, sizeof cow_deleter) == 0;
+        return std::memcmp(storage + load_shared(deleter_at), &cow_deleter, sizeof cow_deleter) == 0;
     }
 
     /// Whether libtorch alone answers all that is asked of a tensor that is only read.
-    Atomic<bool> plain;
+    bool plain;
     void find_plain() noexcept {
-        plain.store(inside.load() > 0 && deleter_at.load() != 0 && is_neg != nullptr && is_conj != nullptr &&
-                    autograd_meta != nullptr);
+        store_shared(plain, load_shared(inside) > 0 && load_shared(deleter_at) != 0 && is_neg != nullptr &&
+                                is_conj != nullptr && autograd_meta != nullptr);
     }
 
     std::int32_t layout_strided;
