@@ -6,7 +6,6 @@
 #include <isthmus/python/runtime/interned.h>
 
 #if defined(Py_GIL_DISABLED)
-#include <bit>
 #include <cstring>
 #include <type_traits>
 #endif
@@ -39,10 +38,11 @@ public:
     bool find(PyTypeObject* type, ProducerType& out) const noexcept {
         const Slot& slot = slots_[type_cache_slot(type)];
         const std::uint32_t writes = load_shared(slot.writes);
-        Words words;
-        for (std::size_t i = 0; i < word_count; ++i) words.of[i] = load_shared(slot.words.of[i]);
+        for (std::size_t i = 0; i < word_count; ++i) {
+            const std::uint64_t word = load_shared(slot.words.of[i]);
+            std::memcpy(reinterpret_cast<char*>(&out) + i * sizeof word, &word, sizeof word);
+        }
         if (ISTHMUS_UNLIKELY(writes % 2 != 0 || __atomic_load_n(&slot.writes, __ATOMIC_RELAXED) != writes)) return false;
-        out = std::bit_cast<ProducerType>(words);
         return out.type == type && out.version == version_of(type);
     }
     /// Not at all where another thread writes in the same place.
@@ -72,7 +72,12 @@ private:
 };
 
 /// Where cached_type() copies an entry to, which other threads may write.
-using TypeCopy = ProducerType;
+union TypeCopy {
+    TypeCopy() noexcept {}
+    operator ProducerType&() noexcept { return entry; }
+
+    ProducerType entry;
+};
 
 #else
 
@@ -129,7 +134,7 @@ constexpr bool start_type_cache() noexcept { return true; }
 /// that gets its address have different tags, and so have two states of one type; no entry has 0, the tag of a type without
 /// one.
 #if defined(Py_GIL_DISABLED)
-inline const ProducerType* cached_type(PyTypeObject* type, TypeCopy& copy) noexcept {
+inline const ProducerType* cached_type(PyTypeObject* type, ProducerType& copy) noexcept {
     return ISTHMUS_LIKELY(type_cache->find(type, copy)) ? &copy : nullptr;
 }
 #else
