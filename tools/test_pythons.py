@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Run the lite suite on every CPython from 3.10 up that the machine has, and the full one on 3.12 as well.
 
-Each has its own environment (.venv-py3.X) and build folder (build/py3.X).
+Each has its own environment (.venv-py3.X) and build folder (build/py3.X). Interpreters that are not on PATH are named by
+ISTHMUS_PYTHONS, with colons between them. A free-threaded one (python3.14t) is another version than that with the GIL.
 """
 
 from __future__ import annotations
@@ -16,13 +17,24 @@ import run_tests
 
 # Where JAX and NumPy have newer versions than on the older interpreters, which behave differently.
 FULL = "3.12"
-ASK = "import sys; print(sys.implementation.name, '%d.%d' % sys.version_info[:2], sys.executable)"
+ASK = """
+import sys, sysconfig
+letter = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+print(sys.implementation.name, "%d.%d" % sys.version_info[:2] + letter, sys.executable)
+"""
 
 
 def candidates() -> list[Path]:
-    found = [Path(p) for minor in range(10, 20) if (p := shutil.which(f"python3.{minor}"))]
+    named = [Path(p) for p in os.environ.get("ISTHMUS_PYTHONS", "").split(os.pathsep) if p]
+    names = [f"python3.{minor}{letter}" for minor in range(10, 20) for letter in ("", "t")]
+    found = named + [Path(p) for name in names if (p := shutil.which(name))]
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     return found + sorted(root.glob("versions/3.*/bin/python"))
+
+
+def order(version: str) -> tuple[int, bool]:
+    """3.13, 3.13t, 3.14."""
+    return int(version.rstrip("t").split(".")[1]), version.endswith("t")
 
 
 def interpreters() -> dict[str, str]:
@@ -33,9 +45,10 @@ def interpreters() -> dict[str, str]:
         if shown.returncode:
             continue
         name, version, executable = shown.stdout.strip().split(" ", 2)
-        if name == "cpython" and tuple(map(int, version.split("."))) >= (3, 10):
+        minor, free_threaded = order(version)
+        if name == "cpython" and minor >= (13 if free_threaded else 10):
             by_version.setdefault(version, executable)
-    return dict(sorted(by_version.items(), key=lambda item: int(item[0].split(".")[1])))
+    return dict(sorted(by_version.items(), key=lambda item: order(item[0])))
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 ISTHMUS_STATE bool nanobind_translates = false;
+ISTHMUS_STATE StateMutex nanobind_registering;
 
 inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
     try {
@@ -34,9 +35,11 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 /// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the very first thing is
 /// an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
+    if (detail::load_shared(detail::nanobind_translates)) return;
+    const detail::StateLock lock(detail::nanobind_registering);
     if (detail::nanobind_translates) return;
-    detail::nanobind_translates = true;
     nanobind::register_exception_translator(detail::translate_for_nanobind);
+    detail::store_shared(detail::nanobind_translates, true);
 }
 
 namespace detail {
@@ -49,7 +52,7 @@ inline bool nanobind_is_ready() noexcept {
     return nanobind::is_alive();
 }
 ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
-    if (!nanobind_translates && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
+    if (!load_shared(nanobind_translates) && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
 }};
 ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
 

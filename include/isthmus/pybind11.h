@@ -16,14 +16,16 @@ ISTHMUS_BEGIN
 
 namespace detail {
 ISTHMUS_STATE bool pybind11_translates = false;
-}
+ISTHMUS_STATE StateMutex pybind11_registering;
+}  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
 /// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE where the very first
 /// thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
+    if (detail::load_shared(detail::pybind11_translates)) return;
+    const detail::StateLock lock(detail::pybind11_registering);
     if (detail::pybind11_translates) return;
-    detail::pybind11_translates = true;
     pybind11::register_exception_translator([](std::exception_ptr thrown) {
         try {
             if (thrown) std::rethrow_exception(thrown);
@@ -31,12 +33,13 @@ inline void pybind11_translate_errors() {
             set_python_error(error);
         }
     });
+    detail::store_shared(detail::pybind11_translates, true);
 }
 
 namespace detail {
 
 ISTHMUS_STATE ErrorWatcher pybind11_watcher{[]() noexcept {
-    if (!pybind11_translates && may_translate()) swallowing(pybind11_translate_errors);
+    if (!load_shared(pybind11_translates) && may_translate()) swallowing(pybind11_translate_errors);
 }};
 ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 

@@ -106,7 +106,7 @@ ISTHMUS_NOINLINE inline Result<void> start_linked_torch(bool import) {
         if (!offset) return std::move(offset).error();
         auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
         auto* parameter = ParameterClass != nullptr ? reinterpret_cast<PyTypeObject*>(ParameterClass) : tensor;
-        linked_torch.begin() = {tensor, parameter, *offset};
+        (void)linked_torch.keep({tensor, parameter, *offset});
     } catch (const std::exception& thrown) {
         return torch_error(ErrorCode::unavailable, nullptr, "torch cannot be used", thrown.what());
     }

@@ -84,7 +84,8 @@ private:
     }
     Result<void> walk_list(PyObject* list, const std::string& argument, const std::string& path, const ImportOptions& options) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i) {
-            const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(list, i));
+            const Ref item = detail::sequence_item(list, i);
+            if (!item) return detail::error_from_exception(ErrorCode::producer_failed, nullptr, "reading the tree");
             if (auto done = walk(item.get(), argument, joined(path, std::to_string(i)), options); !done) return done;
         }
         return {};
@@ -123,7 +124,8 @@ private:
     static Ref rebuild_list(PyObject* list, const Tensor*& next) {
         Ref made(PyList_New(0));
         for (Py_ssize_t i = 0; made && i < PySequence_Fast_GET_SIZE(list); ++i) {
-            const Ref item = rebuild(PySequence_Fast_GET_ITEM(list, i), next);
+            const Ref old = detail::sequence_item(list, i);
+            const Ref item = old ? rebuild(old.get(), next) : Ref();
             if (!item || PyList_Append(made.get(), item.get()) != 0) return {};
         }
         if (!made || PyList_CheckExact(list)) return made;

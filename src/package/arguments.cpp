@@ -41,8 +41,8 @@ bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isth
         return false;
     }
     for (Py_ssize_t i = 0; i < size; ++i) {
-        PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
-        Ref number(PyBool_Check(item) ? nullptr : PyNumber_Index(item));
+        const Ref item = isthmus::detail::sequence_item(items.get(), i);
+        Ref number(!item || PyBool_Check(item.get()) ? nullptr : PyNumber_Index(item.get()));
         if (!number) {
             PyErr_Clear();
             (void)isthmus::detail::raise_argument(argument, object, "a tuple of integers", ErrorKind::type);

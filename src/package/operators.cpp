@@ -7,8 +7,8 @@
 namespace {
 
 PyObject* operators(PyObject*, PyObject*) {
-    PyObject* all = isthmus::detail::all_operators();
-    return all != nullptr ? PySequence_List(all) : nullptr;
+    const isthmus::Ref all = isthmus::detail::all_operators();
+    return all ? PySequence_List(all.get()) : nullptr;
 }
 
 }  // namespace

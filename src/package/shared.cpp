@@ -21,24 +21,26 @@ PyObject* error_class(const char* name, const char* doc, PyObject* builtin) {
 }
 
 /// In one life of the interpreter: NULL until the first need.
-struct ErrorClasses {
-    PyObject *memory = nullptr, *system = nullptr, *pipe = nullptr;
-};
-isthmus::detail::PerLife<ErrorClasses> error_classes;
+using ErrorClass = isthmus::detail::PerLife<PyObject*>;
+ErrorClass out_of_memory, system_failed, peer_closed;
 
 PyObject* class_of(ErrorCode code) {
-    ErrorClasses& known = error_classes.begin();
-    const auto once = [](PyObject*& type, const char* name, const char* doc, PyObject* builtin) {
-        if (type == nullptr) type = error_class(name, doc, builtin);
-        return type;
+    const auto once = [](ErrorClass& type, const char* name, const char* doc, PyObject* builtin) {
+        if (*type == nullptr) {
+            PyObject* made = error_class(name, doc, builtin);
+            if (made != nullptr && !type.keep(made)) Py_DECREF(made);
+        }
+        return *type;
     };
     switch (code) {
         case ErrorCode::out_of_memory:
-            return once(known.memory, "isthmus.shared.OutOfMemory", "No memory, or no more than the limit.", PyExc_MemoryError);
+            return once(out_of_memory, "isthmus.shared.OutOfMemory", "No memory, or no more than the limit.",
+                        PyExc_MemoryError);
         case ErrorCode::system_failed:
-            return once(known.system, "isthmus.shared.SystemFailed", "The operating system refused a call.", PyExc_OSError);
+            return once(system_failed, "isthmus.shared.SystemFailed", "The operating system refused a call.", PyExc_OSError);
         case ErrorCode::peer_closed:
-            return once(known.pipe, "isthmus.shared.PeerClosed", "Nobody is left to take what is sent.", PyExc_BrokenPipeError);
+            return once(peer_closed, "isthmus.shared.PeerClosed", "Nobody is left to take what is sent.",
+                        PyExc_BrokenPipeError);
         default:
             return nullptr;
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @SANITIZED
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="CPython's objects do not come from malloc")
 class TestAllocations:
     def count(self, child, counter: str, code: str) -> list[float]:
         return [float(x) for x in child(COUNT + code, LD_PRELOAD=counter, PYTHONMALLOC="malloc").split()]

@@ -71,20 +71,27 @@ inline void set_observer(const Observer* now) noexcept {
     tell_link(observer_link, now);
 }
 
-/// Joins the others, under the GIL: who listens there listens here from now on, and the other way round. Joining again changes
-/// nothing.
+/// Joins the others: who listens there listens here from now on, and the other way round. Joining again changes nothing. One
+/// thread of this shared object at a time; those of others may join theirs meanwhile.
 inline void join_observers(ObserverHub& hub) noexcept {
     const ObserverLink* link = hub.first.load();
     while (link != nullptr && link != &observer_link) link = link->next;
     if (link == nullptr) {
-        observer_link.next = hub.first.load();
-        hub.first.store(&observer_link);
+        ObserverLink* first = hub.first.load();
+        do observer_link.next = first;
+        while (!hub.first.compare_exchange(first, &observer_link));
     }
     observer_hub.store(&hub);
-    if (const Observer* theirs = hub.current.load())
-        tell_link(observer_link, theirs);
-    else if (const Observer* ours = observer.load())
-        set_observer(ours);
+    if (hub.current.load() == nullptr) {
+        if (const Observer* ours = observer.load()) set_observer(ours);
+        return;
+    }
+    const Observer* told = nullptr;
+    while (const Observer* theirs = hub.current.load()) {  // another thread may switch it off while it is told here
+        if (theirs == told) return;
+        tell_link(observer_link, told = theirs);
+    }
+    tell_link(observer_link, nullptr);
 }
 
 }  // namespace detail

@@ -169,10 +169,10 @@ ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, Produ
 
 /// The tensors that are met most, of a type that is known, by the struct of their framework alone: no code of anybody runs, so
 /// that an exception that is set stays as it is and the entry in the cache stays where it is. False, and nothing held, for all
-/// others. `type` is what is known of the type, or NULL.
+/// others. `type` is what is known of the type, or NULL; `copy` is where that may lie.
 ISTHMUS_ALWAYS_INLINE bool import_plainly(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
-                                          const ProducerType*& type) noexcept {
-    type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object)) : nullptr;
+                                          const ProducerType*& type, TypeCopy& copy) noexcept {
+    type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
     if (ISTHMUS_UNLIKELY(type == nullptr || options.copy == Copy::always || options.device.type != 0)) return false;
     if (type->protocol == Protocol::numpy) return import_plain_numpy(object, options.require_writable, {out}, owning);
     return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, owning);
@@ -231,8 +231,9 @@ ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions
 ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Borrowed> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+        detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, *result, false, type)))
+        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, *result, false, type, copy)))
             detail::borrow_otherwise(object, options, type, result);
     });
     return result;
@@ -288,8 +289,9 @@ ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& option
     Result<Tensor> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         Borrowed borrowed;
+        detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, borrowed, true, type)))
+        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, borrowed, true, type, copy)))
             detail::own_otherwise(object, options, type, result);
         else if (ISTHMUS_UNLIKELY(!detail::keep_borrowed(object, borrowed, result)))
             detail::fail_to_keep(object, borrowed, result);

@@ -107,7 +107,8 @@ ISTHMUS_NOINLINE inline Framework framework_of_new_example(PyObject* example) {
     return type != nullptr ? framework_of_type(*type) : Framework::tensor;
 }
 inline Framework framework_of_example(PyObject* example) {
-    const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example)) : nullptr;
+    TypeCopy copy;
+    const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example), copy) : nullptr;
     return ISTHMUS_LIKELY(type != nullptr) ? framework_of_type(*type) : framework_of_new_example(example);
 }
 

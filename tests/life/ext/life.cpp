@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,15 +30,23 @@ std::map<long, Tensor>& kept() {
     return *map;
 }
 long next_number = 1;
+std::mutex kept_mutex;  // of both: there may be no GIL
 
 PyObject* raise(const isthmus::Error& error) { return isthmus::set_python_error(error), nullptr; }
 
 PyObject* keep_tensor(Tensor tensor) {
+    const std::lock_guard lock(kept_mutex);
     kept()[next_number] = std::move(tensor);
     return PyLong_FromLong(next_number++);
 }
 
+Tensor at(long number) {
+    const std::lock_guard lock(kept_mutex);
+    return kept().at(number);
+}
+
 Tensor take(PyObject* number) {
+    const std::lock_guard lock(kept_mutex);
     const auto found = kept().find(PyLong_AsLong(number));
     if (found == kept().end()) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_KeyError, "no such tensor");
@@ -73,14 +82,9 @@ PyObject* keep(PyObject*, PyObject* x) {
 
 PyObject* empty(PyObject*, PyObject*) { return keep_tensor(Tensor::empty({7}, isthmus::float32)); }
 
-PyObject* share(PyObject*, PyObject* number) {
-    const Tensor tensor = kept().at(PyLong_AsLong(number));
-    return keep_tensor(tensor);
-}
+PyObject* share(PyObject*, PyObject* number) { return keep_tensor(at(PyLong_AsLong(number))); }
 
-PyObject* use_count(PyObject*, PyObject* number) {
-    return PyLong_FromUnsignedLong(kept().at(PyLong_AsLong(number)).use_count());
-}
+PyObject* use_count(PyObject*, PyObject* number) { return PyLong_FromUnsignedLong(at(PyLong_AsLong(number)).use_count() - 1); }
 
 PyObject* drop(PyObject*, PyObject* number) {
     take(number);
@@ -122,10 +126,10 @@ PyObject* export_as(PyObject*, PyObject* args) {
     const char* name = nullptr;
     if (!PyArg_ParseTuple(args, "ls", &number, &name)) return nullptr;
     const std::string framework = name;
-    auto made = isthmus::to_py(kept().at(number), framework == "numpy"     ? isthmus::Framework::numpy
-                                                  : framework == "capsule" ? isthmus::Framework::capsule
-                                                  : framework == "torch"   ? isthmus::Framework::torch
-                                                                           : isthmus::Framework::tensor);
+    auto made = isthmus::to_py(at(number), framework == "numpy"     ? isthmus::Framework::numpy
+                                           : framework == "capsule" ? isthmus::Framework::capsule
+                                           : framework == "torch"   ? isthmus::Framework::torch
+                                                                    : isthmus::Framework::tensor);
     return made ? *made : raise(made.error());
 }
 
@@ -196,4 +200,10 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, met
 
 }  // namespace
 
-PyMODINIT_FUNC PASTE(PyInit_, MODULE)() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PASTE(PyInit_, MODULE)() {
+    PyObject* module = PyModule_Create(&definition);
+#if defined(Py_GIL_DISABLED)
+    if (module != nullptr && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) != 0) Py_CLEAR(module);
+#endif
+    return module;
+}

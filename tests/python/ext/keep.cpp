@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -16,11 +17,19 @@ std::map<long, isthmus::Tensor>& kept() {
     return *map;
 }
 long next_number = 1;
+std::mutex kept_mutex;  // of both: there may be no GIL
+
+PyObject* insert(isthmus::Tensor tensor) {
+    const std::lock_guard lock(kept_mutex);
+    kept()[next_number] = std::move(tensor);
+    return PyLong_FromLong(next_number++);
+}
 
 // Destroyed by the C++ runtime when the process ends, long after the interpreter.
 std::vector<isthmus::Tensor> until_exit;
 
 isthmus::Tensor* find(PyObject* number) {
+    const std::lock_guard lock(kept_mutex);
     const auto found = kept().find(PyLong_AsLong(number));
     if (found != kept().end()) return &found->second;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_KeyError, "no such tensor");
@@ -31,6 +40,7 @@ isthmus::Tensor take(PyObject* number) {
     isthmus::Tensor* found = find(number);
     if (found == nullptr) return {};
     isthmus::Tensor tensor = std::move(*found);
+    const std::lock_guard lock(kept_mutex);
     kept().erase(PyLong_AsLong(number));
     return tensor;
 }
@@ -40,8 +50,7 @@ PyObject* keep(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!options.parse(args, kwargs)) return nullptr;
     auto tensor = isthmus::from_py(options.object, options.import);
     if (!tensor) return raise(tensor.error());
-    kept()[next_number] = *std::move(tensor);
-    return PyLong_FromLong(next_number++);
+    return insert(*std::move(tensor));
 }
 
 PyObject* kept_info(PyObject*, PyObject* number) {
@@ -56,6 +65,14 @@ PyObject* kept_info(PyObject*, PyObject* number) {
 PyObject* kept_elements(PyObject*, PyObject* number) {
     const isthmus::Tensor* tensor = find(number);
     return tensor != nullptr ? elements(*tensor) : nullptr;
+}
+
+/// The isthmus.Tensor that shows a kept tensor.
+PyObject* kept_object(PyObject*, PyObject* number) {
+    const isthmus::Tensor* tensor = find(number);
+    if (tensor == nullptr) return nullptr;
+    const auto object = isthmus::to_py(*tensor);
+    return object ? *object : raise(object.error());
 }
 
 /// A description of a kept tensor's memory that holds the tensor and no object that shows it.
@@ -86,8 +103,7 @@ PyObject* give_back(PyObject*, PyObject* args) {
 PyObject* share(PyObject*, PyObject* number) {
     const isthmus::Tensor* tensor = find(number);
     if (tensor == nullptr) return nullptr;
-    kept()[next_number] = *tensor;
-    return PyLong_FromLong(next_number++);
+    return insert(*tensor);
 }
 
 PyObject* drop(PyObject*, PyObject* number) {
@@ -150,6 +166,7 @@ PyMethodDef keep_methods[] = {
      "from_py(x), kept: its number"},
     {"kept", kept_info, METH_O, "what a kept tensor says of itself"},
     {"kept_elements", kept_elements, METH_O, "its elements as row-major bytes"},
+    {"kept_object", kept_object, METH_O, "a kept tensor as an isthmus.Tensor"},
     {"kept_read_only", kept_read_only, METH_O, "another description of a kept tensor's memory, as an isthmus.Tensor"},
     {"clear_as_collector", clear_as_collector, METH_O, "calls tp_clear"},
     {"give_back", give_back, METH_VARARGS, "gives a kept tensor back to the object that it came from"},

@@ -11,6 +11,9 @@ struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_test_ext", nullptr
 PyMODINIT_FUNC PyInit_isthmus_test_ext() {
     PyObject* module = PyModule_Create(&definition);
     if (module == nullptr) return nullptr;
+#if defined(Py_GIL_DISABLED)
+    if (PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) != 0) return nullptr;
+#endif
     for (PyMethodDef* methods : {ext::argument_methods, ext::import_methods, ext::keep_methods, ext::thread_methods,
                                  ext::producer_methods, ext::export_methods, ext::export_memory_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return nullptr;

@@ -300,10 +300,11 @@ class TestCycles:
                 said.append((self.tensor.shape, np.from_dlpack(self.tensor).tolist()))
 
         node = Looks()
-        node.tensor = ext.own_by_python(np.arange(2.0), node)
+        elements = np.arange(2.0)  # of which the owner knows nothing
+        node.tensor = ext.own_by_python(elements, node)
         del node
         gc.collect()
-        assert said == [((2,), [0, 1])]
+        assert said == [((2,), elements.tolist())]
 
 
 class TestType:

@@ -73,7 +73,8 @@ def test_it_may_be_cleared_again(cleared) -> None:
 
 
 def test_a_tensor_that_others_hold_is_not_cleared() -> None:
-    tensor = ext.own_by_python(np.arange(6.0), Owner())
+    elements = np.arange(6.0)  # of which the owner knows nothing
+    tensor = ext.own_by_python(elements, Owner())
     alias = tensor.as_read_only()
     ext.clear_as_collector(tensor)
-    assert np.asarray(alias).tolist() == np.asarray(tensor).tolist() == list(range(6))
+    assert np.asarray(alias).tolist() == np.asarray(tensor).tolist() == elements.tolist()

@@ -52,27 +52,28 @@ inline Protocol choose_protocol(ProducerType& type) {
 ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, ProducerType& scratch) {
     if (!make_interned() || shared_runtime() == nullptr || !start_type_cache()) return nullptr;
     scratch = ProducerType{.type = type};
+    (void)type_item(type, interned().dlpack);  // being asked gives a type a version, unless CPython ran out of them
+    const unsigned int version = version_of(type);
     find_framework_of(scratch);
     scratch.protocol = choose_protocol(scratch);
     if (scratch.protocol == Protocol::dlpack_method) expect_driver();
     if (PyErr_Occurred() != nullptr) return nullptr;
-    (void)_PyType_Lookup(type, interned().dlpack);  // being asked gives a type a version, unless CPython ran out of them
-    scratch.version = version_of(type);
-    if (scratch.version != 0 && scratch.protocol != Protocol::none && scratch.complete)
-        type_cache.begin().entry(type) = scratch;
+    // What was found is of that version alone: another thread may have changed the type meanwhile.
+    if (version == version_of(type)) scratch.version = version;
+    if (scratch.version != 0 && scratch.protocol != Protocol::none && scratch.complete) type_cache.begin().remember(scratch);
     return &scratch;
 }
 
-/// What is known of a type; `scratch` holds it where this is the first look. NULL with a Python exception set. What comes back
-/// is to be copied before code of anybody else runs, which may have the entry replaced.
+/// What is known of a type; `scratch` may hold it, and does where this is the first look. NULL with a Python exception set.
+/// What comes back is to be copied before code of anybody else runs, which may have the entry replaced.
 inline const ProducerType* find_type(PyTypeObject* type, ProducerType& scratch) {
-    const ProducerType* known = cached_type(type);
+    const ProducerType* known = cached_type(type, scratch);
     return ISTHMUS_LIKELY(known != nullptr) ? known : classify(type, scratch);
 }
 
 /// The same where an exception may be set that is none of ours, and where not knowing is no error. NULL: nobody can tell.
 inline const ProducerType* find_type_quietly(PyTypeObject* type, ProducerType& scratch) {
-    if (const ProducerType* known = cached_type(type); ISTHMUS_LIKELY(known != nullptr)) return known;
+    if (const ProducerType* known = cached_type(type, scratch); ISTHMUS_LIKELY(known != nullptr)) return known;
     const PendingException pending;
     const ProducerType* found = classify(type, scratch);
     if (found == nullptr) PyErr_Clear();

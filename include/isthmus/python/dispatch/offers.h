@@ -20,29 +20,30 @@ namespace detail {
 /// numpy.ndarray or a subclass. The struct behind it is read directly, so that a stand-in under NumPy's name must not pass.
 inline bool is_numpy_array_type(ProducerType& type) {
     if (!is_of_class(type.type, "numpy.ndarray", type.complete)) return false;
-    const PyTypeObject* array = loaded_class("numpy.ndarray");
-    return !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
+    const Ref found = loaded_class("numpy.ndarray");
+    const PyTypeObject* array = as_type(found);
+    return found && !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
            array->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(NumpyArray));
 }
 
 /// The base of torch.Tensor that C++ makes: in torch's own module, or where libtorch keeps torch.Tensor, which it still does
 /// while a test has taken the module out of sys.modules.
-inline PyTypeObject* loaded_torch_base() {
-    if (PyTypeObject* base = loaded_class("torch._C.TensorBase")) return base;
+inline Ref loaded_torch_base() {
+    if (Ref base = loaded_class("torch._C.TensorBase")) return base;
     const PyTypeObject* tensor = torch_class_of_library();
-    return tensor != nullptr ? tensor->tp_base : nullptr;
+    return tensor != nullptr ? Ref::borrow(reinterpret_cast<PyObject*>(tensor->tp_base)) : Ref();
 }
 inline bool is_torch(ProducerType& type) {
     if (!has_base_of_package(type.type, "torch")) return false;
-    PyTypeObject* base = loaded_torch_base();
-    if (base == nullptr) type.complete = false;
-    return base != nullptr && PyType_IsSubtype(type.type, base);
+    const Ref base = loaded_torch_base();
+    if (!base) type.complete = false;
+    return base && PyType_IsSubtype(type.type, as_type(base));
 }
 
 // Each answers for one row of isthmus/python/dispatch/protocols.h, and notes what its importer wants to know of the type.
 
 inline bool offers_isthmus_tensor(ProducerType& type) {
-    const PyTypeObject* tensor = shared_runtime()->tensor;
+    const PyTypeObject* tensor = load_shared(shared_runtime()->tensor);
     return tensor != nullptr && PyType_IsSubtype(type.type, const_cast<PyTypeObject*>(tensor));
 }
 inline bool offers_torch_stable(ProducerType& type) {

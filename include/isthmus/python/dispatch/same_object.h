@@ -67,8 +67,8 @@ ISTHMUS_ALWAYS_INLINE bool torch_handle_still_shows(PyObject* object, void* hand
 }
 ISTHMUS_NOINLINE inline bool torch_still_shows(PyObject* object, bool known_torch, const DLTensor& t) {
     const TorchShims& torch = torch_shims;
-    if (ISTHMUS_LIKELY(known_torch && torch.inside > 0))
-        return torch_handle_still_shows(object, reinterpret_cast<char*>(object) + torch.inside, t);
+    if (ISTHMUS_LIKELY(known_torch && load_shared(torch.inside) > 0))
+        return torch_handle_still_shows(object, reinterpret_cast<char*>(object) + load_shared(torch.inside), t);
     void* handle = nullptr;
     if (torch.from_pyobject(object, &handle) != 0) return false;
     const bool same = torch_handle_still_shows(object, handle, t);

@@ -34,8 +34,8 @@ struct Parameter<std::array<std::int64_t, n>> : PlainParameter<std::array<std::i
         }
         Parameter<std::int64_t> one;
         for (std::size_t i = 0; i < n; ++i) {
-            if (!one.load(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)), function, argument, match))
-                return false;
+            const Ref item = sequence_item(items.get(), static_cast<Py_ssize_t>(i));
+            if (!item || !one.load(item.get(), function, argument, match)) return false;
             this->held[i] = one.held;
         }
         return true;

@@ -49,14 +49,15 @@ def rebuild(like, sparse_format, fields):
 )";
 ISTHMUS_STATE PerLife<PyObject*> rebuild_function;
 
+/// Borrowed from this life; NULL with a Python exception set.
 inline PyObject* find_rebuild_function() {
     if (*rebuild_function != nullptr) return *rebuild_function;
     Ref names(PyDict_New());
     if (!names || !start_life() || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return nullptr;
     Ref done(PyRun_String(rebuild_source, Py_file_input, names.get(), names.get()));
-    PyObject* function = done ? PyDict_GetItemString(names.get(), "rebuild") : nullptr;
-    if (function != nullptr) rebuild_function.begin() = Py_NewRef(function);
-    return function;
+    Ref function = done ? dict_item(names.get(), "rebuild") : Ref();
+    if (function && rebuild_function.keep(function.get())) (void)function.release();
+    return *rebuild_function;
 }
 
 ISTHMUS_API PyObject* rebuild_fields(PyObject* like, FieldForm form, const std::string& sparse_format, PyObject* fields) {

@@ -125,13 +125,13 @@ ISTHMUS_API Ref FieldSource::get(int index, const char* name) const {
     switch (form_) {
         case FieldForm::mapping: {
             Ref key(PyUnicode_FromString(key_of(name).c_str()));
-            if (key && PyDict_Check(object_)) return Ref::borrow(PyDict_GetItemWithError(object_, key.get()));  // makes none
+            if (key && PyDict_Check(object_)) return dict_item(object_, key.get());  // makes none
             Ref value(key ? PyObject_GetItem(object_, key.get()) : nullptr);
             if (!value) missing(PyExc_KeyError);
             return value;
         }
         case FieldForm::sequence:
-            return Ref::borrow(PySequence_Fast_GET_ITEM(object_, index));
+            return sequence_item(object_, index);
         case FieldForm::columns: {
             Ref value(PyObject_CallMethod(object_, "column", "s", name));
             if (!value) missing(PyExc_KeyError);

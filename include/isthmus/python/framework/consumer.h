@@ -32,15 +32,12 @@ struct Consumer {
     PyObject* function;            ///< its from_dlpack
     const DLPackExchangeAPI* api;  ///< of its array type, where the facts name one; NULL where it cannot make arrays
 };
-struct Consumers {
-    Consumer of[framework_count];
-};
-ISTHMUS_STATE PerLife<Consumers> consumers;
+ISTHMUS_STATE PerLife<Consumer> consumers[framework_count];
 
 /// NULL with a Python exception set.
 inline const Consumer* find_consumer(const FrameworkFacts& facts) {
-    Consumer& consumer = consumers->of[&facts - framework_facts];
-    if (ISTHMUS_LIKELY(consumer.function != nullptr)) return &consumer;
+    PerLife<Consumer>& consumer = consumers[&facts - framework_facts];
+    if (ISTHMUS_LIKELY(consumer->function != nullptr)) return consumer.operator->();
     if (!make_interned()) return nullptr;
     Consumer found{import_attribute(facts.module, facts.from_dlpack), nullptr};
     if (found.function == nullptr) return nullptr;
@@ -50,9 +47,8 @@ inline const Consumer* find_consumer(const FrameworkFacts& facts) {
         if (found.api != nullptr && found.api->managed_tensor_to_py_object_no_sync == nullptr) found.api = nullptr;
         if (is_interrupted()) return Py_DECREF(found.function), nullptr;
     }
-    consumers.begin();
-    consumer = found;
-    return &consumer;
+    if (!consumer.keep(found)) Py_DECREF(found.function);
+    return consumer.operator->();
 }
 
 /// Whether elements of the host lie where the framework does not share them.

@@ -6,6 +6,8 @@
 
 #include <structmember.h>
 
+#include <array>
+
 #include <isthmus/python/object/tensor_array.h>
 #include <isthmus/python/object/tensor_getters.h>
 #include <isthmus/python/object/tensor_index.h>
@@ -20,10 +22,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// From here on the block is shown by another object or by none.
 inline void tensor_hide(TensorObject* object) noexcept {
-    Block* block = object->block;
-    if (block != nullptr && block->shown_by.load_relaxed() == object) block->shown_by.store_relaxed(nullptr);
+    if (object->block != nullptr) hide(object->block, reinterpret_cast<PyObject*>(object));
 }
 inline void tensor_drop_block(TensorObject* object) {
     tensor_hide(object);
@@ -48,9 +48,9 @@ inline void tensor_dealloc(PyObject* self) {
 /// others that lead to it, is part of a cycle.
 inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;
-    if (block == nullptr || block->refs.load_acquire() != 1 + block->shown_aliases) return nullptr;
+    if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->shown_aliases)) return nullptr;
     const Block* root = root_of(block);
-    if (block->flags & shown_alias_flag) return static_cast<PyObject*>(root->shown_by.load_relaxed());
+    if (block->flags & shown_alias_flag) return shown_object(root);
     if (root != block && root->refs.load_acquire() != 1) return nullptr;
     return python_source_of(root);
 }
@@ -64,7 +64,7 @@ inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
 /// may an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
-    if (tensor_reaches(object) != nullptr && object->block->shown_aliases == 0) tensor_drop_block(object);
+    if (tensor_reaches(object) != nullptr && load_shared(object->block->shown_aliases) == 0) tensor_drop_block(object);
     return 0;
 }
 
@@ -75,12 +75,15 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
 
 inline PyTypeObject* make_tensor_class() {
     constexpr int common = sizeof(tensor_getset) / sizeof(tensor_getset[0]) - 1;  // the last row ends the table
-    static PyGetSetDef getset[common + 3];
-    for (int i = 0; i < common; ++i) getset[i] = tensor_getset[i];
-    getset[common] = {"__array_interface__", getter<host_interface>, nullptr,
-                      "NumPy's array interface, version 3; host memory only.", nullptr};
-    getset[common + 1] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
-                          "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+    static std::array<PyGetSetDef, common + 3> getset = [] {
+        std::array<PyGetSetDef, common + 3> rows{};
+        for (std::size_t i = 0; i < common; ++i) rows[i] = tensor_getset[i];
+        rows[common] = {"__array_interface__", getter<host_interface>, nullptr,
+                        "NumPy's array interface, version 3; host memory only.", nullptr};
+        rows[common + 1] = {"__cuda_array_interface__", getter<cuda_interface>, nullptr,
+                            "The CUDA array interface, version 3; CUDA memory only.", nullptr};
+        return rows;
+    }();
     static PyMemberDef members[] = {
         {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
         {nullptr, 0, 0, 0, nullptr},
@@ -112,7 +115,7 @@ inline PyTypeObject* make_tensor_class() {
         {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
         {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
         {Py_tp_repr, reinterpret_cast<void*>(tensor_repr)},
-        {Py_tp_getset, getset},
+        {Py_tp_getset, getset.data()},
         {Py_tp_methods, methods},
         {Py_tp_members, members},
         {Py_mp_subscript, reinterpret_cast<void*>(tensor_subscript)},
@@ -134,13 +137,10 @@ inline PyTypeObject* make_tensor_class() {
 
 /// Into `place`, unless somebody (code that the collector ran, another thread) was there first.
 inline bool make_type_once(PyTypeObject*& place, PyTypeObject* (*make)()) {
-    if (place != nullptr) return true;
+    if (load_shared(place) != nullptr) return true;
     PyTypeObject* type = make();
     if (type == nullptr) return false;
-    if (place == nullptr)
-        place = type;
-    else
-        Py_DECREF(type);
+    if (!store_first(place, type)) Py_DECREF(type);
     return true;
 }
 
@@ -153,7 +153,7 @@ ISTHMUS_NOINLINE inline bool make_types(SharedRuntime& shared) {
 /// The shared part with the Python types made. NULL with a Python exception set.
 inline SharedRuntime* shared_types() {
     SharedRuntime* shared = shared_runtime();
-    if (ISTHMUS_UNLIKELY(shared != nullptr && shared->tensor == nullptr) && !make_types(*shared)) return nullptr;
+    if (ISTHMUS_UNLIKELY(shared != nullptr && load_shared(shared->tensor) == nullptr) && !make_types(*shared)) return nullptr;
     return shared;
 }
 

@@ -338,7 +338,7 @@ ISTHMUS_COLD inline Error EagerCall::explain_watched(const char* name) const {
         op_.gradient == nullptr
             ? "it requires grad, and this operator has no gradient; register it with .gradient<g>(), call it under "
               "torch.no_grad(), or hand over x.detach()"
-        : PyDict_GetItemString(PyImport_GetModuleDict(), "isthmus.operators") == nullptr
+        : !loaded_module("isthmus.operators")
             ? "it requires grad, and recording that needs the package isthmus, which is not installed; call it under "
               "torch.no_grad(), or hand over x.detach()"
             : "it has a tangent, and operators have no forward mode; hand over torch.autograd.forward_ad.unpack_dual(x).primal";

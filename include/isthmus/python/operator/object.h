@@ -62,11 +62,19 @@ inline PyObject* operator_get_gradient(PyObject* self, void*) {
 inline PyObject* operator_get_identity(PyObject* self, void*) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(as_operator(self)->op->entries.torch));
 }
-/// Made at the first look, and kept.
+/// What `make` makes at the first look, and `place` keeps: a new reference, or NULL with a Python exception set.
+template <class F>
+PyObject* kept_once(PyObject*& place, F&& make) {
+    if (load_shared(place) == nullptr) {
+        PyObject* made = make();
+        if (made == nullptr) return nullptr;
+        if (!store_first(place, made)) Py_DECREF(made);
+    }
+    return Py_NewRef(load_shared(place));
+}
 inline PyObject* operator_get_ufunc(PyObject* self, void*) {
     OperatorObject* object = as_operator(self);
-    if (object->ufunc == nullptr) object->ufunc = make_ufunc(*object->op);
-    return Py_XNewRef(object->ufunc);
+    return kept_once(object->ufunc, [&] { return make_ufunc(*object->op); });
 }
 /// What jax.ffi.register_ffi_target takes.
 inline PyObject* operator_get_xla_target(PyObject* self, void*) {
@@ -83,18 +91,17 @@ inline bool is_called_by_name(PyTypeObject* type) {
     PyFrameObject* frame = PyEval_GetFrame();
     if (frame == nullptr) return false;
     Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    PyObject* call = PyDict_GetItemString(type->tp_dict, "__call__");
-    return call != nullptr && PyFunction_Check(call) && PyFunction_GetCode(call) == code.get();
+    const Ref call = dict_item(type->tp_dict, "__call__");
+    return call && PyFunction_Check(call.get()) && PyFunction_GetCode(call.get()) == code.get();
 }
 /// What torch.compile puts into its graph: kept, because its guards ask again before each run.
 inline PyObject* operator_get_traced(PyObject* self, void*) {
     OperatorObject* object = as_operator(self);
     if (is_called_by_name(Py_TYPE(self))) return PyObject_GetAttrString(self, "eager");
-    if (object->traced == nullptr) {
+    return kept_once(object->traced, [&]() -> PyObject* {
         Ref module(PyImport_ImportModule("isthmus.operators"));
-        object->traced = module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
-    }
-    return Py_XNewRef(object->traced);
+        return module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
+    });
 }
 
 /// "a, b, k=2.0, *, out=None": made of a Python expression, since only the module inspect can make a Signature.
@@ -155,8 +162,8 @@ inline bool let_compilers_inline(PyTypeObject* type) {
     if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return false;
     if (!put(names.get(), "__name__", PyUnicode_FromString("isthmus.operators"))) return false;
     Ref done(PyRun_String(source, Py_file_input, names.get(), names.get()));
-    PyObject* call = done ? PyDict_GetItemString(names.get(), "__call__") : nullptr;
-    if (call == nullptr || PyDict_SetItemString(type->tp_dict, "__call__", call) != 0) return false;
+    const Ref call = done ? dict_item(names.get(), "__call__") : Ref();
+    if (!call || PyDict_SetItemString(type->tp_dict, "__call__", call.get()) != 0) return false;
     PyType_Modified(type);
     return true;
 }
@@ -209,7 +216,7 @@ ISTHMUS_API PyObject* make_operator_object(OperatorDefinition* op) {
     if (*operator_type == nullptr) {
         PyTypeObject* made = start_life() ? make_operator_type() : nullptr;
         if (made == nullptr) return nullptr;
-        operator_type.begin() = made;
+        if (!operator_type.keep(made)) Py_DECREF(made);
     }
     auto* object = PyObject_GC_New(OperatorObject, *operator_type);
     if (object == nullptr) return nullptr;

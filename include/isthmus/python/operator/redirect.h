@@ -70,15 +70,15 @@ inline bool torch_is_recorded() noexcept {
 
 /// The first call with a torch tensor registers the operator there. Without the package only eager calls are to be had.
 ISTHMUS_COLD inline void offer_to_torch(OperatorDefinition& op, PyObject* self) {
-    op.offered_to_torch = true;
+    store_shared(op.offered_to_torch, true);
     Ref module(operators_module());
     Ref done(module ? PyObject_CallMethod(module.get(), "_offer", "Os", self, "torch") : nullptr);
-    if (!done && is_interrupted()) op.offered_to_torch = false;
+    if (!done && is_interrupted()) store_shared(op.offered_to_torch, false);
 }
 
 /// Whether torch is to see the call itself. May set a Python exception.
 inline bool torch_must_see(OperatorDefinition& op, PyObject* self) {
-    if (ISTHMUS_UNLIKELY(!op.offered_to_torch)) offer_to_torch(op, self);
+    if (ISTHMUS_UNLIKELY(!load_shared(op.offered_to_torch))) offer_to_torch(op, self);
     return ISTHMUS_UNLIKELY(torch_is_recorded());
 }
 

@@ -70,33 +70,30 @@ ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, in
     check_operator(op);
 }
 
-/// All operators of the process, in sys.modules' neighbourhood: where Python code finds those of every extension. Borrowed, or
-/// NULL with a Python exception set.
-inline PyObject* all_operators() {
-    static const char* const key = "isthmus.operators";
+/// All operators of the process, in sys.modules' neighbourhood: where Python code finds those of every extension. Empty with a
+/// Python exception set.
+inline Ref all_operators() {
     PyObject* dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
-    PyObject* known = dict != nullptr ? PyDict_GetItemString(dict, key) : nullptr;
-    if (known != nullptr || dict == nullptr) return known;
-    Ref list(PyList_New(0));
-    return list && PyDict_SetItemString(dict, key, list.get()) == 0 ? PyDict_GetItemString(dict, key) : nullptr;
+    const Ref list(dict != nullptr ? PyList_New(0) : nullptr);
+    return list ? dict_item_or(dict, "isthmus.operators", list.get()) : Ref();
 }
 
 /// torch gets it now where it was imported before this module.
 ISTHMUS_API void offer_operator(OperatorDefinition& op, PyObject* object) noexcept {
     surviving_exit([&] {
         const PendingException pending;
-        if (PyDict_GetItemString(PyImport_GetModuleDict(), "torch") != nullptr) offer_to_torch(op, object);
+        if (loaded_module("torch")) offer_to_torch(op, object);
         PyErr_Clear();
     });
 }
 
 ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module, const char* doc) {
     Ref object(make_operator_object(&op));
-    PyObject* list = object ? all_operators() : nullptr;
-    if (list == nullptr) return nullptr;
+    const Ref list = object ? all_operators() : Ref();
+    if (!list) return nullptr;
     PyObject* dict = as_operator(object.get())->dict;
     const bool good = put(dict, "__module__", PyModule_Check(module) ? PyModule_GetNameObject(module) : Py_NewRef(Py_None)) &&
-                      put(dict, "__doc__", PyUnicode_FromString(doc)) && PyList_Append(list, object.get()) == 0 &&
+                      put(dict, "__doc__", PyUnicode_FromString(doc)) && PyList_Append(list.get(), object.get()) == 0 &&
                       PyObject_SetAttrString(module, op.function.c_str(), object.get()) == 0;
     return good ? object.release() : nullptr;
 }

@@ -150,8 +150,10 @@ ISTHMUS_API PyObject* infer_operator(const OperatorDefinition& op, PyObject* arg
     if (!sequence) return nullptr;
     if (PySequence_Fast_GET_SIZE(sequence.get()) != op.input_count)
         return PyErr_Format(PyExc_ValueError, "%s(): expected %d arguments", op.function.c_str(), op.input_count);
-    for (int i = 0; i < op.input_count; ++i)
-        if (!say_argument(call, op.inputs[i], PySequence_Fast_GET_ITEM(sequence.get(), i), tensors[i])) return nullptr;
+    for (int i = 0; i < op.input_count; ++i) {
+        const Ref item = sequence_item(sequence.get(), i);
+        if (!item || !say_argument(call, op.inputs[i], item.get(), tensors[i])) return nullptr;
+    }
     if (auto chosen = call.choose(); !chosen) return set_python_error(chosen.error()), nullptr;
     Ref results(PyList_New(0));
     for (int i = 0; results && i < op.out_count; ++i) {

@@ -12,17 +12,14 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// The isthmus.Tensor that an exit went out of is what it was made from.
-inline void* shown_root(void* owner) noexcept {
-    return Py_XNewRef(static_cast<PyObject*>(static_cast<Block*>(owner)->shown_by.load_relaxed()));
-}
+inline void* shown_root(void* owner) noexcept { return Py_XNewRef(shown_object(static_cast<Block*>(owner))); }
 inline constexpr OwnerOps exit_ops{
     .framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
 
 /// Whether what goes out of a block must hold the isthmus.Tensor that shows it: where nothing keeps the memory, whoever answers
 /// for it may have tied it to that object (a binder's keep_alive).
 inline bool exit_needs_object(const Block* block) noexcept {
-    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag &&
-           root_of(block)->shown_by.load_relaxed() != nullptr;
+    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag && shown_object(root_of(block)) != nullptr;
 }
 
 /// The block that goes out of an isthmus.Tensor, for the time of the exit: its own, or an alias that holds the object.

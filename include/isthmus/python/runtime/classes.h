@@ -15,9 +15,9 @@ namespace detail {
 /// Calls `look(base)` for the type and each of its bases until one says yes.
 template <class F>
 bool any_base(PyTypeObject* type, F&& look) {
-    PyObject* bases = type->tp_mro;
-    for (Py_ssize_t i = 0; bases != nullptr && i < PyTuple_GET_SIZE(bases); ++i) {
-        PyObject* base = PyTuple_GET_ITEM(bases, i);
+    const Ref bases = bases_of(type);
+    for (Py_ssize_t i = 0; bases && i < PyTuple_GET_SIZE(bases.get()); ++i) {
+        PyObject* base = PyTuple_GET_ITEM(bases.get(), i);
         if (PyType_Check(base) && look(reinterpret_cast<PyTypeObject*>(base))) return true;
     }
     return false;
@@ -35,12 +35,13 @@ inline std::string_view module_of(std::string_view qualified) noexcept {
 /// long as the class is as it is.
 struct ClassName {
     std::string_view module, name;
+    Ref said;  ///< what `module` is a part of
 
     explicit ClassName(PyTypeObject* type) : module(module_of(type->tp_name)), name(name_of(type->tp_name)) {
         if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dict == nullptr) return;
         const PendingException pending;
-        PyObject* said = PyDict_GetItemWithError(type->tp_dict, interned().module);
-        const char* utf8 = said != nullptr && PyUnicode_Check(said) ? PyUnicode_AsUTF8(said) : nullptr;
+        said = dict_item(type->tp_dict, interned().module);
+        const char* utf8 = said && PyUnicode_Check(said.get()) ? PyUnicode_AsUTF8(said.get()) : nullptr;
         if (utf8 != nullptr) module = utf8;
         PyErr_Clear();
     }
@@ -57,30 +58,34 @@ inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
     });
 }
 
-/// The class that "package.module.Name" means in the modules imported so far, borrowed from its module; NULL where that module
-/// is not (or not yet, or not any more) among sys.modules, or has no such class.
-inline PyTypeObject* loaded_class(std::string_view qualified) {
+inline PyTypeObject* as_type(const Ref& object) noexcept { return reinterpret_cast<PyTypeObject*>(object.get()); }
+
+/// A module among those imported so far; empty where it is not (or not yet, or not any more) among sys.modules.
+inline Ref loaded_module(const char* name) { return dict_item(PyImport_GetModuleDict(), name); }
+
+/// The class that "package.module.Name" means in the modules imported so far; empty where that module is not imported, or has
+/// no such class.
+inline Ref loaded_class(std::string_view qualified) {
     const std::string module(module_of(qualified)), name(name_of(qualified));
-    PyObject* loaded = PyDict_GetItemString(PyImport_GetModuleDict(), module.c_str());
-    if (loaded == nullptr || !PyModule_Check(loaded)) return nullptr;
-    PyObject* found = PyDict_GetItemString(PyModule_GetDict(loaded), name.c_str());
-    return found != nullptr && PyType_Check(found) ? reinterpret_cast<PyTypeObject*>(found) : nullptr;
+    const Ref loaded = loaded_module(module.c_str());
+    if (!loaded || !PyModule_Check(loaded.get())) return {};
+    Ref found = dict_item(PyModule_GetDict(loaded.get()), name.c_str());
+    return found && PyType_Check(found.get()) ? std::move(found) : Ref();
 }
 
 /// Whether the type is one of a public class, or derived from it. `complete` becomes false where the type has a base of that
 /// package and the class is not to be found: then nobody can tell.
 inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& complete) {
     if (!has_base_of_package(type, package_of(qualified))) return false;
-    PyTypeObject* known = loaded_class(qualified);
-    if (known == nullptr) complete = false;
-    return known != nullptr && PyType_IsSubtype(type, known);
+    const Ref known = loaded_class(qualified);
+    if (!known) complete = false;
+    return known && PyType_IsSubtype(type, as_type(known));
 }
 
-/// What a type and its bases have under this name, None counting as nothing. Asked as CPython asks for special methods: a
-/// metaclass does not answer for its classes, and no code runs.
+/// Whether type_item() finds something, None counting as nothing.
 inline bool type_has(PyTypeObject* type, PyObject* name) {
-    PyObject* found = _PyType_Lookup(type, name);
-    return found != nullptr && found != Py_None;
+    const Ref found = type_item(type, name);
+    return found && found.get() != Py_None;
 }
 
 /// Whether an object has the attribute, None counting as none. Whatever it raises but AttributeError stays set, and the answer

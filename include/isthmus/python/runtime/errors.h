@@ -9,6 +9,7 @@
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
+#include <isthmus/python/runtime/lookups.h>
 
 ISTHMUS_BEGIN
 
@@ -109,8 +110,8 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
     const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
     const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
-    PyObject* module = heap ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
-    const char* utf8 = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+    const Ref module = heap ? dict_item(type->tp_dict, "__module__") : Ref();
+    const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
     const char* name = type->tp_name;
     if (utf8 == nullptr) {
         PyErr_Clear();

@@ -35,9 +35,8 @@ inline bool runs_our_interpreter() noexcept {
 
 /// Gives back a reference that is not the last. False, and nothing given back, where it may be, or without the GIL.
 inline bool drop_shared_object(PyObject* object) noexcept {
-    if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || Py_REFCNT(object) <= 1)) return false;
-    Py_DECREF(object);
-    return true;
+    if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || may_be_last(object))) return false;
+    return drop_if_still_not_last(object);
 }
 
 /// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.

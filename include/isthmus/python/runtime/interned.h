@@ -53,7 +53,10 @@ ISTHMUS_STATE PerLife<Interned> interned_strings;
 /// Makes them at the first need. False with a Python exception set.
 inline bool make_interned() {
     if (ISTHMUS_LIKELY(interned_strings->newest_version != nullptr)) return true;
-    return start_life() && interned_strings.begin().make();
+    Interned made{};
+    if (!start_life() || !made.make()) return false;
+    (void)interned_strings.keep(made);  // else another thread's are kept, which are the same strings
+    return true;
 }
 
 /// Valid once a type was classified, or a Python type of ours made.

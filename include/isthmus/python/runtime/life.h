@@ -25,12 +25,14 @@ struct InterpreterLife {
     Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this life; also read without the GIL
     std::uint32_t generation = 1;
     LifeBound* bound = nullptr;  ///< all that has begun in this life
+    StateMutex mutex;            ///< of all above, and of what belongs to this life while it is kept
 };
 ISTHMUS_STATE InterpreterLife interpreter_life;
 
-/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until begin() was called in
+/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until something was kept in
 /// this life, and T{} again when the life is over, so that nothing of one life is ever used in the next. Reading it costs
-/// nothing beyond the read. Guarded by the GIL.
+/// nothing beyond the read. To find what is kept may run code of Python, during which other threads look for the same: all of
+/// them find it, and what the first of them keeps stays.
 template <class T>
 class PerLife : LifeBound {
 public:
@@ -38,21 +40,40 @@ public:
     PerLife(const PerLife&) = delete;
     PerLife& operator=(const PerLife&) = delete;
 
-    T& operator*() noexcept { return value_; }
-    T* operator->() noexcept { return &value_; }
-    /// The value, to be filled: it will be forgotten with this life. The life must have started (start_life()).
+    const T& operator*() const noexcept { return *operator->(); }
+    const T* operator->() const noexcept {
+#if defined(Py_GIL_DISABLED)
+        if (!load_shared(begun)) return &nothing;  // another thread may be writing it
+#endif
+        return &value_;
+    }
+    /// Keeps a value until this life ends; false, and nothing done, where there is one. The life must have started
+    /// (start_life()).
+    bool keep(const T& made) noexcept {
+        const StateLock lock(interpreter_life.mutex);
+        if (begun) return false;
+        value_ = made;
+        bind();
+        return true;
+    }
+    /// The value itself, T{} at first, for a type that guards what it holds by its own means.
     T& begin() noexcept {
-        if (!begun) {
-            begun = true;
-            next = interpreter_life.bound;
-            interpreter_life.bound = this;
-        }
+        const StateLock lock(interpreter_life.mutex);
+        if (!begun) bind();
         return value_;
     }
 
 private:
+    void bind() noexcept {
+        next = interpreter_life.bound;
+        interpreter_life.bound = this;
+        store_shared(begun, true);
+    }
     static void forget_value(LifeBound* self) noexcept { static_cast<PerLife*>(self)->value_ = T{}; }
     T value_{};
+#if defined(Py_GIL_DISABLED)
+    static constexpr T nothing{};
+#endif
 };
 
 /// The interpreter is gone: everything that belonged to this life is forgotten. References are not given back, since there is
@@ -60,7 +81,7 @@ private:
 inline void end_life() noexcept {
     while (LifeBound* bound = interpreter_life.bound) {
         interpreter_life.bound = bound->next;
-        bound->begun = false;
+        store_shared(bound->begun, false);
         bound->forget(bound);
     }
     interpreter_life.interpreter.store(nullptr);
@@ -93,14 +114,21 @@ inline void hook_is_gone(PyObject*) {
         nullptr);
 }
 
+/// atexit.register, a function of C; empty with a Python exception set.
+inline Ref find_atexit() {
+    Ref atexit(PyImport_ImportModule("atexit"));
+    return Ref(atexit ? PyObject_GetAttrString(atexit.get(), "register") : nullptr);
+}
 /// Has interpreter_is_ending() called by atexit. False with a Python exception set.
-inline bool hook_the_end() {
+inline bool hook_the_end(PyObject* atexit_register) {
     static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
     Ref held_by_atexit(PyCapsule_New(&interpreter_life, nullptr, hook_is_gone));
     Ref function(held_by_atexit ? PyCFunction_New(&hook, held_by_atexit.get()) : nullptr);
-    Ref atexit(PyImport_ImportModule("atexit"));
-    if (!function || !atexit) return false;
-    return static_cast<bool>(Ref(PyObject_CallMethod(atexit.get(), "register", "O", function.get())));
+    return function && Ref(PyObject_CallOneArg(atexit_register, function.get()));
+}
+inline bool hook_the_end() {
+    const Ref atexit_register = find_atexit();
+    return atexit_register && hook_the_end(atexit_register.get());
 }
 
 /// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a
@@ -132,8 +160,13 @@ ISTHMUS_NOINLINE inline bool start_life() {
                         "use a process of its own");
         return false;
     }
+    // The import may run code of Python, during which another thread comes this far; what follows runs none.
+    const Ref atexit_register = find_atexit();
+    if (!atexit_register) return false;
+    const StateLock lock(interpreter_life.mutex);
+    if (is_this_life()) return true;
     allow_interpreter_guards();
-    if (!hook_the_end() || !call_end_life_at_the_end(here)) return false;
+    if (!hook_the_end(atexit_register.get()) || !call_end_life_at_the_end(here)) return false;
     interpreter_life.interpreter.store(here);
     return true;
 }

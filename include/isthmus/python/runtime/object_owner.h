@@ -41,9 +41,9 @@ struct Sourced {
     }
     static bool end_shared(void* self) noexcept {
         const auto* s = static_cast<Sourced*>(self);
-        if (s->ops->release_shared == nullptr || !runs_our_interpreter() || Py_REFCNT(s->source) <= 1) return false;
+        if (s->ops->release_shared == nullptr || !runs_our_interpreter() || may_be_last(s->source)) return false;
         if (!s->ops->release_shared(s->owner)) return false;
-        Py_DECREF(s->source);
+        if (!drop_if_still_not_last(s->source)) drop_object(s->source);  // another thread was quicker
         return true;
     }
     static void* source_of(void* self) noexcept { return static_cast<Sourced*>(self)->source; }

@@ -22,8 +22,8 @@ inline char* copied_text(const std::string& text) noexcept {
 /// Whether the frame runs code of the package isthmus, which says nothing to its user.
 inline bool is_frame_of_isthmus(PyObject* frame) {
     Ref globals(PyObject_GetAttrString(frame, "f_globals"));
-    PyObject* name = globals && PyDict_Check(globals.get()) ? PyDict_GetItemString(globals.get(), "__name__") : nullptr;
-    const char* text = name != nullptr && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    const Ref name = globals && PyDict_Check(globals.get()) ? dict_item(globals.get(), "__name__") : Ref();
+    const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     return text != nullptr && std::strncmp(text, "isthmus", 7) == 0 && (text[7] == '\0' || text[7] == '.');
 }
 

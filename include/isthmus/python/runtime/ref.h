@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include <isthmus/python/runtime/free_threaded.h>  // Python.h must come before any standard header
 
 #include <utility>
-
-#include <isthmus/core/config.h>
 
 #if defined(PYPY_VERSION)
 #error "Isthmus needs CPython: PyPy has other objects and other references"
@@ -60,7 +57,7 @@ public:
 private:
     /// A call of its own: references end in several hundred places, and in as many that clean up after an exception.
     ISTHMUS_NOINLINE static void give_back(PyObject* object) {
-        if (Py_REFCNT(object) > 1 || have_gil()) Py_DECREF(object);
+        if (!detail::drop_if_not_last(object) && have_gil()) Py_DECREF(object);
     }
 
     PyObject* object_ = nullptr;

@@ -9,6 +9,7 @@
 #include <isthmus/core/error.h>
 #include <isthmus/core/observer.h>
 #include <isthmus/python/runtime/interned.h>
+#include <isthmus/python/runtime/lookups.h>
 #include <isthmus/python/runtime/observe.h>
 #include <isthmus/python/runtime/ref.h>
 
@@ -61,25 +62,42 @@ ISTHMUS_NOINLINE inline bool make_exceptions(SharedRuntime& shared) {
 inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
     if (shared == nullptr) return nullptr;
     tell_observers_of_python();
-    if (shared->size >= offsetof(SharedRuntime, observers) + sizeof(ObserverHub)) join_observers(shared->observers);
-    return shared_state.begin() = shared;
+    if (shared->size >= offsetof(SharedRuntime, observers) + sizeof(ObserverHub)) {
+        const StateLock lock(interpreter_life.mutex);
+        join_observers(shared->observers);
+    }
+    (void)shared_state.keep(shared);
+    return *shared_state;
+}
+
+inline void end_unused_runtime(SharedRuntime* shared) {
+    Py_XDECREF(shared->error);
+    for (PyObject* kind : shared->error_kinds) Py_XDECREF(kind);
+    std::free(shared);
+}
+
+/// A new shared part, or what another thread or extension has left in `dict` meanwhile. NULL with a Python exception set.
+ISTHMUS_COLD inline SharedRuntime* make_shared_runtime(PyObject* dict) {
+    auto* made = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
+    if (made == nullptr) {
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    made->size = sizeof(SharedRuntime);
+    const Ref capsule(make_exceptions(*made) ? PyCapsule_New(made, runtime_key, nullptr) : nullptr);
+    const Ref kept = capsule ? dict_item_or(dict, runtime_key, capsule.get()) : Ref();
+    auto* shared = kept ? static_cast<SharedRuntime*>(PyCapsule_GetPointer(kept.get(), runtime_key)) : nullptr;
+    if (shared != made) end_unused_runtime(made);
+    return shared;
 }
 
 /// Finds the shared part, or makes it. NULL with a Python exception set.
 ISTHMUS_NOINLINE inline SharedRuntime* find_shared_runtime() {
     if (!make_interned()) return nullptr;
     PyObject* dict = PyInterpreterState_GetDict(interpreter_life.interpreter.load());  // borrowed
-    PyObject* known = PyDict_GetItemString(dict, runtime_key);
-    if (known != nullptr) return join_runtime(static_cast<SharedRuntime*>(PyCapsule_GetPointer(known, runtime_key)));
-    auto* shared = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
-    if (shared == nullptr) {
-        PyErr_NoMemory();
-        return nullptr;
-    }
-    shared->size = sizeof(SharedRuntime);
-    Ref capsule(PyCapsule_New(shared, runtime_key, nullptr));
-    if (!capsule || !make_exceptions(*shared) || PyDict_SetItemString(dict, runtime_key, capsule.get()) != 0) return nullptr;
-    return join_runtime(shared);
+    const Ref known = dict_item(dict, runtime_key);
+    return join_runtime(known ? static_cast<SharedRuntime*>(PyCapsule_GetPointer(known.get(), runtime_key))
+                              : make_shared_runtime(dict));
 }
 inline SharedRuntime* shared_runtime() {
     return ISTHMUS_LIKELY(*shared_state != nullptr) ? *shared_state : find_shared_runtime();

@@ -102,8 +102,8 @@ inline const StreamDriver* driver_of(Device device) noexcept {
 
 /// How many modules Python had, and how many libraries the process had loaded, when a driver was looked for and not found.
 struct DriverSearch {
-    Py_ssize_t modules = -1;
-    unsigned long long libraries = 0;
+    Atomic<Py_ssize_t> modules{-1};
+    Atomic<unsigned long long> libraries;
 };
 ISTHMUS_STATE DriverSearch driver_search;
 
@@ -115,8 +115,8 @@ ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
             return 1;
         },
         &loads);
-    if (loads == driver_search.libraries) return false;
-    driver_search.libraries = loads;
+    if (loads == driver_search.libraries.load_relaxed()) return false;
+    driver_search.libraries.store_relaxed(loads);
     return find_cuda_driver() != nullptr || find_hip_driver() != nullptr;
 }
 /// Whether a driver is in the process, under the GIL. It is looked for where something was imported since the last search: to
@@ -125,12 +125,12 @@ ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
 inline bool has_driver() noexcept {
     if (cuda_driver.load_relaxed() != nullptr || hip_driver.load_relaxed() != nullptr) return true;
     const Py_ssize_t modules = PyDict_Size(PyImport_GetModuleDict());
-    if (ISTHMUS_LIKELY(modules == driver_search.modules)) return false;
-    driver_search.modules = modules;
+    if (ISTHMUS_LIKELY(modules == driver_search.modules.load_relaxed())) return false;
+    driver_search.modules.store_relaxed(modules);
     return search_drivers();
 }
 /// Has has_driver() search, whatever was imported.
-inline void expect_driver() noexcept { driver_search.modules = -1; }
+inline void expect_driver() noexcept { driver_search.modules.store_relaxed(-1); }
 
 /// Makes a device the current one of this thread, as its events and its legacy stream want; back again at the end.
 class CurrentDevice {

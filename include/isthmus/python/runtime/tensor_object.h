@@ -8,6 +8,7 @@
 #include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/gil.h>
 #include <isthmus/python/runtime/shared_runtime.h>
+#include <isthmus/python/runtime/shown.h>
 
 ISTHMUS_BEGIN
 
@@ -22,9 +23,12 @@ struct TensorObject {
 /// The Python object that keeps the memory of this block, borrowed; NULL when none does.
 inline PyObject* python_source_of(const Block* block) noexcept { return static_cast<PyObject*>(source_of(block)); }
 
+inline PyObject* object_of_block(Block* block);
+
 /// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block dropped.
-/// The Python types must have been made.
-inline PyObject* new_tensor_object(Block* block) {
+/// The Python types must have been made. `seen` is what hold_shown() saw of the block; where another thread has since made an
+/// object that shows it, that is the one.
+inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
     auto* object = PyObject_GC_New(TensorObject, shared_runtime()->tensor);
     if (ISTHMUS_UNLIKELY(object == nullptr)) {
         drop(block);
@@ -32,20 +36,25 @@ inline PyObject* new_tensor_object(Block* block) {
     }
     object->block = block;
     object->weak_references = nullptr;
-    block->shown_by.store_relaxed(object);
+    auto* self = reinterpret_cast<PyObject*>(object);
+    if (ISTHMUS_UNLIKELY(!show(block, self, seen))) {
+        retain(block);  // the object ends with its own reference
+        Py_DECREF(self);
+        return object_of_block(block);
+    }
     note_consumer(block, "isthmus.Tensor");
     // Only an owner in Python can close a cycle; the collector need not walk past the others.
     if (root_of(block)->ops->source != nullptr) PyObject_GC_Track(object);
-    return reinterpret_cast<PyObject*>(object);
+    return self;
 }
 
 /// The isthmus.Tensor that shows this block, the one there is or a new one; takes over one reference to the block.
 inline PyObject* object_of_block(Block* block) {
-    auto* shown = static_cast<PyObject*>(block->shown_by.load_relaxed());
-    // An object that is about to die is not brought back, whichever extension's code ends it.
-    if (shown == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(shown) == 0)) return new_tensor_object(block);
+    PyObject* seen = nullptr;
+    PyObject* shown = hold_shown(block, seen);
+    if (shown == nullptr) return new_tensor_object(block, seen);
     drop(block);
-    return Py_NewRef(shown);
+    return shown;
 }
 
 /// Where the interpreter cannot be had any more the root stays, since the object that shows it does.
@@ -53,8 +62,8 @@ inline void drop_shown_root(void* owner) {
     give_back_with_gil(
         [](void* held) {
             auto* root = static_cast<Block*>(held);
-            --root->shown_aliases;
-            Py_DECREF(static_cast<PyObject*>(root->shown_by.load_relaxed()));
+            count_shared(root->shown_aliases, std::uint32_t(-1));
+            Py_DECREF(shown_object(root));
             drop(root);
         },
         owner);
@@ -65,12 +74,13 @@ inline constexpr OwnerOps shown_alias_ops{.release = drop_shown_root};
 /// collector can follow from object to object who keeps the memory.
 inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops = shown_alias_ops) noexcept {
     Block* root = root_of(block);
-    auto* shown = static_cast<PyObject*>(root->shown_by.load_relaxed());
-    if (shown == nullptr || Py_REFCNT(shown) == 0) return alias_block(block, t, flags);
+    PyObject* shown = hold_shown(root);
+    if (shown == nullptr) return alias_block(block, t, flags);
     Block* alias = alias_block(block, t, flags | shown_alias_flag, ops);
-    if (alias == nullptr) return nullptr;
-    Py_INCREF(shown);
-    ++root->shown_aliases;
+    if (alias != nullptr)
+        count_shared(root->shown_aliases, 1);
+    else
+        Py_DECREF(shown);
     return alias;
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>
+#include <isthmus/python/runtime/lookups.h>
 
 ISTHMUS_BEGIN
 
@@ -32,8 +32,9 @@ inline bool read_pair(PyObject* object, long& first, long& second) {
     Ref pair(PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Fast(object, "") : nullptr);
     const bool two = pair && PySequence_Fast_GET_SIZE(pair.get()) == 2;
     if (two) {
-        first = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 0));
-        second = PyLong_AsLong(PySequence_Fast_GET_ITEM(pair.get(), 1));
+        const Ref a = sequence_item(pair.get(), 0), b = sequence_item(pair.get(), 1);
+        first = a ? PyLong_AsLong(a.get()) : -1;
+        second = b ? PyLong_AsLong(b.get()) : -1;
     }
     const bool good = two && PyErr_Occurred() == nullptr;
     PyErr_Clear();

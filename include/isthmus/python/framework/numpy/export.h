@@ -48,6 +48,9 @@ struct NumpyApi {
         make = reinterpret_cast<NewFromDescr>(table[94]);
         return true;
     }
+    void give_back() {
+        for (PyObject* dtype : dtypes) Py_XDECREF(dtype);
+    }
 };
 ISTHMUS_STATE PerLife<NumpyApi> numpy_api;
 
@@ -55,7 +58,7 @@ ISTHMUS_STATE PerLife<NumpyApi> numpy_api;
 ISTHMUS_NOINLINE inline bool load_numpy_api() {
     NumpyApi found{};
     if (!start_life() || !found.find()) return false;
-    numpy_api.begin() = found;
+    if (!numpy_api.keep(found)) found.give_back();
     return true;
 }
 

@@ -34,7 +34,7 @@ ISTHMUS_NOINLINE inline bool load_torch_consumer() {
     const DLPackExchangeAPI* api =
         torch_has_shims() || !is_type ? nullptr : find_exchange_api(reinterpret_cast<PyTypeObject*>(tensor.get()));
     if (PyErr_Occurred() != nullptr) return false;
-    torch_consumer.begin() = {true, api};
+    (void)torch_consumer.keep({true, api});
     return true;
 }
 

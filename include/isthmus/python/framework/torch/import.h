@@ -117,10 +117,10 @@ ISTHMUS_NOINLINE inline bool settle_torch_stream(ImportRequest& request) {
 ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& handle) {
     TorchShims& torch = torch_shims;
     const bool known = request.producer.known_torch;
-    if (ISTHMUS_UNLIKELY(known && torch.inside == 0) && !torch.find_inside(request.object))
+    if (ISTHMUS_UNLIKELY(known && load_shared(torch.inside) == 0) && !torch.find_inside(request.object))
         return explain_torch_handle(request);
-    if (ISTHMUS_LIKELY(known && torch.inside > 0)) {
-        handle = reinterpret_cast<char*>(request.object) + torch.inside;
+    if (ISTHMUS_LIKELY(known && load_shared(torch.inside) > 0)) {
+        handle = reinterpret_cast<char*>(request.object) + load_shared(torch.inside);
         // A second handle would make libtorch take the GIL and count the object up; the caller's reference lasts until the end.
         return true;
     }
@@ -157,14 +157,14 @@ ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* ha
     const DLTensor& t = request.out.dl();
     const char* data = static_cast<char*>(t.data) - offset * DType(t.dtype).itemsize();
     if (TorchShims::storage_of(handle) == storage && std::memcmp(storage + TorchShims::behind_counts, &data, sizeof data) == 0)
-        torch.deleter_at = TorchShims::behind_counts + deleter;
+        store_shared(torch.deleter_at, TorchShims::behind_counts + deleter);
     torch.find_plain();
     return answer.get() == Py_True;
 }
 
 /// Whether the storage is shared until somebody writes.
 ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle) {
-    if (ISTHMUS_UNLIKELY(torch_shims.deleter_at == 0)) return find_copy_on_write(request, handle);
+    if (ISTHMUS_UNLIKELY(load_shared(torch_shims.deleter_at) == 0)) return find_copy_on_write(request, handle);
     return torch_shims.is_shared_until_written(TorchShims::storage_of(handle));
 }
 
@@ -180,8 +180,9 @@ ISTHMUS_ALWAYS_INLINE bool has_plain_torch_address(const DLTensor& t) noexcept {
 ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options, const ProducerType& producer,
                                               BorrowedBuilder out, bool owning) noexcept {
     const TorchShims& torch = torch_shims;
-    if (options.require_writable || !producer.known_torch || producer.immutable || ISTHMUS_UNLIKELY(!torch.plain)) return false;
-    void* handle = reinterpret_cast<char*>(object) + torch.inside;
+    if (options.require_writable || !producer.known_torch || producer.immutable || ISTHMUS_UNLIKELY(!load_shared(torch.plain)))
+        return false;
+    void* handle = reinterpret_cast<char*>(object) + load_shared(torch.inside);
     if (!options.allow_grad && torch.autograd_meta(*static_cast<void**>(handle)) != nullptr) return false;
     std::int32_t layout = 0, number = 0, device_type = 0;
     std::int64_t ndim = 0;
@@ -205,7 +206,8 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOpti
         out.keep_dims();  // a block copies them at once; what is borrowed must not follow an x.t_() of its tensor
     } else {
         TorchStorage* storage = torch_storage_of(handle);
-        if (ISTHMUS_UNLIKELY(torch_storages.state != TorchStorages::State::as_above || storage == nullptr)) return false;
+        if (ISTHMUS_UNLIKELY(load_shared(torch_storages.state) != TorchStorages::State::as_above || storage == nullptr))
+            return false;
         hold_known_torch_storage(out, storage);
     }
     out.flags() = ISTHMUS_UNLIKELY(torch.is_shared_until_written(TorchShims::storage_of(handle))) ? flag::read_only : 0;

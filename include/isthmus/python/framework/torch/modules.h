@@ -6,6 +6,8 @@
 
 #include <dlfcn.h>
 
+#include <isthmus/python/runtime/lookups.h>
+
 ISTHMUS_BEGIN
 
 namespace detail {
@@ -22,7 +24,7 @@ inline PyTypeObject* torch_class_of_library() noexcept {
 
 /// Whether torch was imported while nobody finds its module, as where a test isolates sys.modules.
 ISTHMUS_NOINLINE inline bool is_torch_hidden() {
-    return PyDict_GetItemString(PyImport_GetModuleDict(), "torch._C") == nullptr && torch_class_of_library() != nullptr;
+    return !dict_item(PyImport_GetModuleDict(), "torch._C") && torch_class_of_library() != nullptr;
 }
 
 /// import `module`, which is torch or below it: a new reference, or NULL with a Python exception set. While torch is hidden

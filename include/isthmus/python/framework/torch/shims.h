@@ -64,7 +64,7 @@ struct TorchShims {
         if (from_pyobject(object, &handle) != 0) return false;
         void* found = nullptr;
         std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
-        inside = found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1;
+        store_shared(inside, found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1);
         delete_handle(handle);
         find_plain();
         return true;
@@ -81,13 +81,14 @@ struct TorchShims {
     }
     /// Whether a storage is shared until somebody writes: the deleter of its memory tells. Only once `deleter_at` is known.
     bool is_shared_until_written(const char* storage) const noexcept {
-        return std::memcmp(storage + deleter_at, &cow_deleter, sizeof cow_deleter) == 0;
+        return std::memcmp(storage + load_shared(deleter_at), &cow_deleter, sizeof cow_deleter) == 0;
     }
 
     /// Whether libtorch alone answers all that is asked of a tensor that is only read.
     bool plain;
     void find_plain() noexcept {
-        plain = inside > 0 && deleter_at != 0 && is_neg != nullptr && is_conj != nullptr && autograd_meta != nullptr;
+        store_shared(plain, load_shared(inside) > 0 && load_shared(deleter_at) != 0 && is_neg != nullptr &&
+                                is_conj != nullptr && autograd_meta != nullptr);
     }
 
     std::int32_t layout_strided;
@@ -95,6 +96,7 @@ struct TorchShims {
     void** storage_functions;     ///< the virtual table of c10::StorageImpl; NULL where libtorch does not export it
     PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL where it does not say
     bool loaded;
+    StateMutex loading;
 
     /// False when this libtorch is older than 2.14, or none is loaded.
     bool load() noexcept;
@@ -126,6 +128,7 @@ ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
 }
 
 ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
+    const StateLock lock(loading);
     if (loaded) return true;
     void* lib = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
     void* c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
@@ -189,9 +192,10 @@ inline bool torch_has_shims() noexcept {
     if (ISTHMUS_UNLIKELY(torch_life->way == Way::unknown)) {
         const char* hidden = std::getenv(hide_torch_shims);
         const bool hide = hidden != nullptr && std::strcmp(hidden, "0") != 0 && *hidden != '\0';
-        TorchInThisLife& life = torch_life.begin();
-        life.way = !hide && torch_shims.load() ? Way::stable : Way::older;
-        if (life.way == Way::stable && torch_shims.tensor_class != nullptr) life.tensor_class = *torch_shims.tensor_class;
+        TorchInThisLife found;
+        found.way = !hide && torch_shims.load() ? Way::stable : Way::older;
+        if (found.way == Way::stable && torch_shims.tensor_class != nullptr) found.tensor_class = *torch_shims.tensor_class;
+        (void)torch_life.keep(found);
     }
     return torch_life->way == Way::stable;
 }

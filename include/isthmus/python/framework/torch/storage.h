@@ -60,8 +60,8 @@ inline TorchStorage* torch_storage_of(void* handle) noexcept {
 /// What is known of the storages of the libtorch in this process.
 struct TorchStorages {
     enum class State : std::uint8_t { unknown, as_above, other };
-    State state = State::unknown;
-    bool markable = false;  ///< `resizable` lies where it should
+    State state = State::unknown;  ///< known once `markable` is
+    bool markable = false;         ///< `resizable` lies where it should
 };
 ISTHMUS_STATE TorchStorages torch_storages;
 
@@ -113,11 +113,10 @@ ISTHMUS_COLD inline bool can_mark_torch_storage() {
 }
 
 ISTHMUS_NOINLINE inline bool find_torch_storages() {
-    TorchStorages found;
-    found.state = can_hold_torch_storage() ? TorchStorages::State::as_above : TorchStorages::State::other;
-    found.markable = found.state == TorchStorages::State::as_above && can_mark_torch_storage();
-    torch_storages = found;
-    return found.state == TorchStorages::State::as_above;
+    const bool known = can_hold_torch_storage();
+    store_shared(torch_storages.markable, known && can_mark_torch_storage());
+    store_shared(torch_storages.state, known ? TorchStorages::State::as_above : TorchStorages::State::other);
+    return known;
 }
 
 inline void release_torch_storage(void* storage) {
@@ -159,15 +158,15 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
 /// Holds a storage that is as above, and marks it.
 ISTHMUS_ALWAYS_INLINE void hold_known_torch_storage(const BorrowedBuilder& out, TorchStorage* storage) noexcept {
     storage->retain();
-    if (storage->resizable && torch_storages.markable) storage->resizable = false;
+    if (storage->resizable && load_shared(torch_storages.markable)) storage->resizable = false;
     out.hold(storage, torch_storage_ops);
 }
 
 /// Holds the storage, which a tensor may exchange (`x.data = y`, `x.set_(y)`), and has torch refuse to resize it in place, as
 /// x.numpy() does. The block holds the object beside it, for the way back.
 ISTHMUS_ALWAYS_INLINE bool hold_torch_storage(ImportRequest& request, void* handle) {
-    const bool known = ISTHMUS_LIKELY(torch_storages.state == TorchStorages::State::as_above) ||
-                       (torch_storages.state == TorchStorages::State::unknown && find_torch_storages());
+    const bool known = ISTHMUS_LIKELY(load_shared(torch_storages.state) == TorchStorages::State::as_above) ||
+                       (load_shared(torch_storages.state) == TorchStorages::State::unknown && find_torch_storages());
     TorchStorage* storage = ISTHMUS_LIKELY(known) ? torch_storage_of(handle) : nullptr;
     if (ISTHMUS_UNLIKELY(storage == nullptr)) return hold_torch_storage_by_python(request);
     request.out.reset();

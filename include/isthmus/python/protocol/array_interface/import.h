@@ -113,8 +113,8 @@ struct InterfaceReader {
     }
     /// A reference of its own: a number among the values may be an object whose __index__ empties the dict.
     Ref item(const char* key) const {
-        PyObject* value = PyDict_GetItemString(dict.get(), key);
-        return value == Py_None ? Ref() : Ref::borrow(value);
+        Ref value = dict_item(dict.get(), key);
+        return value.get() == Py_None ? Ref() : std::move(value);
     }
 
     bool open() {

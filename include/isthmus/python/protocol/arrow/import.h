@@ -74,7 +74,10 @@ struct ArrowImport {
             std::free(kept);
             return false;
         }
-        array.release = nullptr;
+        if (!__atomic_exchange_n(&array.release, nullptr, __ATOMIC_ACQ_REL)) {  // another thread has taken the same array
+            std::free(kept);
+            return fail(ErrorCode::producer_failed, "was taken by another thread; ask the producer for a new one");
+        }
         request.out.hold(kept, plain_owner_ops<end_arrow_array>);
         return settle_stream(request, no_stream, true);
     }

@@ -27,10 +27,13 @@ void release_here(F&& release) {
 }
 
 /// release_here(), but on a thread that runs another interpreter it is left to one of ours: `object` must not lie on the stack.
+/// A thread that runs none takes a guard: the release may want a thread state, which an interpreter that ends frees under it.
+/// Where there are no more guards what is held stays, until the interpreter has ended: then there is none to want.
 inline void release_in_python(void (*release)(void*), void* object) {
-    if (ISTHMUS_UNLIKELY(!runs_our_interpreter()) && way_to_interpreter() == WayToInterpreter::another)
-        return give_back_with_gil(release, object);
-    release_here([=] { release(object); });
+    if (ISTHMUS_LIKELY(runs_our_interpreter())) return release_here([=] { release(object); });
+    if (way_to_interpreter() == WayToInterpreter::another) return give_back_with_gil(release, object);
+    const InterpreterGuard guard;
+    if (guard || Py_IsInitialized() == 0) release_here([=] { release(object); });
 }
 
 template <class Managed>
@@ -61,26 +64,57 @@ bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }
 inline bool is_of_another_major(const DLManagedTensor*) noexcept { return false; }
 
+/// Takes what the capsule holds, once, whichever threads try; NULL where it does not have this name any more. Nobody may look
+/// at what another thread may end at any moment, so that this comes first.
+template <class Managed>
+Managed* claim_capsule(PyObject* capsule, const char* name, const char* used) noexcept {
+    const ObjectLock lock(capsule);
+    void* managed = PyCapsule_GetPointer(capsule, name);
+    if (ISTHMUS_LIKELY(managed != nullptr))
+        PyCapsule_SetName(capsule, used);
+    else
+        PyErr_Clear();
+    return static_cast<Managed*>(managed);
+}
+/// What was refused after all is the producer's again, or another consumer's.
+inline bool unclaim_capsule(PyObject* capsule, const char* name) noexcept {
+    const ObjectLock lock(capsule);
+    return PyCapsule_SetName(capsule, name) == 0;
+}
+
+ISTHMUS_COLD inline bool refuse_consumed(ImportRequest& request, const char* name) {
+    return request.fail(ErrorCode::consumed_capsule,
+                        {"the capsule is '", name, "': it was consumed before; ask the producer for a new one"});
+}
+
+/// Of what was claimed. False with the error left, and nothing held.
+template <class Managed>
+bool hold_claimed(ImportRequest& request, PyObject* capsule, Managed* managed) {
+    request.out.dl() = managed->dl_tensor;
+    if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
+    // What a producer's method returned goes with its object, which is the source already.
+    if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
+        return share_exported(request, managed, exported);
+    request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
+    return true;
+}
+
 /// `name` is the capsule's own.
 template <class Managed>
 bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name, const char* used) {
-    auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+    auto* managed = claim_capsule<Managed>(capsule, name, used);
+    if (ISTHMUS_UNLIKELY(managed == nullptr)) return refuse_consumed(request, used);
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
         Error error = explain_unacceptable(managed, request.options.argument);
         // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the
         // capsule stays its producer's, whose destructor ends it.
-        if (is_of_another_major(managed) && PyCapsule_SetName(capsule, used) == 0) end_managed_in_python<Managed>(managed);
+        if (is_of_another_major(managed))
+            end_managed_in_python<Managed>(managed);
+        else
+            unclaim_capsule(capsule, name);
         return request.fail(std::move(error));
     }
-    // Refusals come first, so that the capsule stays whole.
-    request.out.dl() = managed->dl_tensor;
-    if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
-    PyCapsule_SetName(capsule, used);
-    // What a producer's method returned goes with its object, which is the source already.
-    if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
-        return share_exported(request, managed, exported) || (PyCapsule_SetName(capsule, name), false);
-    request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
-    return true;
+    return hold_claimed(request, capsule, managed) || (unclaim_capsule(capsule, name), false);
 }
 
 /// Whether the capsule is taken and points to `owner`; `versioned` says of which kind it is.
@@ -90,7 +124,7 @@ inline bool was_taken(PyObject* capsule, const void* owner, bool& versioned) noe
     return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) == owner;
 }
 inline bool make_whole(PyObject* capsule, bool versioned) noexcept {
-    return PyCapsule_SetName(capsule, versioned ? capsule_name_versioned : capsule_name) == 0;
+    return unclaim_capsule(capsule, versioned ? capsule_name_versioned : capsule_name);
 }
 
 /// Undoes an import of this capsule where `owner` is what it held: whole again, it is its producer's, or another consumer's.
@@ -120,8 +154,7 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
     if (std::strcmp(name, capsule_name) == 0)
         return consume_capsule<DLManagedTensor>(request, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
-        return request.fail(ErrorCode::consumed_capsule,
-                            {"the capsule is '", name, "': it was consumed before; ask the producer for a new one"});
+        return refuse_consumed(request, name);
     return request.fail(ErrorCode::bad_capsule,
                         {"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"});
 }

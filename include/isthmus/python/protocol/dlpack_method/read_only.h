@@ -13,9 +13,9 @@ namespace detail {
 /// The second number of an interface's `data`. False, with a Python exception or without, where it says nothing.
 inline bool interface_is_read_only(PyObject* object, PyObject* name) {
     Ref interface(PyObject_GetAttr(object, name));
-    PyObject* data = interface && PyDict_Check(interface.get()) ? PyDict_GetItemString(interface.get(), "data") : nullptr;
-    if (data == nullptr || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2) return false;
-    Ref flag = Ref::borrow(PyTuple_GET_ITEM(data, 1));
+    const Ref data = interface && PyDict_Check(interface.get()) ? dict_item(interface.get(), "data") : Ref();
+    if (!data || !PyTuple_Check(data.get()) || PyTuple_GET_SIZE(data.get()) != 2) return false;
+    const Ref flag = Ref::borrow(PyTuple_GET_ITEM(data.get(), 1));
     return PyObject_IsTrue(flag.get()) > 0;
 }
 

@@ -16,7 +16,7 @@ namespace detail {
 /// A type whose attribute is anything else is simply not taken at its word; no exception stays set.
 inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     // As Python looks for special methods: what a metaclass has belongs to the class object.
-    Ref capsule = Ref::borrow(_PyType_Lookup(type, interned().exchange_api));
+    Ref capsule = type_item(type, interned().exchange_api);
     if (const descrgetfunc get = capsule ? Py_TYPE(capsule.get())->tp_descr_get : nullptr)
         capsule = Ref(get(capsule.get(), nullptr, reinterpret_cast<PyObject*>(type)));
     if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) {

@@ -1,0 +1,160 @@
+// What the GIL gives by itself and an interpreter without one does not: one name for each, which costs nothing with a GIL.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstdint>
+
+#include <isthmus/core/config.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+#if defined(Py_GIL_DISABLED)
+
+#if PY_VERSION_HEX < 0x030D0000
+#error "Isthmus needs CPython 3.13 or newer where it was built without the GIL"
+#endif
+
+/// Guards what several threads write, for a moment: whoever holds it runs no code of Python, and no code of anybody else.
+struct StateMutex {
+    PyMutex mutex{};
+};
+class StateLock {
+public:
+    explicit StateLock(StateMutex& state) noexcept : mutex_(state.mutex) { PyMutex_Lock(&mutex_); }
+    ~StateLock() { PyMutex_Unlock(&mutex_); }
+    StateLock(const StateLock&) = delete;
+    StateLock& operator=(const StateLock&) = delete;
+
+private:
+    PyMutex& mutex_;
+};
+
+/// The lock of one Python object (CPython's critical section). Whoever holds it runs no code of Python.
+class ObjectLock {
+public:
+    explicit ObjectLock(PyObject* object) noexcept { PyCriticalSection_Begin(&section_, object); }
+    ~ObjectLock() { PyCriticalSection_End(&section_); }
+    ObjectLock(const ObjectLock&) = delete;
+    ObjectLock& operator=(const ObjectLock&) = delete;
+
+private:
+    PyCriticalSection section_;
+};
+
+/// A plain member that one thread writes and others read at the same time. Whoever sees what was stored sees all that was
+/// written before.
+template <class T>
+T load_shared(const T& place) noexcept {
+    return __atomic_load_n(&place, __ATOMIC_ACQUIRE);
+}
+template <class T>
+void store_shared(T& place, T value) noexcept {
+    __atomic_store_n(&place, value, __ATOMIC_RELEASE);
+}
+inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept {
+    __atomic_fetch_add(&count, more, __ATOMIC_ACQ_REL);
+}
+/// Stores `made` where there is nothing yet; false where another thread was there first.
+template <class T>
+bool store_first(T*& place, T* made) noexcept {
+    T* nothing = nullptr;
+    return __atomic_compare_exchange_n(&place, &nothing, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+// The two counts of an object, as Py_INCREF and Py_DECREF know them in the code that they are compiled into (object.h): that of
+// the thread that owns it, and that of all others, whose lowest bits say what state it is in.
+
+/// Gives a reference back that is certainly not the last, whatever other threads do meanwhile; false, and nothing done, where
+/// that cannot be told.
+inline bool drop_if_not_last(PyObject* object) noexcept {
+    const std::uint32_t local = __atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED);
+    if (local == UINT32_MAX) return true;  // immortal
+    if (_Py_IsOwnedByCurrentThread(object)) {
+        if (local <= 1) return false;
+        __atomic_store_n(&object->ob_ref_local, local - 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    constexpr Py_ssize_t one = Py_ssize_t{1} << _Py_REF_SHARED_SHIFT;
+    Py_ssize_t shared = __atomic_load_n(&object->ob_ref_shared, __ATOMIC_RELAXED);
+    // Until the counts are merged the owner has references too.
+    while (shared >= ((shared & _Py_REF_SHARED_FLAG_MASK) == _Py_REF_MERGED ? 2 : 1) * one)
+        if (__atomic_compare_exchange_n(&object->ob_ref_shared, &shared, shared - one, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED))
+            return true;
+    return false;
+}
+inline bool may_be_last(PyObject* object) noexcept { return Py_REFCNT(object) <= 1; }
+/// The same after may_be_last() said no, which another thread may have made untrue.
+inline bool drop_if_still_not_last(PyObject* object) noexcept { return drop_if_not_last(object); }
+
+#if PY_VERSION_HEX >= 0x030E0000
+inline void let_others_try(PyObject* fresh) noexcept { PyUnstable_EnableTryIncRef(fresh); }
+inline bool try_reference(PyObject* object) noexcept { return PyUnstable_TryIncRef(object) != 0; }
+#else
+/// Before another thread may call try_reference() for a new object: its death is then seen in its counts.
+inline void let_others_try(PyObject* fresh) noexcept {
+    __atomic_fetch_or(&fresh->ob_ref_shared, Py_ssize_t{_Py_REF_MAYBE_WEAKREF}, __ATOMIC_RELAXED);
+}
+/// A reference to an object whose memory is there, unless it dies already.
+inline bool try_reference(PyObject* object) noexcept {
+    const std::uint32_t local = __atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED);
+    if (local == UINT32_MAX) return true;  // immortal
+    if (_Py_IsOwnedByCurrentThread(object)) {
+        __atomic_store_n(&object->ob_ref_local, local + 1, __ATOMIC_RELAXED);
+        return true;
+    }
+    constexpr Py_ssize_t one = Py_ssize_t{1} << _Py_REF_SHARED_SHIFT;
+    Py_ssize_t shared = __atomic_load_n(&object->ob_ref_shared, __ATOMIC_RELAXED);
+    while (shared != 0 && shared != _Py_REF_MERGED)
+        if (__atomic_compare_exchange_n(&object->ob_ref_shared, &shared, shared + one, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED))
+            return true;
+    return false;
+}
+#endif
+
+#else
+
+struct StateMutex {};
+struct [[maybe_unused]] StateLock {
+    explicit constexpr StateLock(StateMutex&) noexcept {}
+};
+struct [[maybe_unused]] ObjectLock {
+    explicit constexpr ObjectLock(PyObject*) noexcept {}
+};
+template <class T>
+T load_shared(const T& place) noexcept {
+    return place;
+}
+template <class T>
+void store_shared(T& place, T value) noexcept {
+    place = value;
+}
+inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept { count += more; }
+template <class T>
+bool store_first(T*& place, T* made) noexcept {
+    if (place != nullptr) return false;
+    place = made;
+    return true;
+}
+inline bool may_be_last(PyObject* object) noexcept { return Py_REFCNT(object) <= 1; }
+inline bool drop_if_not_last(PyObject* object) noexcept {
+    if (ISTHMUS_UNLIKELY(may_be_last(object))) return false;
+    Py_DECREF(object);
+    return true;
+}
+inline bool drop_if_still_not_last(PyObject* object) noexcept {
+    Py_DECREF(object);
+    return true;
+}
+
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,116 @@
+"""Several extensions and eight threads at once, as an interpreter without the GIL runs them; with a GIL the same holds."""
+
+from __future__ import annotations
+
+import pytest
+
+PREAMBLE = """
+import array, gc, sys, sysconfig, threading
+
+if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+    sys.setswitchinterval(1e-6)
+
+def together(work, threads=8):
+    barrier, failed = threading.Barrier(threads), []
+
+    def run(thread):
+        barrier.wait()
+        try:
+            work(thread)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled(), "something has switched the GIL on"
+"""
+
+
+@pytest.fixture(scope="module")
+def two_extensions(compile_extension) -> tuple[str, str]:
+    return str(compile_extension("life.cpp", name="first")), str(compile_extension("life.cpp", name="second"))
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_the_first_uses_of_two_extensions(child, two_extensions, attempt: int) -> None:
+    child(
+        PREAMBLE
+        + f"""
+sys.path[:0] = {list(two_extensions)!r}
+import first, second
+made = []
+
+def use(thread):
+    extension = first if thread % 2 else second
+    number = extension.keep(array.array("f", [1, 2, 3]))
+    made.append(type(extension.export(number, "tensor")))
+    extension.drop(number)
+
+together(use)
+assert len(set(made)) == 1, made  # there is one isthmus.Tensor in a process
+first.live(True)
+number = second.keep(array.array("f", [1, 2, 3]))
+assert len(second.live(None)) == len(first.live(None)) == 1  # who listens in one listens in both
+"""
+    )
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_the_imports_of_two_extensions_and_the_package(child, two_extensions, attempt: int) -> None:
+    child(
+        PREAMBLE
+        + f"""
+sys.path[:0] = {list(two_extensions)!r}
+made = []
+
+def use(thread):
+    if thread % 3 == 0:
+        import isthmus
+        made.append(isthmus.Tensor)
+    else:
+        extension = __import__("first" if thread % 3 == 1 else "second")
+        made.append(type(extension.export(extension.empty(), "tensor")))
+
+together(use)
+assert len(set(made)) == 1, made
+"""
+    )
+
+
+def test_the_list_of_live_tensors(child, life) -> None:
+    child(
+        PREAMBLE
+        + """
+import life
+kept = life.keep(array.array("f", [1, 2]))
+life.live(True)
+
+def work(thread):
+    for i in range(2000):
+        if thread == 0:
+            assert all(len(row) == 3 for row in life.live(None))
+        elif thread == 1 and i % 100 == 0:
+            life.live(False)
+            life.live(True)
+        else:
+            number = life.keep(array.array("f", [thread]))
+            shown = life.export(number, "tensor")
+            life.drop_without_gil(number)
+            del shown
+
+together(work)
+life.live(False)
+life.live(True)
+number = life.keep(array.array("f", [1]))
+assert len(life.live(None)) == 1
+life.drop(number)
+assert life.live(None) == []
+""",
+        life,
+    )
