@@ -312,13 +312,20 @@ def draw(found: dict[str, dict[str, dict[str, tuple[float, float]]]], file: Path
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    groups = [group for group in found if any("isthmus" in ways for ways in found[group].values())]
-    heights = [1 + len(found[group]) for group in groups]
+    measured = {group: {name: ways for name, ways in rows.items() if "isthmus" in ways} for group, rows in found.items()}
+    groups = [group for group in measured if measured[group]]
+    heights = [1 + len(measured[group]) for group in groups]
     figure, panels = pyplot.subplots(
-        len(groups), 1, figsize=(9, 0.3 * sum(heights) + 1), height_ratios=heights, squeeze=False, layout="constrained"
+        len(groups),
+        1,
+        figsize=(9, 0.3 * sum(heights) + 1),
+        height_ratios=heights,
+        squeeze=False,
+        sharex=True,
+        layout="constrained",
     )
     for axes, group in zip(panels[:, 0], groups, strict=True):
-        rows = found[group]
+        rows = measured[group]
         for at, ways in enumerate(rows.values()):
             for way, (ms, _) in ways.items():
                 axes.scatter([ms], [-at], color=COLOURS[way], label=way, zorder=4 if way == "isthmus" else 3)
