@@ -38,6 +38,8 @@ WHAT = {
     "queue": "a queue there and back (default: torch.multiprocessing)",
     "loader": "torch's DataLoader, a batch of 38 MB",
 }
+# Those of the other pictures in docs.
+COLOURS = {"default": "#777777", "own": "#2c7fb8", "isthmus": "#c0392b"}
 Row = tuple[str, float, float]
 
 
@@ -215,16 +217,31 @@ def measure_queue(way: str, quick: bool) -> Iterator[Row]:
 class Images:
     """A data set that costs nothing, so that the loader alone is measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches: int) -> None:
         import torch
 
         self.image = torch.ones(3, 224, 224)
+        self.length = 64 * batches
 
     def __len__(self) -> int:
-        return 64 * 24
+        return self.length
 
     def __getitem__(self, i: int) -> Any:
         return self.image
+
+
+def epoch(batches: int, use: Callable[[Any], Any], options: dict[str, Any]) -> tuple[float, float]:
+    """Milliseconds of all of it, and of a batch once memory is in use again: after a fifth."""
+    import torch
+
+    loader = torch.utils.data.DataLoader(Images(batches), batch_size=64, num_workers=2, **options)
+    begun = start = time.perf_counter()
+    for count, batch in enumerate(loader):
+        use(batch)
+        if count == batches // 5:
+            start = time.perf_counter()
+    end = time.perf_counter()
+    return (end - begun) * 1000, (end - start) * 1000 / (batches - 1 - batches // 5)
 
 
 def measure_loader(way: str, quick: bool) -> Iterator[Row]:
@@ -233,20 +250,22 @@ def measure_loader(way: str, quick: bool) -> Iterator[Row]:
     import isthmus
 
     torch.set_num_threads(1)
-    options: dict[str, Any] = {"batch_size": 64, "num_workers": 2}
+    options: dict[str, Any] = {}
     if way == "isthmus":
         isthmus.distributed.enable("multiprocessing")
         options["collate_fn"] = isthmus.distributed.collate
-    loader = torch.utils.data.DataLoader(Images(), **options)
-    times = []
-    for _ in range(1 if quick else 3):
-        start = time.perf_counter()
-        for count, batch in enumerate(loader):
-            batch[0, 0, 0, 0].item()
-            if count == 3:
-                start = time.perf_counter()
-        times.append((time.perf_counter() - start) / (count - 3) * 1000)
-    yield "float32, 64 x 3 x 224 x 224: a batch", min(times), 0
+    uses: dict[str, Callable[[Any], Any]] = {
+        "a batch": lambda batch: batch[0, 0, 0, 0].item(),
+        "a batch, and its sum": lambda batch: batch.sum().item(),
+    }
+    for name, use in uses.items():
+        times = [epoch(20 if quick else 100, use, options)[1] for _ in range(1 if quick else 2)]
+        yield f"float32, 64 x 3 x 224 x 224: {name}", min(times), 0
+    yield (
+        "the same: 24 batches, with the start of the workers",
+        min(epoch(24, uses["a batch"], options)[0] for _ in range(2)),
+        0,
+    )
 
 
 def measure(group: str, way: str, quick: bool) -> None:
@@ -293,19 +312,33 @@ def draw(found: dict[str, dict[str, dict[str, tuple[float, float]]]], file: Path
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [(group, name, ways) for group, of in found.items() for name, ways in of.items() if "isthmus" in ways]
-    figure, axes = pyplot.subplots(figsize=(9, 1 + 0.28 * len(rows)))
-    colours = {"default": "#b0b0b0", "own": "#6f9fd8", "isthmus": "#d95f30"}
-    for at, (_, _, ways) in enumerate(rows):
-        for way, (ms, _) in ways.items():
-            axes.scatter([ms], [-at], color=colours[way], label=way, zorder=3)
-    axes.set_yticks([-at for at in range(len(rows))], [f"{group}: {name}" for group, name, _ in rows], fontsize=7)
-    axes.set_xscale("log")
-    axes.set_xlabel("milliseconds")
-    axes.grid(axis="x", alpha=0.4)
-    named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    axes.legend(named.values(), named.keys())
-    figure.tight_layout()
+    measured = {group: {name: ways for name, ways in rows.items() if "isthmus" in ways} for group, rows in found.items()}
+    groups = [group for group in measured if measured[group]]
+    heights = [1 + len(measured[group]) for group in groups]
+    figure, panels = pyplot.subplots(
+        len(groups),
+        1,
+        figsize=(9, 0.3 * sum(heights) + 1),
+        height_ratios=heights,
+        squeeze=False,
+        sharex=True,
+        layout="constrained",
+    )
+    for axes, group in zip(panels[:, 0], groups, strict=True):
+        rows = measured[group]
+        for at, ways in enumerate(rows.values()):
+            for way, (ms, _) in ways.items():
+                axes.scatter([ms], [-at], color=COLOURS[way], label=way, zorder=4 if way == "isthmus" else 3)
+        axes.set_yticks([-at for at in range(len(rows))], list(rows), fontsize=8)
+        axes.set_ylim(0.6 - len(rows), 0.6)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(
+            lambda ms, _: f"{ms / 1000:g} s" if ms >= 1000 else f"{ms:g} ms" if ms >= 1 else f"{ms * 1000:g} µs"
+        )
+        axes.set_title(WHAT[group], fontsize=10)
+        axes.grid(True, which="major", alpha=0.3)
+    named = dict(zip(*reversed(panels[0, 0].get_legend_handles_labels()), strict=True))
+    panels[0, 0].legend(named.values(), named.keys(), fontsize=8)
     figure.savefig(file, dpi=110)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,6 +130,32 @@ def test_disable_restores_the_registrations():
     assert (dask_serialize.dispatch(torch.Tensor), dask_deserialize.dispatch(torch.Tensor)) == torch_own
     assert dask_serialize.dispatch(np.ndarray) is numpy_own
     assert (dask_serialize._lookup, dask_deserialize._lookup) == before
+
+
+@pytest.mark.parametrize("role", ["sends", "receives"])
+def test_a_worker_that_is_killed_in_mid_transfer(role: str):
+    """Dask makes the tensor once more or asks for it again, from a worker that is started anew and enables itself."""
+    psutil = pytest.importorskip("psutil", reason="Dask brings it")
+    rows = 256 * 1024  # 512 MiB
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, preload=["workers"], memory_limit=0
+    )
+    with cluster, distributed.Client(cluster) as client:
+        sender, receiver = client.scheduler_info()["workers"]
+        processes = {address: psutil.Process(pid) for address, pid in client.run(os.getpid).items()}
+        small = client.submit(workers.ones, 1024, workers=[receiver], pure=False).result()
+        there = client.submit(workers.ones, rows, workers=[sender], allow_other_workers=True, pure=False)
+        distributed.wait(there)
+        before = processes[receiver].memory_info().rss
+        answer = client.submit(workers.ends, there, workers=[receiver], allow_other_workers=True, pure=False)
+        while processes[receiver].memory_info().rss < before + (32 << 20):
+            time.sleep(0.001)
+        victim, survivor = (sender, receiver) if role == "sends" else (receiver, sender)
+        os.kill(processes[victim].pid, signal.SIGKILL)
+        assert not answer.done()
+        assert answer.result(timeout=30) == ("torch.bfloat16", 1, 1)
+        assert small.sum(dtype=torch.float32) == 1 << 20
+        assert client.run(workers.stats, workers=[survivor])[survivor]["copied"] == 0
 
 
 def test_a_worker_imports_no_framework_of_its_own_accord():

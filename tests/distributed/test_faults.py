@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import processes
 import pytest
 
 isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
@@ -16,9 +17,9 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 FAULTS = Path(__file__).parent / "support" / "faults.py"
 
 
-def run(name: str, *before: str) -> str:
+def run(name: str, *before: str, limit: float = 100) -> str:
     shm = set(os.listdir("/dev/shm"))
-    done = subprocess.run([*before, sys.executable, FAULTS, name], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([*before, sys.executable, FAULTS, name], capture_output=True, text=True, timeout=limit)
     assert done.returncode == 0, done.stdout + done.stderr
     mine = {entry for entry in set(os.listdir("/dev/shm")) - shm if "isthmus" in entry}
     assert not mine
@@ -30,8 +31,9 @@ def run(name: str, *before: str) -> str:
     [
         ("sender_killed", "peer_closed True"),
         ("receiver_killed", "True 0"),
+        ("pool_worker_killed", "True 0"),
+        ("executor_worker_killed", "BrokenProcessPool BrokenProcessPool True True"),
         ("message_lost", f"-9 1 {4 << 20}"),
-        ("many_exchanges", "True True"),
         ("many_held", "(True, True) True"),
         ("drops_what_it_inherited", "0 True"),
         ("without_capabilities", "0"),
@@ -40,6 +42,11 @@ def run(name: str, *before: str) -> str:
 )
 def test_fault(name: str, output: str):
     assert run(name) == output
+
+
+def test_100_000_exchanges_take_no_memory_and_no_descriptors():
+    with processes.waiting_at_most(300):
+        assert run("many_exchanges", limit=300) == "True True True True True"
 
 
 def test_a_dev_shm_of_64_mib():

@@ -235,6 +235,37 @@ def test_an_actor_that_is_killed_leaves_the_others_their_tensors(actor: Any):
     assert ray.get(actor.kept.remote(workers.total)) == 4 * MIB
 
 
+def test_a_driver_that_is_killed_leaves_the_others_their_tensors():
+    """The owner of what an actor reads is gone, in mid-transfer: the store takes its memory back, but not this."""
+    program = """
+import sys, ray, torch, isthmus
+hook = {"worker_process_setup_hook": "ray_hook.enable"}
+ray.init(address=sys.argv[1], namespace="faults", log_to_driver=False, logging_level="error", runtime_env=hook)
+isthmus.distributed.enable("ray")
+x = ray.put(torch.ones(4 << 20))
+ray.get(ray.get_actor("keeper").keep.remote(x))
+mine = ray.get(x)
+print("kept", flush=True)
+while True:
+    mine = ray.get(ray.put(mine + 1))
+"""
+    keeper = ray.remote(num_cpus=0)(_Actor).options(name="keeper", namespace="faults").remote()
+    ray.get(keeper.pid.remote())
+    address = ray.get_runtime_context().gcs_address
+    driver = subprocess.Popen([sys.executable, "-c", program, address], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    try:
+        assert driver.stdout.readline() == "kept\n"
+        time.sleep(0.5)
+    finally:
+        driver.kill()
+        driver.wait()
+        driver.stdout.close()
+    for i in range(60):
+        ray.get(ray.put(torch.full((8 * MIB,), float(i))))
+    assert ray.get(keeper.kept.remote(workers.total)) == 4 * MIB
+
+
 def test_enabled_before_ray_starts():
     program = """
 import os, torch, isthmus
