@@ -2,6 +2,10 @@
 #include <isthmus/core/tensor.h>
 
 #include <array>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -283,5 +287,35 @@ TEST(Tensor, TheSizesOfATemporaryMayBeWalkedThrough) {
     EXPECT_EQ(product, 24);
     EXPECT_EQ(sum, 12 + 4 + 1);
 }
+
+#if defined(__linux__)
+/// Whether the mapping that holds `address` asks for huge pages (/proc/self/smaps, proc(5)); nothing where the system does
+/// not tell.
+std::optional<bool> wants_huge_pages(const void* address) {
+    std::ifstream maps("/proc/self/smaps");
+    bool inside = false;
+    for (std::string line; std::getline(maps, line);) {
+        std::uintptr_t begin = 0, end = 0;
+        char dash = 0;
+        std::istringstream words(line);
+        if (words >> std::hex >> begin >> dash >> end && dash == '-') {
+            const auto at = reinterpret_cast<std::uintptr_t>(address);
+            inside = begin <= at && at < end;
+        }
+        if (inside && line.rfind("VmFlags:", 0) == 0) return line.find(" hg") != std::string::npos;
+    }
+    return std::nullopt;
+}
+
+TEST(Tensor, LargeNewMemoryAsksForHugePages) {
+    const Tensor large = Tensor::empty({std::int64_t{64} << 20}, isthmus::uint8),
+                 small = Tensor::empty({std::int64_t{1} << 20}, isthmus::uint8);
+    const auto middle = [](const Tensor& t) { return static_cast<const char*>(t.data()) + t.nbytes() / 2; };
+    const std::optional<bool> wanted = wants_huge_pages(middle(large));
+    if (!wanted || !std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "no huge pages here";
+    EXPECT_TRUE(*wanted);
+    EXPECT_FALSE(*wants_huge_pages(middle(small)));
+}
+#endif
 
 }  // namespace
