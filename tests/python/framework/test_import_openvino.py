@@ -31,21 +31,27 @@ class Element:
         return self.name
 
 
-def tensor(element: object, data: object, **members: object) -> object:
-    def show(self: object) -> object:
-        if isinstance(data, BaseException):
-            raise data
-        return data
+class Tensor:
+    """As OpenVINO calls its own."""
 
-    fields = {"__module__": "openvino._pyopenvino", "element_type": Element(element), "data": property(show), **members}
-    return type("Tensor", (), fields)()
+    __module__ = "openvino._pyopenvino"
+
+    def __init__(self, element: object, shown: object) -> None:
+        self.element_type = Element(element)
+        self.shown = shown
+
+    @property
+    def data(self) -> object:
+        if isinstance(self.shown, BaseException):
+            raise self.shown
+        return self.shown
 
 
 @pytest.mark.parametrize("element", ELEMENTS)
 def test_every_element_type(take: Callable, element: str) -> None:
     dtype, *shown = ELEMENTS[element].split()
     array = np.zeros((2, 6), shown[0] if shown else dtype)[:, ::2]
-    found = take(tensor(element, array))
+    found = take(Tensor(element, array))
     assert (found["dtype"], found["shape"], found["strides"]) == (dtype, (2, 3), (6, 2))
     assert (found["data"], found["read_only"]) == (array.ctypes.data, False)
 
@@ -53,19 +59,19 @@ def test_every_element_type(take: Callable, element: str) -> None:
 def test_a_read_only_array_is_read_only(take: Callable, refused: Callable) -> None:
     array = np.zeros(3, np.float32)
     array.flags.writeable = False
-    assert take(tensor("f32", array))["read_only"]
-    refused("read_only", BufferError, take, tensor("f32", array), require_writable=True)
+    assert take(Tensor("f32", array))["read_only"]
+    refused("read_only", BufferError, take, Tensor("f32", array), require_writable=True)
 
 
 def test_the_way_back_leads_to_the_tensor_itself() -> None:
-    x = tensor("f32", np.zeros(3, np.float32))
+    x = Tensor("f32", np.zeros(3, np.float32))
     assert ext.tensor_of(x).owner is x
 
 
 def test_the_memory_lives_as_long_as_it_is_held() -> None:
     array = np.arange(4, dtype=np.float32)
     gone = weakref.ref(array)
-    kept = ext.keep(tensor("f32", array))
+    kept = ext.keep(Tensor("f32", array))
     wanted = array.tobytes()
     del array
     gc.collect()
@@ -77,7 +83,7 @@ def test_the_memory_lives_as_long_as_it_is_held() -> None:
 
 @pytest.mark.parametrize("element", ["string", "u4", "i4", "u1", "nf4", "f4e2m1", "dynamic", "u2"])
 def test_what_has_no_counterpart_is_refused_before_its_data(take: Callable, refused: Callable, element: str) -> None:
-    x = tensor(element, AssertionError("asked for its data"))
+    x = Tensor(element, AssertionError("asked for its data"))
     text = str(refused("bad_dtype", BufferError, take, x))
     assert f"element type {element} of this openvino._pyopenvino.Tensor has no counterpart in DLPack" in text
 
@@ -85,7 +91,7 @@ def test_what_has_no_counterpart_is_refused_before_its_data(take: Callable, refu
 @pytest.mark.parametrize(("element", "array"), [("f32", np.zeros(3)), ("bf16", np.zeros(3, np.uint8))], ids=str)
 def test_an_array_that_contradicts_the_element_type(take: Callable, refused: Callable, element: str, array: np.ndarray) -> None:
     before = sys.getrefcount(array)
-    text = str(refused("bad_dtype", BufferError, take, tensor(element, array)))
+    text = str(refused("bad_dtype", BufferError, take, Tensor(element, array)))
     assert f"has elements of {array.itemsize} bytes; wanted " in text
     gc.collect()
     assert sys.getrefcount(array) == before
@@ -94,7 +100,7 @@ def test_an_array_that_contradicts_the_element_type(take: Callable, refused: Cal
 @pytest.mark.parametrize("raised", [RuntimeError("remote"), AttributeError("no such"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("where", ["data", "element_type"])
 def test_what_it_raises_is_the_cause(take: Callable, raised: BaseException, where: str) -> None:
-    x = tensor("f32", raised) if where == "data" else tensor(raised, np.zeros(3))
+    x = Tensor("f32", raised) if where == "data" else Tensor(raised, np.zeros(3))
     with pytest.raises(ext.Error if isinstance(raised, Exception) else KeyboardInterrupt) as info:
         take(x)
     if isinstance(raised, Exception):
@@ -104,9 +110,9 @@ def test_what_it_raises_is_the_cause(take: Callable, raised: BaseException, wher
 
 @pytest.mark.parametrize("name", [None, 3, b"f32", "\ud800"], ids=repr)
 def test_an_element_type_that_cannot_be_told(take: Callable, refused: Callable, name: object) -> None:
-    assert "the element type of this " in str(refused("producer_failed", BufferError, take, tensor(name, np.zeros(3))))
+    assert "the element type of this " in str(refused("producer_failed", BufferError, take, Tensor(name, np.zeros(3))))
 
 
 @pytest.mark.parametrize("data", [None, 3, "text"], ids=repr)
 def test_data_that_is_no_array(take: Callable, refused: Callable, data: object) -> None:
-    assert "the data of this " in str(refused("producer_failed", BufferError, take, tensor("f32", data)))
+    assert "the data of this " in str(refused("producer_failed", BufferError, take, Tensor("f32", data)))
