@@ -13,10 +13,6 @@ namespace detail {
 /// A parameter of the overload that explains, never given by a caller: its casters refuse it while nanobind looks for an
 /// overload without implicit conversions, so that the others are tried with them first.
 struct OnlyAfterConversions {};
-template <class E>
-void add_parameter_name([[maybe_unused]] std::vector<ParameterName>& names, [[maybe_unused]] const E& extra) {
-    if constexpr (requires { extra.name_; }) names.push_back({extra.name_, requires { extra.value; }});
-}
 
 }  // namespace detail
 
@@ -28,9 +24,8 @@ template <auto... f, class Scope, class... Extra>
     requires std::is_base_of_v<nanobind::handle, Scope>
 void overloads(Scope& scope, const char* name, const Extra&... extra) {
     (scope.def(name, f, extra...), ...);
-    std::vector<detail::ParameterName> names;
-    (detail::add_parameter_name(names, extra), ...);
-    const auto explain = [names = std::move(names), name = std::string(name)](PyObject* args, PyObject* kwargs) {
+    const auto explain = [names = detail::parameter_names(extra...), name = std::string(name)](PyObject* args,
+                                                                                               PyObject* kwargs) {
         detail::raise_overloads<f...>({name.c_str(), args, kwargs, names});
         nanobind::raise_python_error();
     };

@@ -19,10 +19,6 @@ struct FirstArgument {
         return object.ptr() == Py_NotImplemented ? pybind11::tuple() : pybind11::make_tuple(object);
     }
 };
-template <class E>
-void add_parameter_name([[maybe_unused]] std::vector<ParameterName>& names, [[maybe_unused]] const E& extra) {
-    if constexpr (std::is_base_of_v<pybind11::arg, E>) names.push_back({extra.name, std::is_base_of_v<pybind11::arg_v, E>});
-}
 
 }  // namespace detail
 
@@ -34,9 +30,8 @@ template <auto... f, class Scope, class... Extra>
     requires std::is_base_of_v<pybind11::handle, Scope>
 void overloads(Scope& scope, const char* name, const Extra&... extra) {
     (scope.def(name, f, extra...), ...);
-    std::vector<detail::ParameterName> names;
-    (detail::add_parameter_name(names, extra), ...);
-    const auto explain = [names = std::move(names), name = std::string(name)](PyObject* args, PyObject* kwargs) {
+    const auto explain = [names = detail::parameter_names(extra...), name = std::string(name)](PyObject* args,
+                                                                                               PyObject* kwargs) {
         detail::raise_overloads<f...>({name.c_str(), args, kwargs, names});
         throw pybind11::error_already_set();
     };

@@ -19,6 +19,22 @@ struct ParameterName {
     bool has_default;
 };
 
+/// The names among what a binder is told beside the function: `name_` and `value` of nanobind's arg, `name` and `value` of
+/// pybind11's.
+template <class... Extra>
+std::vector<ParameterName> parameter_names([[maybe_unused]] const Extra&... extra) {
+    std::vector<ParameterName> names;
+    const auto add = [&]<class E>([[maybe_unused]] const E& one) {
+        constexpr bool has_default = requires { one.value; };
+        if constexpr (requires { one.name_; })
+            names.push_back({one.name_, has_default});
+        else if constexpr (requires { one.name; })
+            names.push_back({one.name, has_default});
+    };
+    (add(extra), ...);
+    return names;
+}
+
 /// A call that no overload took. `args` and `kwargs` are borrowed; `kwargs` may be NULL.
 struct RefusedCall {
     const char* function;
