@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
+import processes
 import pytest
 
 PREAMBLE = """
-import array, gc, sys, sysconfig, threading
-
-if not sysconfig.get_config_var("Py_GIL_DISABLED"):
-    sys.setswitchinterval(1e-6)
-
-def together(work, threads=8):
-    barrier, failed = threading.Barrier(threads), []
-
-    def run(thread):
-        barrier.wait()
-        try:
-            work(thread)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        assert not sys._is_gil_enabled(), "something has switched the GIL on"
+import array, gc, sys
+from at_once import together
 """
 
 
@@ -46,7 +25,7 @@ sys.path[:0] = {list(two_extensions)!r}
 import first, second
 made = []
 
-def use(thread):
+def use(thread, _):
     extension = first if thread % 2 else second
     number = extension.keep(array.array("f", [1, 2, 3]))
     made.append(type(extension.export(number, "tensor")))
@@ -57,7 +36,8 @@ assert len(set(made)) == 1, made  # there is one isthmus.Tensor in a process
 first.live(True)
 number = second.keep(array.array("f", [1, 2, 3]))
 assert len(second.live(None)) == len(first.live(None)) == 1  # who listens in one listens in both
-"""
+""",
+        processes.SUPPORT,
     )
 
 
@@ -69,7 +49,7 @@ def test_the_imports_of_two_extensions_and_the_package(child, two_extensions, at
 sys.path[:0] = {list(two_extensions)!r}
 made = []
 
-def use(thread):
+def use(thread, _):
     if thread % 3 == 0:
         import isthmus
         made.append(isthmus.Tensor)
@@ -79,7 +59,8 @@ def use(thread):
 
 together(use)
 assert len(set(made)) == 1, made
-"""
+""",
+        processes.SUPPORT,
     )
 
 
@@ -91,7 +72,7 @@ import life
 kept = life.keep(array.array("f", [1, 2]))
 life.live(True)
 
-def work(thread):
+def work(thread, _):
     for i in range(2000):
         if thread == 0:
             assert all(len(row) == 3 for row in life.live(None))
@@ -113,4 +94,5 @@ life.drop(number)
 assert life.live(None) == []
 """,
         life,
+        processes.SUPPORT,
     )

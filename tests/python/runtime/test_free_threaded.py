@@ -10,65 +10,12 @@ from collections.abc import Callable
 import pytest
 
 PREAMBLE = """
-import gc, itertools, sys, sysconfig, threading, time, weakref
+import gc, sys, threading, time, weakref
 import numpy as np
 import isthmus_test_ext as ext
+from at_once import FREE, THREADS, check_no_gil, side_by_side, together
 
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    assert not sys._is_gil_enabled(), "something has switched the GIL on"
-else:
-    sys.setswitchinterval(1e-6)
-
-FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-THREADS = 8
-
-def side_by_side(work, rounds):
-    # work(thread, round) in two threads, which begin each round within a few instructions of each other.
-    reached, failed = [-1, -1], []
-
-    def run(thread):
-        try:
-            for i in range(rounds):
-                reached[thread] = i
-                for spins in itertools.count():
-                    if reached[1 - thread] >= i or failed:
-                        break
-                    if spins > 1000:
-                        time.sleep(0)  # the other thread may want this very core
-                work(thread, i)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
-
-def together(work, rounds=1):
-    # work(thread, round) in all threads: they begin each round at the same moment.
-    barrier, failed = threading.Barrier(THREADS), []
-
-    def run(thread):
-        try:
-            for i in range(rounds):
-                barrier.wait()
-                work(thread, i)
-        except threading.BrokenBarrierError:
-            pass
-        except BaseException as error:
-            failed.append(error)
-            barrier.abort()
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
+check_no_gil()
 """
 
 
