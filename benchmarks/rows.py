@@ -290,17 +290,30 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
         ),
     ]
     if jax is not None:
-        jax_scope = {**scope, "jax_from_dlpack": jax.dlpack.from_dlpack}
-        rows.append(
-            Row(
-                "C++ → jax",
-                "out",
-                {FLOOR: Call(None, "jax_from_dlpack"), OURS: Call(OURS, "to_jax"), "nanobind": Call(NANOBIND, "to_jax")},
-                jax_scope,
-                {FLOOR: "jax.dlpack.from_dlpack of a NumPy array: JAX's own Python"},
-            )
-        )
+        rows.append(jax_row(jax, scope))
     return rows
+
+
+def jax_row(jax: Any, scope: dict[str, Any]) -> Row:
+    contenders = {
+        OURS: Call(OURS, "to_jax"),
+        "jax.dlpack.from_dlpack": Call(None, "jax_from_dlpack"),
+        "nanobind": Call(NANOBIND, "to_jax"),
+    }
+    scope = {**scope, "jax_from_dlpack": jax.dlpack.from_dlpack}
+    try:
+        from jaxlib._jax import dlpack_managed_tensor_to_buffer as entry
+    except ImportError:
+        return Row("C++ → jax", "out", contenders, scope, floor="jax.dlpack.from_dlpack")
+    cpu = jax.local_devices(backend="cpu")[0]
+    scope["jaxlib_entry"] = lambda capsule: entry(capsule, cpu, None, None, 1)
+    return Row(
+        "C++ → jax",
+        "out",
+        {FLOOR: Call(FLOOR, "to_legacy_capsule", then="jaxlib_entry"), **contenders},
+        scope,
+        {FLOOR: "jaxlib's own entry, private, with a capsule made in C"},
+    )
 
 
 def python_rows(torch: Any, np: Any, jax: Any) -> list[Row]:

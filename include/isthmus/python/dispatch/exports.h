@@ -5,6 +5,7 @@
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/framework/consumer.h>
+#include <isthmus/python/framework/jax.h>
 #include <isthmus/python/framework/mlx.h>
 #include <isthmus/python/framework/numpy/export.h>
 #include <isthmus/python/framework/onnxruntime.h>
@@ -67,6 +68,7 @@ inline constexpr ExportRow exports[] = {
     {Framework::numpy, export_as_numpy},
     {Framework::capsule, export_as_capsule},
     {Framework::capsule_legacy, export_as_legacy_capsule},
+    {Framework::jax, export_to_jax},
     {Framework::onnxruntime, export_to_onnxruntime},
     {Framework::mlx, export_to_mlx},
 };
