@@ -11,6 +11,7 @@
 #include <isthmus/core/empty.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
+#include <isthmus/core/memory.h>
 #include <isthmus/core/parts.h>
 #include <isthmus/core/result.h>
 #include <isthmus/core/tensor.h>

@@ -27,6 +27,7 @@ from ._isthmus import (
     _rebuild,
     empty,
     from_dlpack,
+    trim,
 )
 from ._live import LiveTensor, live
 from .blob import Blob, from_blob, to_blob
@@ -63,6 +64,7 @@ __all__ = [
     "shared",
     "testing",
     "to_blob",
+    "trim",
 ]
 
 

@@ -1,4 +1,4 @@
-// isthmus.from_dlpack and isthmus.empty.
+// isthmus.from_dlpack, isthmus.empty and isthmus.trim.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
@@ -64,6 +64,28 @@ PyObject* empty(PyObject*, PyObject* arguments, PyObject* keywords) {
         [&] { return to_object(Tensor::empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), wanted)); });
 }
 
+/// trim(keep=0): in each extension of the process that was compiled with Isthmus
+PyObject* trim(PyObject*, PyObject* arguments, PyObject* keywords) {
+    static const char* names[] = {"keep", nullptr};
+    Py_ssize_t keep = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|n:trim", const_cast<char**>(names), &keep)) return nullptr;
+    if (keep < 0) {
+        const Ref found(PyLong_FromSsize_t(keep));
+        return found ? isthmus::detail::raise_argument("keep", found.get(), "0 bytes or more") : nullptr;
+    }
+    PyObject* dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    const Ref kept(dict != nullptr ? PyDict_Values(dict) : nullptr);
+    if (!kept) return PyErr_Occurred() != nullptr ? nullptr : PyLong_FromLong(0);
+    std::size_t given = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(kept.get()); ++i) {
+        PyObject* capsule = PyList_GET_ITEM(kept.get(), i);
+        if (!PyCapsule_IsValid(capsule, isthmus::detail::kept_memory_name)) continue;
+        const void* found = PyCapsule_GetPointer(capsule, isthmus::detail::kept_memory_name);
+        given += static_cast<const isthmus::detail::KeptMemory*>(found)->trim(static_cast<std::size_t>(keep));
+    }
+    return PyLong_FromSize_t(given);
+}
+
 }  // namespace
 
 PyMethodDef package::import_methods[] = {
@@ -83,5 +105,12 @@ PyMethodDef package::import_methods[] = {
      "empty($module, shape, dtype='float32')\n--\n\n"
      "A new Tensor in host memory: row-major, not initialised, writable, owned by nobody but its views.\n\n"
      "Aligned to 64 bytes, so that JAX shares it too."},
+    {"trim", with_keywords(trim), METH_VARARGS | METH_KEYWORDS,
+     "trim($module, keep=0)\n--\n\n"
+     "Gives the memory of dropped tensors back to the system; the number of bytes given back.\n\n"
+     "keep: how many bytes each extension module may keep, those that were dropped last. A module that is compiled with\n"
+     "    Isthmus keeps tensors of 4 MiB and more for the next of about that size, 512 MiB at most, of which the system may\n"
+     "    take what is of 32 MiB and more when it runs short (MADV_FREE). All of the process's modules are asked.\n"
+     "    Raises ValueError where it is negative."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -2,15 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cerrno>
 #include <cstdlib>
+#include <new>
 
+#include <isthmus/core/memory.h>
 #include <isthmus/core/tensor.h>
-
-#if ISTHMUS_DEFINE && defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
 
 ISTHMUS_BEGIN
 
@@ -40,24 +36,45 @@ ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType
     return nbytes;
 }
 
-/// Huge pages for memory that has room for them, as NumPy asks for its own (numpy/_core/src/multiarray/alloc.cpp): what is
-/// fresh is then filled in a fraction of the time. A wish, so that a refusal is nobody's error.
-inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
-#if defined(MADV_HUGEPAGE)
-    constexpr std::size_t least = std::size_t{1} << 22;
-    if (ISTHMUS_LIKELY(size < least)) return;
-    const int before = errno;
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + size) & ~(page - 1);
-    (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-    errno = before;
-#endif
+/// Takes the memory of new elements back, which a block's owner describes.
+inline void release_new_memory(void* memory) { give_memory_back(*static_cast<NewMemory*>(memory)); }
+
+ISTHMUS_COLD inline Error explain_no_memory(const TensorSpec& spec, std::int64_t nbytes) {
+    return make_error(ErrorCode::out_of_memory,
+                      {"no memory for ", nbytes, " bytes of ", DType(spec.dtype), sizes_text(spec.shape, spec.ndim)});
+}
+/// A block whose elements lie elsewhere: what takes them back is written behind its dims. Throws Error.
+ISTHMUS_NOINLINE inline Block* allocate_apart(const TensorSpec& spec, std::int64_t nbytes, std::size_t alignment) {
+    Block* block = allocate_block(spec.ndim, sizeof(NewMemory));
+    if (block == nullptr) throw explain_no_memory(spec, nbytes);
+    auto* memory = ::new (block->dims() + 2 * spec.ndim) NewMemory(take_memory(static_cast<std::size_t>(nbytes), alignment));
+    const bool aligned = memory->allocator == nullptr || reinterpret_cast<std::uintptr_t>(memory->start) % alignment == 0;
+    if (memory->start == nullptr || !aligned) {
+        Error why = aligned ? explain_no_memory(spec, nbytes)
+                            : make_error(ErrorCode::bad_layout, {"the allocator gave memory at ", hex(memory->start),
+                                                                 ", which is no multiple of ", alignment, " bytes"});
+        if (!aligned) give_memory_back(*memory);
+        std::free(block);
+        throw why;
+    }
+    block->ops = &plain_owner_ops<release_new_memory, true>;
+    block->owner = memory;
+    block->dl.data = memory->start;
+    return block;
+}
+/// A block with its elements behind it, in one allocation. It is malloc's: aligned_alloc() costs three times as much, and keeps
+/// no small memory for its thread. Throws Error.
+ISTHMUS_ALWAYS_INLINE Block* allocate_together(const TensorSpec& spec, std::int64_t nbytes, std::size_t alignment) {
+    const std::size_t header = sizeof(Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
+    auto* block = static_cast<Block*>(std::malloc(header + alignment - 1 + static_cast<std::size_t>(nbytes)));
+    if (block == nullptr) throw explain_no_memory(spec, nbytes);
+    init_block(block, spec.ndim, block->dims());
+    block->dl.data = reinterpret_cast<char*>(block) + header;
+    return block;
 }
 
 }  // namespace detail
 
-// Block and elements share one allocation: the block in front, the elements at the next aligned address behind it. It is
-// malloc's: aligned_alloc() costs three times as much, and keeps no small memory for its thread.
 ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
     const TensorSpec spec(static_cast<void*>(nullptr), dtype, shape);
     constexpr std::size_t most = std::size_t{1} << 40;
@@ -65,16 +82,11 @@ ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t al
         throw detail::make_error(ErrorCode::bad_argument,
                                  {"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most});
     const std::int64_t nbytes = detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(alignment));
-    const std::size_t header = sizeof(detail::Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
-    const std::size_t total = header + alignment - 1 + static_cast<std::size_t>(nbytes);
-    auto* block = static_cast<detail::Block*>(std::malloc(total));
-    if (block == nullptr)
-        throw detail::make_error(ErrorCode::out_of_memory,
-                                 {"no memory for ", nbytes, " bytes of ", dtype, detail::sizes_text(spec.shape, spec.ndim)});
-    detail::prefer_huge_pages(block, total);
-    detail::init_block(block, spec.ndim, block->dims());
-    const auto behind = (reinterpret_cast<std::uintptr_t>(block) + header + alignment - 1) & ~(alignment - 1);
-    const DLTensor t{reinterpret_cast<void*>(behind),       Device::cpu(), spec.ndim, dtype,
+    detail::Block* block = detail::has_memory_of_its_own(static_cast<std::size_t>(nbytes))
+                               ? detail::allocate_apart(spec, nbytes, alignment)
+                               : detail::allocate_together(spec, nbytes, alignment);
+    const auto aligned = (reinterpret_cast<std::uintptr_t>(block->dl.data) + alignment - 1) & ~(alignment - 1);
+    const DLTensor t{reinterpret_cast<void*>(aligned),      Device::cpu(), spec.ndim, dtype,
                      const_cast<std::int64_t*>(spec.shape), nullptr,       0};
     detail::describe(block, t, 0);
     return steal(detail::announce(block));

@@ -196,6 +196,8 @@ def test_an_entry_that_fails_later_is_made_up_for() -> None:
 
 def test_an_interrupt_is_not_swallowed() -> None:
     run("""
+        import jax._src.dlpack as own, types
+        own._jax = types.SimpleNamespace(**vars(entry))  # JAX's own function would answer
         interrupting = []
         def entry_with_interrupt(*arguments):
             if interrupting:

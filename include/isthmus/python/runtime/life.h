@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include <isthmus/core/memory.h>
 #include <isthmus/python/runtime/interpreter_guard.h>
 
 ISTHMUS_BEGIN
@@ -131,19 +132,30 @@ inline bool hook_the_end() {
     return atexit_register && hook_the_end(atexit_register.get());
 }
 
+/// What an extension lets others do to the memory that it keeps; by capsules named "isthmus.kept_memory".
+struct KeptMemory {
+    std::size_t (*trim)(std::size_t keep) noexcept;
+};
+inline constexpr const char* kept_memory_name = "isthmus.kept_memory";
+ISTHMUS_STATE constexpr KeptMemory kept_memory{trim};
+
+/// Puts a capsule of this shared object into the interpreter's dictionary. False with a Python exception set.
+inline bool keep_in_interpreter(PyObject* dict, const char* name, const void* pointer, PyCapsule_Destructor destructor) {
+    char key[64];
+    std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_life));
+    Ref capsule(PyCapsule_New(const_cast<void*>(pointer), name, destructor));
+    return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
+}
 /// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a
 /// process, and an extension may be one of more. False with a Python exception set.
-inline bool call_end_life_at_the_end(PyInterpreterState* here) {
+inline bool join_interpreter(PyInterpreterState* here) {
     PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
     if (dict == nullptr) {
         PyErr_SetString(PyExc_RuntimeError, "isthmus: this interpreter keeps no dictionary");
         return false;
     }
-    static const char* const name = "isthmus.life";
-    char key[64];
-    std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_life));
-    Ref capsule(PyCapsule_New(&interpreter_life, name, [](PyObject*) { end_life(); }));
-    return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
+    return keep_in_interpreter(dict, "isthmus.life", &interpreter_life, [](PyObject*) { end_life(); }) &&
+           keep_in_interpreter(dict, kept_memory_name, &kept_memory, nullptr);
 }
 
 /// Whether this shared object is ready in the running interpreter. The GIL is held.
@@ -166,7 +178,7 @@ ISTHMUS_NOINLINE inline bool start_life() {
     const StateLock lock(interpreter_life.mutex);
     if (is_this_life()) return true;
     allow_interpreter_guards();
-    if (!hook_the_end(atexit_register.get()) || !call_end_life_at_the_end(here)) return false;
+    if (!hook_the_end(atexit_register.get()) || !join_interpreter(here)) return false;
     interpreter_life.interpreter.store(here);
     return true;
 }

@@ -1,0 +1,292 @@
+// The memory of new tensors: what is kept of dropped ones and given back, and a program's own allocator.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include <isthmus/isthmus.h>
+
+#include "support/allocations.h"
+
+namespace {
+
+using isthmus::Allocator;
+using isthmus::Error;
+using isthmus::ErrorCode;
+using isthmus::Tensor;
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+Tensor bytes(std::size_t count) { return Tensor::empty({static_cast<std::int64_t>(count)}, isthmus::uint8); }
+/// Makes tensors of these sizes, all alive at once, and drops them in this order.
+void make_and_drop(std::initializer_list<std::size_t> sizes) {
+    std::vector<Tensor> made;
+    for (const std::size_t size : sizes) made.push_back(bytes(size));
+    for (Tensor& tensor : made) tensor = Tensor();
+}
+
+/// The cache as it is at first, also where AddressSanitizer has it off, and empty.
+class KeptMemory : public testing::Test {
+protected:
+    void SetUp() override {
+        isthmus::set_cached_memory(512 * MiB);
+        (void)isthmus::trim();
+    }
+    void TearDown() override {
+        (void)isthmus::trim();
+        isthmus::set_allocator(nullptr);
+    }
+};
+
+TEST_F(KeptMemory, IsWhatTheNextTensorOfThatSizeIsMadeOf) {
+    const void* first = nullptr;
+    {
+        const Tensor one = bytes(64 * MiB);
+        first = one.data();
+    }
+    const Tensor other = bytes(64 * MiB);
+    EXPECT_EQ(other.data(), first);
+    EXPECT_EQ(isthmus::trim(), 0U) << "what is in use is not kept as well";
+}
+
+TEST_F(KeptMemory, IsNotUsedForMuchLess) {
+    make_and_drop({64 * MiB});
+    const Tensor half = bytes(32 * MiB);
+    EXPECT_GE(isthmus::trim(), 64 * MiB);
+    make_and_drop({64 * MiB});
+    const Tensor nearly = bytes(60 * MiB);
+    EXPECT_EQ(isthmus::trim(), 0U);
+}
+
+TEST_F(KeptMemory, IsNotUsedForMore) {
+    make_and_drop({64 * MiB});
+    const Tensor more = bytes(65 * MiB);
+    std::memset(more.data(), 1, 65 * MiB);
+    EXPECT_GE(isthmus::trim(), 64 * MiB);
+}
+
+TEST_F(KeptMemory, TheBestFitIsTaken) {
+    make_and_drop({70 * MiB, 66 * MiB, 75 * MiB});
+    const Tensor one = bytes(65 * MiB);
+    const std::size_t left = isthmus::trim();
+    EXPECT_GE(left, 145 * MiB);
+    EXPECT_LT(left, 146 * MiB);
+}
+
+TEST_F(KeptMemory, SmallTensorsAreNotKept) {
+    make_and_drop({3 * MiB, 1000});
+    EXPECT_EQ(isthmus::trim(), 0U);
+}
+
+TEST_F(KeptMemory, IsBoundedAndTheOldestGoesFirst) {
+    isthmus::set_cached_memory(100 * MiB);
+    make_and_drop({40 * MiB, 48 * MiB, 50 * MiB});
+    const std::size_t kept = isthmus::trim(60 * MiB);
+    EXPECT_GE(kept, 48 * MiB) << "the one of 40 went when that of 50 came";
+    EXPECT_LT(kept, 49 * MiB);
+    EXPECT_GE(isthmus::trim(), 50 * MiB);
+    make_and_drop({101 * MiB});
+    EXPECT_EQ(isthmus::trim(), 0U);
+}
+
+TEST_F(KeptMemory, OfManyTheLastAreKept) {
+    std::vector<Tensor> made;
+    for (int i = 0; i < 40; ++i) made.push_back(bytes(4 * MiB));
+    made.clear();
+    const std::size_t kept = isthmus::trim();
+    EXPECT_GE(kept, 16 * 4 * MiB);
+    EXPECT_LT(kept, 17 * 4 * MiB);
+}
+
+TEST_F(KeptMemory, CanBeTurnedOff) {
+    make_and_drop({64 * MiB});
+    isthmus::set_cached_memory(0);
+    EXPECT_EQ(isthmus::trim(), 0U) << "and what was kept has gone";
+    make_and_drop({64 * MiB});
+    EXPECT_EQ(isthmus::trim(), 0U);
+}
+
+TEST_F(KeptMemory, IsAlignedAsTheNextTensorWants) {
+    make_and_drop({64 * MiB});
+    const Tensor page = Tensor::empty({60 * static_cast<std::int64_t>(MiB)}, isthmus::uint8, 1 << 16);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page.data()) % (1 << 16), 0U);
+    EXPECT_EQ(isthmus::trim(), 0U);
+    std::memset(page.data(), 1, 60 * MiB);
+}
+
+TEST_F(KeptMemory, LivesAsLongAsAnyView) {
+    Tensor part;
+    {
+        const Tensor whole = bytes(64 * MiB);
+        part = whole.slice(0, 5, 9);
+    }
+    EXPECT_EQ(isthmus::trim(), 0U);
+    part = Tensor();
+    EXPECT_GE(isthmus::trim(), 64 * MiB);
+}
+
+TEST_F(KeptMemory, IsItsOwnersAlone) {
+    const auto churn = [](unsigned char pattern) {
+        for (int round = 0; round < 200; ++round) {
+            const std::size_t size = 4 * MiB + static_cast<std::size_t>(round % 7) * 4096;
+            const Tensor one = bytes(size);
+            auto* data = static_cast<unsigned char*>(one.data());
+            for (std::size_t i = 0; i < size; i += 4096) data[i] = pattern;
+            std::this_thread::yield();
+            for (std::size_t i = 0; i < size; i += 4096) ASSERT_EQ(data[i], pattern) << "another thread has the same memory";
+        }
+    };
+    std::vector<std::thread> threads;
+    for (unsigned char pattern = 1; pattern <= 4; ++pattern) threads.emplace_back(churn, pattern);
+    for (std::thread& thread : threads) thread.join();
+}
+
+#if !defined(__SANITIZE_THREAD__)
+TEST_F(KeptMemory, AForkInTheMidstOfItLeavesTheChildWorking) {
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+        while (!done) make_and_drop({4 * MiB, 5 * MiB});
+    });
+    for (int i = 0; i < 30; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            for (int round = 0; round < 3; ++round) make_and_drop({4 * MiB});
+            _exit(0);
+        }
+        int status = 0;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    done = true;
+    other.join();
+}
+#endif
+
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+std::size_t resident() {
+    std::size_t pages = 0, all = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+TEST_F(KeptMemory, ResidentMemoryStaysBoundedOverRoundsOfMixedSizes) {
+    isthmus::set_cached_memory(128 * MiB);
+    const std::size_t before = resident();
+    std::size_t most = 0;
+    unsigned seed = 1;
+    for (int round = 0; round < 1000; ++round) {
+        seed = seed * 1664525 + 1013904223;
+        const std::size_t size = MiB + (seed >> 8) % (40 * MiB);
+        const Tensor one = bytes(size);
+        std::memset(one.data(), 1, size);
+        most = std::max(most, resident());
+    }
+    EXPECT_LT(most, before + (128 + 41 + 32) * MiB) << "what is kept, one tensor, and what malloc keeps of small ones";
+    (void)isthmus::trim();
+    EXPECT_LT(resident(), before + 48 * MiB);
+}
+#endif
+
+/// An allocator that counts, and may be told to fail.
+struct Counting {
+    static void* allocate(std::size_t size, std::size_t alignment, void* context) noexcept {
+        auto& self = *static_cast<Counting*>(context);
+        if (self.fails) return nullptr;
+        ++self.alive;
+        self.bytes += size;
+        void* memory = std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
+        return self.askew ? static_cast<char*>(memory) + 8 : memory;
+    }
+    static void release(void* memory, std::size_t size, void* context) noexcept {
+        auto& self = *static_cast<Counting*>(context);
+        --self.alive;
+        self.bytes -= size;
+        std::free(self.askew ? static_cast<char*>(memory) - 8 : memory);
+    }
+    Allocator allocator{allocate, release, this};
+    int alive = 0;
+    std::size_t bytes = 0;
+    bool fails = false, askew = false;
+};
+
+TEST_F(KeptMemory, AnAllocatorGivesAndTakesBack) {
+    Counting counting;
+    isthmus::set_allocator(&counting.allocator);
+    {
+        const Tensor small = Tensor::empty({10}, isthmus::float32), large = bytes(8 * MiB),
+                     page = Tensor::empty({3}, isthmus::float64, 4096);
+        EXPECT_EQ(counting.alive, 3);
+        EXPECT_EQ(counting.bytes, 40 + 8 * MiB + 24);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(page.data()) % 4096, 0U);
+        const Tensor copy = isthmus::copy_of(small).value();
+        EXPECT_EQ(counting.alive, 4);
+    }
+    EXPECT_EQ(counting.alive, 0);
+    EXPECT_EQ(counting.bytes, 0U);
+    EXPECT_EQ(isthmus::trim(), 0U);
+}
+
+TEST_F(KeptMemory, ATensorGoesBackToTheAllocatorThatItCameFrom) {
+    Counting first, second;
+    isthmus::set_allocator(&first.allocator);
+    Tensor one = bytes(100);
+    isthmus::set_allocator(&second.allocator);
+    Tensor two = bytes(100);
+    isthmus::set_allocator(nullptr);
+    Tensor three = bytes(100);
+    EXPECT_EQ(first.alive, 1);
+    EXPECT_EQ(second.alive, 1);
+    one = two = three = Tensor();
+    EXPECT_EQ(first.alive, 0);
+    EXPECT_EQ(second.alive, 0);
+}
+
+TEST_F(KeptMemory, AnAllocatorIsNotAskedForNothing) {
+    Counting counting;
+    isthmus::set_allocator(&counting.allocator);
+    const Tensor none = Tensor::empty({0, 3}, isthmus::float32);
+    EXPECT_EQ(counting.alive, 0);
+    EXPECT_EQ(none.numel(), 0);
+}
+
+TEST_F(KeptMemory, AnAllocatorThatHasNoneLeavesNothingBehind) {
+    Counting counting;
+    counting.fails = true;
+    isthmus::set_allocator(&counting.allocator);
+    try {
+        (void)Tensor::empty({10}, isthmus::float32);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+        EXPECT_STREQ(error.what(), "no memory for 40 bytes of float32(10,)");
+    }
+}
+
+TEST_F(KeptMemory, AnAllocatorThatGivesMemoryAskewIsRefused) {
+    Counting counting;
+    counting.askew = true;
+    isthmus::set_allocator(&counting.allocator);
+    try {
+        (void)Tensor::empty({10}, isthmus::float32);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("which is no multiple of 64 bytes"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(counting.alive, 0) << "and it has its memory back";
+}
+
+TEST_F(KeptMemory, NoMemoryForALargeTensorIsAnError) {
+    const Tensor first = bytes(1000);
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "a sanitizer allocates";
+    EXPECT_THROW((void)bytes(64 * MiB), Error);
+    EXPECT_EQ(bytes(64 * MiB).nbytes(), static_cast<std::int64_t>(64 * MiB));
+}
+
+}  // namespace
