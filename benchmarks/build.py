@@ -117,6 +117,23 @@ def pybind11_recipe() -> Recipe:
     return Recipe([PEERS / "pybind11/module.cpp"], ["-std=c++17", f"-I{package_folder('pybind11') / 'include'}"])
 
 
+def day_recipe(binder: Recipe, module: str, optimise: list[str]) -> Recipe:
+    """A binder's module with Isthmus's casters beside its own types, at the flags that the binder's CMake function gives."""
+    ours = isthmus_recipe()
+    flags = [*optimise, *(flag for flag in binder.flags if not flag.startswith("-std=")), *ours.flags]
+    return Recipe([PEERS / module, *binder.sources[1:]], flags, ours.link, depends=[*ours.depends, PEERS / "day.h"])
+
+
+def nanobind_day_recipe() -> Recipe:
+    # nanobind_add_module() without NOMINSIZE.
+    return day_recipe(nanobind_recipe(), "nanobind_day/module.cpp", ["-Os"])
+
+
+def pybind11_day_recipe() -> Recipe:
+    # pybind11_add_module() in a release build.
+    return day_recipe(pybind11_recipe(), "pybind11_day/module.cpp", ["-O3"])
+
+
 def torch_recipe() -> Recipe:
     home = package_folder("torch")
     include, lib = home / "include", home / "lib"
@@ -156,6 +173,8 @@ PEER_LIST = [
     Peer("xla ffi", "bench_xla_ffi", xla_ffi_recipe, lambda: package_version("jaxlib")),
     Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
     Peer("pybind11", "bench_pybind11", pybind11_recipe, lambda: package_version("pybind11")),
+    Peer("nanobind day", "bench_nanobind_day", nanobind_day_recipe, lambda: package_version("nanobind")),
+    Peer("pybind11 day", "bench_pybind11_day", pybind11_day_recipe, lambda: package_version("pybind11")),
     Peer("tvm-ffi", "bench_tvm_ffi", tvm_ffi_recipe, lambda: package_version("apache-tvm-ffi")),
     Peer("torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch"), links_torch=True),
     Peer("pyo3-dlpack", "bench_pyo3_dlpack", None, lambda: locked_version("pyo3_dlpack", "pyo3-dlpack")),

@@ -7,6 +7,7 @@
 #include <array>
 #include <list>
 #include <map>
+#include <new>
 #include <tuple>
 #include <unordered_map>
 #include <variant>
@@ -40,23 +41,74 @@ inline Ref items_of(PyObject* object) {
 template <class Binder, class X>
 struct Contents;
 
+/// Elements that stay where they are made. What was borrowed has room for 64 dimensions: a container would write all of that,
+/// or allocate for each. Of these chunks only what is used is touched, and malloc keeps them at hand.
+template <class T>
+class Elements {
+    static constexpr std::size_t chunk_bytes = std::size_t{1} << 12;
+    static constexpr std::size_t room = sizeof(T) < chunk_bytes ? chunk_bytes / sizeof(T) : 1;
+    struct Chunk {
+        Chunk* next = nullptr;
+        std::size_t count = 0;
+        union {
+            T elements[room];
+        };
+        Chunk() noexcept {}
+        ~Chunk() {
+            while (count > 0) elements[--count].~T();
+        }
+    };
+
+public:
+    Elements() = default;
+    ~Elements() { clear(); }
+    Elements(const Elements&) = delete;
+    Elements& operator=(const Elements&) = delete;
+
+    T& add() {
+        if (last_ == nullptr || last_->count == room) {
+            auto* fresh = new Chunk;
+            (last_ == nullptr ? first_ : last_->next) = fresh;
+            last_ = fresh;
+        }
+        T* made = ::new (static_cast<void*>(last_->elements + last_->count)) T;
+        ++last_->count;
+        return *made;
+    }
+    template <class F>
+    void for_each(F&& f) {
+        for (Chunk* chunk = first_; chunk != nullptr; chunk = chunk->next)
+            for (std::size_t i = 0; i < chunk->count; ++i) f(chunk->elements[i]);
+    }
+    void clear() noexcept {
+        while (Chunk* chunk = first_) {
+            first_ = chunk->next;
+            delete chunk;
+        }
+        last_ = nullptr;
+    }
+
+private:
+    Chunk *first_ = nullptr, *last_ = nullptr;
+};
+
 /// Any number of elements, all of one type.
 template <class Binder, class X, class E>
 struct SequenceContents {
     Ref held;
-    std::list<typename Binder::template Element<E>> elements;
+    Elements<typename Binder::template Element<E>> elements;
 
     bool load(PyObject* object, const typename Binder::How& how) {
         elements.clear();
         held = elements_of(object);
         if (!held) return is_interrupted() ? Binder::raise() : false;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(held.get()); ++i)
-            if (!elements.emplace_back().load(PyTuple_GET_ITEM(held.get(), i), how)) return false;
+            if (!elements.add().load(PyTuple_GET_ITEM(held.get(), i), how)) return false;
         return true;
     }
     X take() {
         X made;
-        for (auto& element : elements) made.push_back(element.take());
+        elements.for_each([&](auto& element) { made.push_back(element.take()); });
         return made;
     }
 };
@@ -82,8 +134,12 @@ struct TupleContents {
 
 template <class Binder, class X, class K, class E>
 struct MapContents {
+    struct Item {
+        typename Binder::template Element<K> key;
+        typename Binder::template Element<E> value;
+    };
     Ref held;
-    std::list<std::pair<typename Binder::template Element<K>, typename Binder::template Element<E>>> elements;
+    Elements<Item> elements;
 
     bool load(PyObject* object, const typename Binder::How& how) {
         elements.clear();
@@ -92,14 +148,14 @@ struct MapContents {
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(held.get()); ++i) {
             PyObject* item = PyList_GET_ITEM(held.get(), i);
             if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) return false;
-            auto& [key, value] = elements.emplace_back();
+            auto& [key, value] = elements.add();
             if (!key.load(PyTuple_GET_ITEM(item, 0), how) || !value.load(PyTuple_GET_ITEM(item, 1), how)) return false;
         }
         return true;
     }
     X take() {
         X made;
-        for (auto& [key, value] : elements) made.emplace(key.take(), value.take());
+        elements.for_each([&](Item& item) { made.emplace(item.key.take(), item.value.take()); });
         return made;
     }
 };
