@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import build
+import by_hand
 import day
 import harness
 import operators
@@ -181,7 +182,7 @@ def main_rows(peers: Peers, only: str, rounds: int, say: Callable[[str], None]) 
         listed += table.buffer_rows("jax", jnp.zeros(1000))
     listed += [*table.out_rows(torch, np, jax, peers), *table.python_rows(torch, np, jax), *table.dims_rows(torch, np)]
     listed += operators.rows(torch, np, jax, peers)
-    listed += day.rows(np, torch)
+    listed += [*by_hand.rows(np, peers), *day.rows(np, torch)]
     results = []
     for number, row in enumerate(listed, 1):
         if only in row.name:

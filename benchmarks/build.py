@@ -103,6 +103,18 @@ def operator_recipe() -> Recipe:
     return recipe
 
 
+def cython_recipe() -> Recipe:
+    """Cython writes the C file first, into the folder of the builds."""
+    package_folder("Cython")
+    source = OUT / "cython" / "bench_cython.c"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    pyx = PEERS / "cython/module.pyx"
+    run(
+        [sys.executable, "-m", "cython", "-3", str(pyx), "-o", str(source), "--module-name", "bench_cython"], OUT / "cython.log"
+    )
+    return Recipe([source], ["-std=c11"], depends=[pyx])
+
+
 def xla_ffi_recipe() -> Recipe:
     return Recipe([PEERS / "xla_ffi/module.cpp"], ["-std=c++17", f"-I{package_folder('jaxlib') / 'include'}"])
 
@@ -175,6 +187,7 @@ PEER_LIST = [
     Peer("pybind11", "bench_pybind11", pybind11_recipe, lambda: package_version("pybind11")),
     Peer("nanobind day", "bench_nanobind_day", nanobind_day_recipe, lambda: package_version("nanobind")),
     Peer("pybind11 day", "bench_pybind11_day", pybind11_day_recipe, lambda: package_version("pybind11")),
+    Peer("Cython memoryview", "bench_cython", cython_recipe, lambda: package_version("Cython")),
     Peer("tvm-ffi", "bench_tvm_ffi", tvm_ffi_recipe, lambda: package_version("apache-tvm-ffi")),
     Peer("torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch"), links_torch=True),
     Peer("pyo3-dlpack", "bench_pyo3_dlpack", None, lambda: locked_version("pyo3_dlpack", "pyo3-dlpack")),

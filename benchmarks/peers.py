@@ -22,8 +22,9 @@ class Peers:
         sys.path.insert(0, str(build.MODULES))
         for peer in build.PEER_LIST:
             self.add(peer, built[peer.name])
-        for package in ("numpy", "torch", "jax", "tensorflow", "isthmus"):
+        for package in ("numpy", "torch", "jax", "tensorflow", "isthmus", "numba", "cffi", "cuda-core"):
             self.versions.setdefault(package, build.package_version(package))
+        self.versions["cuda.core"] = self.versions.pop("cuda-core")
         self.versions["paddle"] = build.package_version("paddlepaddle")
 
     def add(self, peer: build.Peer, built: build.Built) -> None:

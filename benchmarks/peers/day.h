@@ -1,5 +1,5 @@
-// The calls of a user's day, once with Isthmus's types and once with the binder's own: the same function, two kinds of argument.
-// SPDX-License-Identifier: Apache-2.0
+// The calls of a user's day, once with Isthmus's types and once with the binder's own: the same function, two kinds of
+// argument. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

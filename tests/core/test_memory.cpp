@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -126,6 +127,7 @@ TEST_F(KeptMemory, LivesAsLongAsAnyView) {
     {
         const Tensor whole = bytes(64 * MiB);
         part = whole.slice(0, 5, 9);
+        EXPECT_TRUE(isthmus::detail::owns_memory(whole.block())) << "a result needs no instance to keep it";
     }
     EXPECT_EQ(isthmus::trim(), 0U);
     part = Tensor();
@@ -146,6 +148,39 @@ TEST_F(KeptMemory, IsItsOwnersAlone) {
     std::vector<std::thread> threads;
     for (unsigned char pattern = 1; pattern <= 4; ++pattern) threads.emplace_back(churn, pattern);
     for (std::thread& thread : threads) thread.join();
+}
+
+/// As a tensor's memory, of which two must never have the same at once.
+struct Token {
+    std::atomic<int> holders{0};
+};
+TEST(MemoryCache, OneThreadAtATimeHasWhatWasKept) {
+    isthmus::detail::MemoryCache cache;
+    cache.set_most(64 * MiB);
+    constexpr int count = 3;
+    Token* tokens[count];
+    for (Token*& token : tokens) {
+        token = ::new (std::malloc(sizeof(Token))) Token;
+        ASSERT_TRUE(cache.put({nullptr, token, 5 * MiB}));
+    }
+    std::atomic<int> taken{0}, shared{0};
+    const auto churn = [&] {
+        for (int round = 0; round < 300'000; ++round) {
+            const isthmus::detail::NewMemory memory = cache.take(5 * MiB);
+            if (memory.start == nullptr) continue;
+            ++taken;
+            auto* token = static_cast<Token*>(memory.start);
+            if (token->holders.fetch_add(1) != 0) ++shared;
+            token->holders.fetch_sub(1);
+            while (!cache.put(memory)) std::this_thread::yield();
+        }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back(churn);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(shared, 0) << "two threads had the same memory";
+    EXPECT_GT(taken, 1000);
+    EXPECT_EQ(cache.trim(0), count * 5 * MiB) << "and none is lost";
 }
 
 #if !defined(__SANITIZE_THREAD__)

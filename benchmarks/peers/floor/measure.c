@@ -50,3 +50,9 @@ PyMethodDef floor_measure[] = {
     {"can_switch", can_switch, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
+
+/// For those who call C without a module: the address is all that arrives.
+void __attribute__((visibility("default"))) bench_touch(const float* data, Py_ssize_t size) {
+    (void)size;
+    floor_sink = (void*)data;
+}

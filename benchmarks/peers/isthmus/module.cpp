@@ -21,6 +21,15 @@ PyObject* borrow(PyObject*, PyObject* x) {
     Py_RETURN_NONE;
 }
 
+PyObject* typed(PyObject*, PyObject* x) {
+    auto t = isthmus::borrow_py(x);
+    if (!t) return raise(t.error());
+    auto v = t->view<const float, 1>();
+    if (!v) return raise(v.error());
+    sink = const_cast<float*>(v->data());
+    Py_RETURN_NONE;
+}
+
 PyObject* own(PyObject*, PyObject* x) {
     auto t = isthmus::from_py(x);
     if (!t) return raise(t.error());
@@ -79,6 +88,7 @@ PyObject* set_size(PyObject*, PyObject* n) {
 
 PyMethodDef methods[] = {
     {"borrow", borrow, METH_O, nullptr},
+    {"typed", typed, METH_O, nullptr},
     {"own", own, METH_O, nullptr},
     {"kernel", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(kernel)), METH_FASTCALL, nullptr},
     {"round_trip", round_trip, METH_O, nullptr},

@@ -24,7 +24,7 @@ struct ParameterName {
 template <class... Extra>
 std::vector<ParameterName> parameter_names([[maybe_unused]] const Extra&... extra) {
     std::vector<ParameterName> names;
-    const auto add = [&]<class E>([[maybe_unused]] const E& one) {
+    [[maybe_unused]] const auto add = [&]<class E>([[maybe_unused]] const E& one) {
         constexpr bool has_default = requires { one.value; };
         if constexpr (requires { one.name_; })
             names.push_back({one.name_, has_default});
