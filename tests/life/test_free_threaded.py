@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import processes
 import pytest
 
 PREAMBLE = """
@@ -36,8 +35,7 @@ assert len(set(made)) == 1, made  # there is one isthmus.Tensor in a process
 first.live(True)
 number = second.keep(array.array("f", [1, 2, 3]))
 assert len(second.live(None)) == len(first.live(None)) == 1  # who listens in one listens in both
-""",
-        processes.SUPPORT,
+"""
     )
 
 
@@ -59,8 +57,7 @@ def use(thread, _):
 
 together(use)
 assert len(set(made)) == 1, made
-""",
-        processes.SUPPORT,
+"""
     )
 
 
@@ -94,5 +91,4 @@ life.drop(number)
 assert life.live(None) == []
 """,
         life,
-        processes.SUPPORT,
     )
