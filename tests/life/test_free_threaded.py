@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from at_once import FREE
 
 PREAMBLE = """
 import array, gc, sys
@@ -92,3 +93,22 @@ assert life.live(None) == []
 """,
         life,
     )
+
+
+@pytest.fixture(scope="module")
+def guards(compile_extension):
+    if not FREE:
+        pytest.skip("with a GIL there is nothing to guard")
+    return compile_extension("guards.cpp", name="guards")
+
+
+def test_an_entry_of_the_type_cache_is_read_whole_or_not_at_all(child, guards) -> None:
+    assert child("import guards; print(guards.mixed_entries(10_000_000))", guards) == "0\n"
+
+
+def test_aliases_are_counted_by_two_threads(child, guards) -> None:
+    assert child("import guards; print(guards.miscounted(30_000_000))", guards) == "0\n"
+
+
+def test_an_object_that_is_found_is_not_taken_away_before_it_is_counted_up(child, guards) -> None:
+    assert child("import guards; print(guards.taken_away_too_early())", guards) == "False\n"
