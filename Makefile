@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-old-torch bench-distributed cost-study sanitize soak mutate reliability lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -94,6 +94,10 @@ soak: ## Minutes of exchanges on many threads in builds of every kind, and the s
 	@$(BOOTSTRAP) build test --package
 	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
 	@$(with_path) $(py) tests/soak/run.py --pythonpath $(BUILD)/ext $(SOAK_ARGS)
+
+sanitize-threads: ## The storms under ThreadSanitizer, without the GIL, by the CPython that ISTHMUS_TSAN_PYTHON names (docs/threads.md)
+	@$(BOOTSTRAP) build test --package
+	@$(with_path) ISTHMUS_TSAN_PYTHON=$(ISTHMUS_TSAN_PYTHON) $(py) tests/soak/run.py --only free-threaded $(SOAK_ARGS)
 
 mutate: ## Guards removed one at a time, each of which a test must see; days (MUTATE_ARGS="--together": an hour, "--together --only core": minutes)
 	@$(BOOTSTRAP) build test --package

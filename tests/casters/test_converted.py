@@ -7,11 +7,12 @@ import gc
 import sys
 import weakref
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import isthmus
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
 
 SMALL = [
     "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",

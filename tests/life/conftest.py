@@ -95,13 +95,13 @@ def life(compile_extension: Callable[..., Path]) -> Path:
 
 @pytest.fixture
 def child() -> Callable[..., str]:
-    """child(code, *folders, timeout=…): Python code in a process of its own, with the modules of these folders; it must end
-    well and in time. What it printed."""
+    """child(code, *folders, timeout=…): Python code in a process of its own, with the modules of these folders and those that
+    the tests share; it must end well and in time. What it printed."""
 
     def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", textwrap.dedent(code)],
-            env=processes.environment(*folders, **environment),
+            env=processes.environment(*folders, processes.SUPPORT, **environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

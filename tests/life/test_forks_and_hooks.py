@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 PREAMBLE = """
 import atexit, ctypes, gc, os, signal, sys, threading, time, weakref
 import life
+from elsewhere import elsewhere
 memory = ctypes.create_string_buffer(8)
 class Owner:
     __array_interface__ = {"shape": (8,), "typestr": "|u1", "data": (ctypes.addressof(memory), False), "version": 3}
@@ -93,7 +94,7 @@ class Waiting(Owner):
         entered.set()
         event.wait()
 life.own(b"bytes")
-number = life.keep(Waiting())
+number = elsewhere(lambda: life.keep(Waiting()))
 threading.Thread(target=lambda: life.{drop}(number), daemon=True).start()
 assert entered.wait(20)""",
         life,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import processes
 import pytest
+from at_once import FREE
 
 PREAMBLE = """
 import array, gc, sys
@@ -36,8 +36,7 @@ assert len(set(made)) == 1, made  # there is one isthmus.Tensor in a process
 first.live(True)
 number = second.keep(array.array("f", [1, 2, 3]))
 assert len(second.live(None)) == len(first.live(None)) == 1  # who listens in one listens in both
-""",
-        processes.SUPPORT,
+"""
     )
 
 
@@ -59,8 +58,7 @@ def use(thread, _):
 
 together(use)
 assert len(set(made)) == 1, made
-""",
-        processes.SUPPORT,
+"""
     )
 
 
@@ -94,5 +92,23 @@ life.drop(number)
 assert life.live(None) == []
 """,
         life,
-        processes.SUPPORT,
     )
+
+
+@pytest.fixture(scope="module")
+def guards(compile_extension):
+    if not FREE:
+        pytest.skip("with a GIL there is nothing to guard")
+    return compile_extension("guards.cpp", name="guards")
+
+
+def test_an_entry_of_the_type_cache_is_read_whole_or_not_at_all(child, guards) -> None:
+    assert child("import guards; print(guards.mixed_entries(10_000_000))", guards) == "0\n"
+
+
+def test_aliases_are_counted_by_two_threads(child, guards) -> None:
+    assert child("import guards; print(guards.miscounted(30_000_000))", guards) == "0\n"
+
+
+def test_an_object_that_is_found_is_not_taken_away_before_it_is_counted_up(child, guards) -> None:
+    assert child("import guards; print(guards.taken_away_too_early())", guards) == "False\n"

@@ -30,6 +30,7 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 IMPORT = """
 import ctypes, importlib, os, sys, threading, time
+from elsewhere import elsewhere
 memory = ctypes.create_string_buffer(8)
 class Owner:
     alive = 0
@@ -235,8 +236,8 @@ class Slow(Owner):
         go.wait(20)
 for e in ({order}):
     e.own(b"bytes")
-{inside}.drop_on_thread({inside}.keep(Slow()))
-entered.wait()
+{inside}.drop_on_thread(elsewhere(lambda: {inside}.keep(Slow())))
+assert entered.wait(20)
 pid = os.fork()
 if pid == 0:
     import signal

@@ -13,6 +13,7 @@ import pytest
 PREAMBLE = """
 import ctypes, sys, threading, time
 import life
+from elsewhere import elsewhere
 
 class Late:
     def __del__(self, sleep=time.sleep, print=print):
@@ -127,7 +128,7 @@ def end_within(child, life) -> Callable[..., None]:
     """end_within(code, preamble=…): the interpreter ends while the `work` of this code is under way on a daemon thread."""
 
     def run(code: str, preamble: str = PREAMBLE) -> None:
-        out = child(f"{preamble}\n{textwrap.dedent(code)}\nend_with(work)", life)
+        out = child(f"{preamble}\nelsewhere(exec, {textwrap.dedent(code)!r}, globals())\nend_with(work)", life)
         assert out.split("\n")[:2] == ["main is done", "the end"]
 
     return run

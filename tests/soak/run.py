@@ -4,9 +4,10 @@
 Usage:
     tests/soak/run.py [--short] [--only PART ...] [--pythonpath DIR ...]
 
-Parts: storm-release, storm-debug, storm-asan, storm-tsan, flat, suite-gc, suite-malloc. Each prints one line; the exit
-status is the number of parts that failed. The lives of an embedded interpreter and the forty extensions are tests/life,
-which the suite parts run as well.
+Parts: storm-release, storm-debug, storm-asan, storm-tsan, contended, free-threaded, flat, suite-gc, suite-malloc. Each prints
+one line; the exit status is the number of parts that failed. free-threaded is run by the CPython that ISTHMUS_TSAN_PYTHON
+names, one without the GIL that is built with ThreadSanitizer (docs/threads.md), and skipped without it. The lives of an
+embedded interpreter and the forty extensions are tests/life, which the suite parts run as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
+SUPPORT = ROOT / "tests" / "python" / "support"
+SOURCES = {"soak": HERE / "soak.cpp", "life": ROOT / "tests" / "life" / "ext" / "life.cpp"}
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 
 BUILDS = {
@@ -31,12 +35,18 @@ BUILDS = {
     "asan": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
     "tsan": ["-O1", "-g", "-fsanitize=thread"],
 }
+TSAN = {"TSAN_OPTIONS": f"halt_on_error=1 exitcode=66 suppressions={HERE / 'tsan.supp'}"}
 RUNTIMES = {"asan": ["libasan.so", "libubsan.so"], "tsan": ["libtsan.so"]}
 #: The interpreter is not instrumented: its pools would hide a use after free, and its end leaves memory to the system.
 ENVIRONMENTS = {
     "asan": {"ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"},
-    "tsan": {"TSAN_OPTIONS": f"halt_on_error=1 exitcode=66 suppressions={HERE / 'tsan.supp'}", "PYTHONMALLOC": "malloc"},
+    "tsan": TSAN | {"PYTHONMALLOC": "malloc"},
 }
+ASK_FOR_BUILD = """
+import json, sysconfig
+known = {name: sysconfig.get_config_var(name) or "" for name in ("Py_GIL_DISABLED", "BASECFLAGS", "CXX")}
+print(json.dumps(known | {"include": sysconfig.get_path("include")}))
+"""
 #: More than this is no warming up.
 FLAT_BYTES = 2_000_000
 
@@ -46,29 +56,23 @@ class Soak:
         self.folder, self.short, self.failed = folder, short, 0
         self.pythonpath = pythonpath
 
-    def build(self, kind: str) -> Path:
+    def build(self, kind: str, module: str = "soak") -> Path:
         place = self.folder / kind
-        if not place.exists():
-            place.mkdir()
+        if not (place / f"{module}.so").exists():
             shown = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
-            extra = os.environ.get("ISTHMUS_TEST_INCLUDE")
-            includes = [*([f"-I{extra}"] if extra else []), *shown.stdout.split()]
-            command = [
-                CXX,
-                "-std=c++20",
-                "-shared",
-                "-fPIC",
-                *BUILDS[kind],
-                *includes,
-                HERE / "soak.cpp",
-                "-o",
-                place / "soak.so",
-            ]
-            subprocess.run([*map(str, command)], check=True)
+            self.compile(place, module, [CXX], [*BUILDS[kind], *shown.stdout.split()])
         return place
 
-    def environment(self, kind: str) -> dict[str, str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.build(kind)), *self.pythonpath])}
+    @staticmethod
+    def compile(place: Path, module: str, compiler: list[str], flags: list[str]) -> None:
+        place.mkdir(exist_ok=True)
+        extra = os.environ.get("ISTHMUS_TEST_INCLUDE")
+        flags = ["-std=c++20", "-shared", "-fPIC", *([f"-I{extra}"] if extra else []), *flags]
+        subprocess.run([*compiler, *flags, str(SOURCES[module]), "-o", str(place / f"{module}.so")], check=True)
+
+    def environment(self, kind: str, module: str = "soak") -> dict[str, str]:
+        folders = [str(self.build(kind, module)), *self.pythonpath, str(SUPPORT)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
         libraries = [self.runtime(name) for name in RUNTIMES.get(kind, [])]
         if libraries:
             environment["LD_PRELOAD"] = " ".join([*libraries, self.runtime("libstdc++.so.6")])
@@ -97,6 +101,41 @@ class Soak:
         command = [sys.executable, "-X", "faulthandler", HERE / "storm.py", "--seconds", seconds, "--threads", 8, *fork]
         self.part(f"storm-{kind}", command, self.environment(kind))
 
+    def contended(self) -> None:
+        command = [sys.executable, "-X", "faulthandler", HERE / "contended.py", "--seconds", 2 if self.short else 60]
+        self.part("contended", command, self.environment("release", "life"))
+
+    def free_threaded(self) -> None:
+        python = os.environ.get("ISTHMUS_TSAN_PYTHON")
+        if not python:
+            print(
+                "[isthmus] soak free-threaded: skipped, ISTHMUS_TSAN_PYTHON names no interpreter (docs/threads.md)", flush=True
+            )
+            return
+        shown = subprocess.run([python, "-c", ASK_FOR_BUILD], capture_output=True, text=True, check=True).stdout
+        built = json.loads(shown.splitlines()[-1])
+        if not built["Py_GIL_DISABLED"] or "-fsanitize=thread" not in built["BASECFLAGS"]:
+            sys.exit(f"ISTHMUS_TSAN_PYTHON is {python}, which was not built with --disable-gil --with-thread-sanitizer")
+        show = "import isthmus; print(isthmus.get_include())"
+        include = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True).stdout.strip()
+        place = self.folder / "free-threaded"
+        for module in SOURCES:
+            flags = [*BUILDS["tsan"], "-DNDEBUG", f"-I{include}", f"-I{built['include']}"]
+            self.compile(place, module, shlex.split(built["CXX"]), flags)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), str(SUPPORT)])} | TSAN
+        for script in ("storm", "contended"):
+            command = [
+                python,
+                "-X",
+                "faulthandler",
+                HERE / f"{script}.py",
+                "--seconds",
+                5 if self.short else 60,
+                "--threads",
+                4,
+            ]
+            self.part(f"free-threaded {script}", command, environment)
+
     def flat(self) -> None:
         count = 200_000 if self.short else 10_000_000
 
@@ -114,6 +153,8 @@ class Soak:
     def run(self, parts: list[str]) -> int:
         everything = {
             **{f"storm-{kind}": (lambda kind=kind: self.storm(kind)) for kind in BUILDS},
+            "contended": self.contended,
+            "free-threaded": self.free_threaded,
             "flat": self.flat,
             "suite-gc": lambda: self.suite("suite-gc", {"PYTHONPATH": os.pathsep.join([str(HERE), *self.pythonpath])},
                                            "-p", "collect_always"),

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "../python/support/module.h"
+
 namespace {
 
 using isthmus::Tensor;
@@ -82,7 +84,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "soak", nullptr, -1, methods, n
 }  // namespace
 
 PyMODINIT_FUNC PyInit_soak() {
-    PyObject* module = PyModule_Create(&definition);
+    PyObject* module = create_module(definition);
     if (module == nullptr) return nullptr;
     using isthmus::Framework;
     PyModule_AddIntConstant(module, "TENSOR", static_cast<int>(Framework::tensor));

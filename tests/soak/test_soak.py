@@ -15,8 +15,7 @@ RUN = Path(__file__).resolve().parent / "run.py"
 
 
 @pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the soak brings sanitizers of its own")
-def test_short() -> None:
-    done = subprocess.run(
-        [sys.executable, RUN, "--short", "--only", "storm-release"], capture_output=True, text=True, timeout=300
-    )
+@pytest.mark.parametrize("part", ["storm-release", "contended"])
+def test_short(part: str) -> None:
+    done = subprocess.run([sys.executable, RUN, "--short", "--only", part], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,7 +27,7 @@ inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework
     if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
 #endif
     const SharedRuntime* shared = *shared_state;
-    if (ISTHMUS_UNLIKELY(shared == nullptr || shared->tensor == nullptr))
+    if (ISTHMUS_UNLIKELY(shared == nullptr || load_shared(shared->tensor) == nullptr))
         return export_first(tensor.block(), framework, options);
     // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses it
     return export_block(tensor.block(), framework, options);

@@ -5,7 +5,7 @@
 
 #include "torch_functions.h"
 
-PYBIND11_MODULE(isthmus_torch_pybind11_test_ext, m) {
+PYBIND11_MODULE(isthmus_torch_pybind11_test_ext, m, pybind11::mod_gil_not_used()) {
     m.def("dimensions", casters::dimensions);
     m.def("same", casters::same);
     m.def("undefined", casters::undefined);

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "../../python/support/module.h"
+
 namespace {
 
 using isthmus::Tensor;
@@ -90,4 +92,4 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "chains", nullptr, -1, methods,
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_chains() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_chains() { return create_module(definition); }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 
+#include "../../python/support/module.h"
+
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define QUOTE_(a) #a
@@ -37,4 +39,4 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, met
 
 }  // namespace
 
-PyMODINIT_FUNC PASTE(PyInit_, MODULE)() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PASTE(PyInit_, MODULE)() { return create_module(definition); }

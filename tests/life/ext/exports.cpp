@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "../../python/support/module.h"
+
 namespace {
 
 PyObject* use(PyObject*, PyObject* x) {
@@ -36,4 +38,4 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "exports", nullptr, -1, methods
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_exports() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_exports() { return create_module(definition); }

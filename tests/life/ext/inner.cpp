@@ -5,6 +5,8 @@
 #include <string>
 #include <thread>
 
+#include "../../python/support/module.h"
+
 namespace {
 
 isthmus::Tensor kept;
@@ -22,7 +24,11 @@ PyThreadState* new_interpreter(bool own_gil) {
     config.use_main_obmalloc = own_gil ? 0 : 1;
     config.allow_fork = config.allow_exec = 1;
     config.allow_threads = config.allow_daemon_threads = 1;
+#if defined(Py_GIL_DISABLED)
+    config.check_multi_interp_extensions = 1;  // there is no interpreter without
+#else
     config.check_multi_interp_extensions = own_gil ? 1 : 0;
+#endif
     config.gil = own_gil ? PyInterpreterConfig_OWN_GIL : PyInterpreterConfig_SHARED_GIL;
     PyThreadState* state = nullptr;
     if (PyStatus_Exception(Py_NewInterpreterFromConfig(&state, &config))) return nullptr;
@@ -78,4 +84,4 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "inner", nullptr, -1, methods, 
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_inner() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_inner() { return create_module(definition); }

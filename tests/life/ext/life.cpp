@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "../../python/support/module.h"
+
 #if !defined(MODULE)
 #define MODULE life
 #endif
@@ -200,10 +202,4 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, met
 
 }  // namespace
 
-PyMODINIT_FUNC PASTE(PyInit_, MODULE)() {
-    PyObject* module = PyModule_Create(&definition);
-#if defined(Py_GIL_DISABLED)
-    if (module != nullptr && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) != 0) Py_CLEAR(module);
-#endif
-    return module;
-}
+PyMODINIT_FUNC PASTE(PyInit_, MODULE)() { return create_module(definition); }

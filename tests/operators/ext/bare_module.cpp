@@ -106,7 +106,13 @@ int fill(PyObject* module) {
                          many_loops<std::int16_t>, many_loops<std::int32_t>, many_loops<std::int64_t>>(module, {"x", "y"});
     return good ? 0 : -1;
 }
-PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(fill)}, {0, nullptr}};
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(fill)},
+#if PY_VERSION_HEX >= 0x030D0000
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
 PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_test_ext", nullptr, 0, methods, slots};
 
 }  // namespace

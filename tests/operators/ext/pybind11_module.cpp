@@ -4,7 +4,7 @@
 #define ISTHMUS_TEST_SPACE "geo_pybind11"
 #include "functions.h"
 
-PYBIND11_MODULE(isthmus_operators_pybind11_test_ext, m) {
+PYBIND11_MODULE(isthmus_operators_pybind11_test_ext, m, pybind11::mod_gil_not_used()) {
     isthmus::pybind11_translate_errors();
     functions::bind(m);
     m.def("last_call", [] { return pybind11::reinterpret_steal<pybind11::object>(functions::last_call()); });

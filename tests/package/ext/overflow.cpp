@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 
+#include "../../python/support/module.h"
+
 namespace {
 
 PyObject* with_stride(PyObject*, PyObject* args) {
@@ -34,4 +36,4 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "overflow", nullptr, -1, method
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_overflow() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_overflow() { return create_module(definition); }

@@ -290,3 +290,55 @@ def test_an_interrupt_while_a_type_is_looked_at_passes(take, raised: type) -> No
 
     with pytest.raises(raised):
         take(Proxy())
+
+
+def test_a_type_that_changes_while_it_is_looked_at_for_the_first_time(child) -> None:
+    """What was found is not remembered for the class that it has become, here by a base whose instances are refused."""
+    child("""
+        import sys
+        import numpy as np, numpy.ma
+        import isthmus_test_ext as ext
+
+        class Name(str):
+            "Is met wherever numpy is looked for among the modules."
+            met, act = 0, lambda: None
+            def __hash__(self):
+                return hash("numpy")
+            def __eq__(self, other):
+                Name.met += 1
+                Name.act()
+                return False
+
+        module = sys.modules.pop("numpy")
+        sys.modules[Name("before")] = None
+        sys.modules["numpy"] = module
+        memory = np.arange(3.0)
+
+        def changing():
+            class Plain:
+                pass
+            class Changing(Plain):
+                __module__ = "numpy.mine"
+                __array_interface__ = memory.__array_interface__
+            return Changing()
+
+        for _ in range(2):  # the first of all looks at more
+            Name.met = 0
+            ext.own(changing())
+        last, Name.met = Name.met, 0
+        assert last > 0
+        Tracer = type("Tracer", (), {"__module__": "jax._src.core"})
+        x = changing()
+        def change():
+            if Name.met == last:
+                type(x).__bases__ = (Tracer,)
+        Name.act = change
+        assert ext.own(x)["shape"] == (3,)
+        assert Tracer in type(x).__mro__
+        try:
+            ext.own(x)
+        except ext.Error as error:
+            assert error.code == "not_values", error
+        else:
+            raise AssertionError("the class is taken for what it was")
+    """)

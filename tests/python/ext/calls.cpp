@@ -2,6 +2,7 @@
 // Functions as an author binds them, which read and write their arguments; and imports with an exception already set.
 #include <isthmus/python/arguments.h>
 
+#include "../support/module.h"
 #include "ext.h"
 
 namespace ext {
@@ -186,4 +187,4 @@ struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_test_calls", nullp
 }  // namespace
 }  // namespace ext
 
-PyMODINIT_FUNC PyInit_isthmus_test_calls() { return PyModule_Create(&ext::definition); }
+PyMODINIT_FUNC PyInit_isthmus_test_calls() { return create_module(ext::definition); }

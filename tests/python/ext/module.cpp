@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension that pytest drives: the bridge of the headers, seen from Python.
+#include "../support/module.h"
 #include "ext.h"
 
 namespace {
@@ -9,11 +10,8 @@ struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_test_ext", nullptr
 }  // namespace
 
 PyMODINIT_FUNC PyInit_isthmus_test_ext() {
-    PyObject* module = PyModule_Create(&definition);
+    PyObject* module = create_module(definition);
     if (module == nullptr) return nullptr;
-#if defined(Py_GIL_DISABLED)
-    if (PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) != 0) return nullptr;
-#endif
     for (PyMethodDef* methods : {ext::argument_methods, ext::import_methods, ext::keep_methods, ext::thread_methods,
                                  ext::producer_methods, ext::export_methods, ext::export_memory_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return nullptr;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../support/module.h"
 #include "ext.h"
 
 namespace ext {
@@ -212,7 +213,7 @@ struct PyModuleDef moves_definition{PyModuleDef_HEAD_INIT, "isthmus_test_moves",
 }  // namespace ext
 
 PyMODINIT_FUNC PyInit_isthmus_test_moves() {
-    PyObject* module = PyModule_Create(&ext::moves_definition);
+    PyObject* module = create_module(ext::moves_definition);
     PyObject* type = module != nullptr ? PyType_FromSpec(&ext::recorder_spec) : nullptr;
     return type != nullptr && PyModule_AddObject(module, "Recorder", type) == 0 ? module : nullptr;
 }

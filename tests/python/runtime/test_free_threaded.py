@@ -274,3 +274,22 @@ def work(thread, i):
 shared["data"] = (memory.ctypes.data, False)
 together(work)
 """)
+
+
+@pytest.mark.parametrize(
+    ("lender", "free"),
+    [("bytearray(8)", "x.append(1)"), ("array.array('f', [1, 2])", "x.append(1)"), ("memoryview(bytearray(8))", "x.release()")],
+)
+def test_what_lent_its_buffer_is_free_again(threads, lender: str, free: str) -> None:
+    """CPython counts the buffers that are out without a lock."""
+    threads(f"""
+import array
+x = {lender}
+
+def work(thread, i):
+    times = 300_000 if FREE else 1000
+    assert (ext.repeat_own if thread % 2 else ext.repeat_borrow)(x, times) == times
+
+together(work)
+{free}  # fails with a BufferError where one is thought to be out
+""")

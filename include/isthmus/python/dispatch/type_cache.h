@@ -8,6 +8,7 @@
 #if defined(Py_GIL_DISABLED)
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #endif
 
 ISTHMUS_BEGIN
@@ -38,10 +39,7 @@ public:
     bool find(PyTypeObject* type, ProducerType& out) const noexcept {
         const Slot& slot = slots_[type_cache_slot(type)];
         const std::uint32_t writes = load_shared(slot.writes);
-        for (std::size_t i = 0; i < word_count; ++i) {
-            const std::uint64_t word = load_shared(slot.words.of[i]);
-            std::memcpy(reinterpret_cast<char*>(&out) + i * sizeof word, &word, sizeof word);
-        }
+        copy(slot.words, out, std::make_index_sequence<word_count>());
         if (ISTHMUS_UNLIKELY(writes % 2 != 0 || __atomic_load_n(&slot.writes, __ATOMIC_RELAXED) != writes)) return false;
         return out.type == type && out.version == version_of(type);
     }
@@ -68,6 +66,12 @@ private:
         alignas(64) Words words{};
         std::uint32_t writes = 0;
     };
+    /// Word after word: a loop over them takes three times the instructions.
+    template <std::size_t... i>
+    ISTHMUS_ALWAYS_INLINE static void copy(const Words& words, ProducerType& out, std::index_sequence<i...>) noexcept {
+        const std::uint64_t copied[] = {load_shared(words.of[i])...};
+        std::memcpy(static_cast<void*>(&out), copied, sizeof copied);
+    }
     Slot slots_[type_cache_slots];
 };
 

@@ -59,7 +59,7 @@ ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
     DType dtype;
     if (!ask_openvino_dtype(request, dtype)) return false;
     Ref array(PyObject_GetAttrString(request.object, "data"));
-    if (!array || PyObject_GetBuffer(array.get(), &request.out.buffer(), PyBUF_FULL_RO) != 0)
+    if (!array || !take_buffer(array.get(), request.out.buffer(), PyBUF_FULL_RO))
         return request.fail_with_exception(ErrorCode::producer_failed, {"the data of this ", type_name(request.object)});
     request.out.hold_buffer();
     if (request.out.buffer().itemsize != dtype.itemsize())

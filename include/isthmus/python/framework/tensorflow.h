@@ -56,7 +56,7 @@ inline bool import_buffer_or_dlpack(ImportRequest& request) {
     const bool elsewhere = !on_host || options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
     if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(request.object))) {
         Py_buffer& view = request.out.buffer();
-        if (ISTHMUS_LIKELY(PyObject_GetBuffer(request.object, &view, PyBUF_FULL_RO) == 0)) {
+        if (ISTHMUS_LIKELY(take_buffer(request.object, view, PyBUF_FULL_RO))) {
             request.out.hold_buffer();
             if (strings_abort && !is_floating_format(view.format) && !has_numeric_dtype(request)) return false;
             return import_held_buffer(request);

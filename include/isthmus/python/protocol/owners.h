@@ -5,6 +5,7 @@
 #include <isthmus/python/runtime/object_owner.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/borrowed.h>
+#include <isthmus/python/runtime/buffers.h>
 
 ISTHMUS_BEGIN
 
@@ -19,7 +20,7 @@ inline constexpr OwnerOps object_tuple_ops{.release = release_object,
                                            .array = new_reference_to_first,
                                            .release_shared = release_shared_object};
 
-inline void release_buffer_here(void* view) { PyBuffer_Release(static_cast<Py_buffer*>(view)); }
+inline void release_buffer_here(void* view) { end_buffer(*static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
     if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another)) return give_back_with_gil(release_buffer_here, view);
     // The view goes with its block, or with the call that borrowed it.

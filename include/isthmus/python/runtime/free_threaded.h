@@ -50,11 +50,13 @@ private:
 /// written before.
 template <class T>
 T load_shared(const T& place) noexcept {
-    return __atomic_load_n(&place, __ATOMIC_ACQUIRE);
+    T value;
+    __atomic_load(&place, &value, __ATOMIC_ACQUIRE);
+    return value;
 }
 template <class T>
 void store_shared(T& place, T value) noexcept {
-    __atomic_store_n(&place, value, __ATOMIC_RELEASE);
+    __atomic_store(&place, &value, __ATOMIC_RELEASE);
 }
 inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept {
     __atomic_fetch_add(&count, more, __ATOMIC_ACQ_REL);

@@ -48,7 +48,7 @@ struct InterfaceBuffer {
 
     bool open(ImportRequest& request, PyObject* exporter) {
         Py_buffer& view = request.out.buffer();
-        if (PyObject_GetBuffer(exporter, &view, PyBUF_SIMPLE) != 0) return false;
+        if (!take_buffer(exporter, view, PyBUF_SIMPLE)) return false;
         request.out.hold_buffer();
         start = static_cast<char*>(view.buf);
         size = view.len;

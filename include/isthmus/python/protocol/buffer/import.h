@@ -62,7 +62,7 @@ inline bool import_held_buffer(ImportRequest& request) {
 
 /// Any exporter of the buffer protocol.
 inline bool import_buffer(ImportRequest& request) {
-    if (ISTHMUS_UNLIKELY(PyObject_GetBuffer(request.object, &request.out.buffer(), PyBUF_FULL_RO) != 0))
+    if (ISTHMUS_UNLIKELY(!take_buffer(request.object, request.out.buffer(), PyBUF_FULL_RO)))
         return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
     return import_held_buffer(request);
 }

@@ -49,13 +49,18 @@ bool import_managed(ImportRequest& request, Managed* managed) {
     return request.accept_sound(managed_flags(managed));
 }
 
+inline bool point_capsule_to(PyObject* capsule, void* pointer) noexcept {
+    const ObjectLock lock(capsule);
+    return PyCapsule_SetPointer(capsule, pointer) == 0;
+}
+
 /// In place of a managed tensor that this shared object exported, an alias of the block behind it: the garbage collector sees
 /// whose memory it is, and what goes there and back makes no chain. The capsule points to the root from then on.
 template <class Managed>
 bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
     Block* alias = alias_shown_block(exported, managed->dl_tensor, request.out.flags());
     if (alias == nullptr) return request.fail_out_of_memory();
-    (void)PyCapsule_SetPointer(request.object, root_of(alias));
+    point_capsule_to(request.object, root_of(alias));
     end_managed_in_python<Managed>(managed);
     request.out.hold_block(alias);
     return true;
@@ -119,6 +124,7 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
 
 /// Whether the capsule is taken and points to `owner`; `versioned` says of which kind it is.
 inline bool was_taken(PyObject* capsule, const void* owner, bool& versioned) noexcept {
+    const ObjectLock lock(capsule);
     versioned = PyCapsule_IsValid(capsule, capsule_name_versioned_used) != 0;
     if (!versioned && !PyCapsule_IsValid(capsule, capsule_name_used)) return false;
     return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) == owner;
@@ -139,16 +145,22 @@ inline bool give_back_alias(PyObject* capsule, Block* alias) noexcept {
     if (!was_taken(capsule, root_of(alias), versioned)) return false;
     void* managed = versioned ? static_cast<void*>(Export<DLManagedTensorVersioned>::make(alias, alias->flags))
                               : static_cast<void*>(Export<DLManagedTensor>::make(alias, 0));
-    return managed != nullptr && PyCapsule_SetPointer(capsule, managed) == 0 && make_whole(capsule, versioned);
+    return managed != nullptr && point_capsule_to(capsule, managed) && make_whole(capsule, versioned);
+}
+
+/// NULL, without a Python exception, where it has none.
+inline const char* name_of_capsule(PyObject* capsule) noexcept {
+    const ObjectLock lock(capsule);
+    const char* name = PyCapsule_GetName(capsule);
+    if (name == nullptr) PyErr_Clear();
+    return name;
 }
 
 /// A DLPack capsule of either kind; taken once, and renamed as the specification says (dlpack, "Python specification").
 inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
-    const char* name = PyCapsule_GetName(capsule);
-    if (name == nullptr) {
-        PyErr_Clear();
+    const char* name = name_of_capsule(capsule);
+    if (name == nullptr)
         return request.fail(ErrorCode::bad_capsule, "the capsule has no name; wanted 'dltensor_versioned' or 'dltensor'");
-    }
     if (std::strcmp(name, capsule_name_versioned) == 0)
         return consume_capsule<DLManagedTensorVersioned>(request, capsule, capsule_name_versioned, capsule_name_versioned_used);
     if (std::strcmp(name, capsule_name) == 0)

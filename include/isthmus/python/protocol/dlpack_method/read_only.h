@@ -22,9 +22,9 @@ inline bool interface_is_read_only(PyObject* object, PyObject* name) {
 
 inline bool buffer_is_read_only(PyObject* object) {
     Py_buffer view;
-    if (!PyObject_CheckBuffer(object) || PyObject_GetBuffer(object, &view, PyBUF_FULL_RO) != 0) return false;
+    if (!PyObject_CheckBuffer(object) || !take_buffer(object, view, PyBUF_FULL_RO)) return false;
     const bool read_only = view.readonly != 0;
-    PyBuffer_Release(&view);
+    end_buffer(view);
     return read_only;
 }
 

@@ -51,7 +51,7 @@ inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out
 inline Block* exchange_block(void* object) {
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return nullptr;
-    if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), shared->tensor)) {
+    if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), load_shared(shared->tensor))) {
         set_python_error(make_error(
             ErrorCode::not_a_tensor,
             {"expected an isthmus.Tensor, got ", object != nullptr ? type_name(static_cast<PyObject*>(object)) : "NULL"}));
