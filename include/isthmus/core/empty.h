@@ -2,15 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cerrno>
 #include <cstdlib>
 
+#include <isthmus/core/system.h>
 #include <isthmus/core/tensor.h>
-
-#if ISTHMUS_DEFINE && defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
 
 ISTHMUS_BEGIN
 
@@ -38,20 +33,6 @@ ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType
             ErrorCode::overflow, ErrorKind::value,
             concat({"argument 'shape': ", sizes_text(shape, ndim), " of ", dtype, " has more bytes than the address space"}));
     return nbytes;
-}
-
-/// Huge pages for memory that has room for them, as NumPy asks for its own (numpy/_core/src/multiarray/alloc.cpp): what is
-/// fresh is then filled in a fraction of the time. A wish, so that a refusal is nobody's error.
-inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
-#if defined(MADV_HUGEPAGE)
-    constexpr std::size_t least = std::size_t{1} << 22;
-    if (ISTHMUS_LIKELY(size < least)) return;
-    const int before = errno;
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + size) & ~(page - 1);
-    (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-    errno = before;
-#endif
 }
 
 }  // namespace detail
