@@ -136,6 +136,8 @@ TEST_F(Live, TracingTellsTheCalls) {
 
 TEST_F(Live, CallsOfNoKnownFileAreLeftOut) {
     const auto own = reinterpret_cast<void*>(&isthmus::detail::describe_frames);
+    isthmus::detail::CodePlace known;
+    if (!isthmus::detail::find_code_place(own, known)) GTEST_SKIP() << "a static program does not tell where its code is";
     const std::unique_ptr<char> nowhere(new char);  // as a frame of code that was made at run time
     const void* const frames[] = {nowhere.get(), own, nowhere.get()};
     const std::string text = isthmus::detail::describe_frames(frames, 3);
