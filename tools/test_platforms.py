@@ -115,6 +115,7 @@ class Target:
     compiler: Callable[[], tuple[str, ...]]
     emulator: Callable[[], tuple[str, ...]]
     flags: tuple[str, ...] = ()
+    seconds: int = 5  #: of one core, for a small program
 
 
 def cross(triple: str, package: str) -> Callable[[], tuple[str, ...]]:
@@ -138,7 +139,9 @@ TARGETS = {
     "aarch64": Target("Linux", cross("aarch64-linux-gnu", "g++-aarch64-linux-gnu"), qemu("aarch64", "aarch64-linux-gnu")),
     "s390x": Target("Linux", cross("s390x-linux-gnu", "g++-s390x-linux-gnu"), qemu("s390x", "s390x-linux-gnu")),
     "windows": Target("Windows", cross("x86_64-w64-mingw32", "g++-mingw-w64-x86-64-posix"), wine, ("-static",)),
-    "musl": Target("Linux", lambda: (*zig(), "c++", "-target", "x86_64-linux-musl"), tuple),
+    "musl": Target(
+        "Linux", lambda: (*zig(), "c++", "-target", "x86_64-linux-musl"), tuple, seconds=300
+    ),  # zig first builds libc++
 }
 
 
@@ -216,7 +219,7 @@ PARTS = {
     "syntax-windows-gcc": Part("core and bridge for Windows x64, GCC (MinGW)", mingw_syntax, 10),
     "syntax-musl": Part("core and bridge for Linux with musl, Clang", syntax("x86_64-linux-musl", "posix"), 10),
     **{
-        f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target), 5)
+        f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target), target.seconds)
         for name, target in TARGETS.items()
     },
     **{
