@@ -195,19 +195,19 @@ ISTHMUS_COLD inline Error refuse_element(const DLTensor& t, const Requirement& r
     return refuse_conversion(t, r, {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
 }
 
-/// Owns what std::aligned_alloc gave, under a name of its own in isthmus.live().
+/// Owns what allocate_aligned() gave, under a name of its own in isthmus.live().
 class ConvertedMemory {
 public:
     explicit ConvertedMemory(void* taken) noexcept : memory_(taken) {}
     ConvertedMemory(ConvertedMemory&& other) noexcept : memory_(other.release()) {}
     ConvertedMemory& operator=(ConvertedMemory&&) = delete;
-    ~ConvertedMemory() { std::free(memory_); }
+    ~ConvertedMemory() { free_aligned(memory_); }
     void* get() const noexcept { return memory_; }
     void* release() noexcept { return std::exchange(memory_, nullptr); }
     static const OwnerOps& owner_ops() noexcept { return ops; }
 
 private:
-    static void give_back(void* memory) { std::free(memory); }
+    static void give_back(void* memory) { free_aligned(memory); }
     static constexpr OwnerOps ops{.release = give_back, .producer = "a converted argument", .owns_memory = true};
 
     void* memory_;
@@ -249,7 +249,7 @@ inline Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
         const std::size_t alignment = r.alignment > 64 ? r.alignment : 64;
         const std::int64_t bytes =
             bytes_of_new(t.shape, t.ndim, wanted.is_subbyte() ? uint8 : wanted, static_cast<std::int64_t>(alignment));
-        ConvertedMemory memory(std::aligned_alloc(alignment, (static_cast<std::size_t>(bytes) + alignment) & ~(alignment - 1)));
+        ConvertedMemory memory(allocate_aligned(alignment, (static_cast<std::size_t>(bytes) + alignment) & ~(alignment - 1)));
         auto* data = static_cast<char*>(memory.get());
         if (data == nullptr) return make_error(ErrorCode::out_of_memory, {"no memory for ", bytes, " bytes of ", r.words});
         const ConvertedLayout layout(t, r.order == Order::f);

@@ -1,8 +1,11 @@
 // The memory of new tensors: what is kept of dropped ones and given back, and a program's own allocator.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+
+#if !defined(_WIN32)
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <atomic>
 #include <cstdlib>
@@ -183,7 +186,7 @@ TEST(MemoryCache, OneThreadAtATimeHasWhatWasKept) {
     EXPECT_EQ(cache.trim(0), count * 5 * MiB) << "and none is lost";
 }
 
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_THREAD__) && !defined(_WIN32)
 TEST_F(KeptMemory, AForkInTheMidstOfItLeavesTheChildWorking) {
     std::atomic<bool> done{false};
     std::thread other([&] {
@@ -236,14 +239,14 @@ struct Counting {
         if (self.fails) return nullptr;
         ++self.alive;
         self.bytes += size;
-        void* memory = std::aligned_alloc(alignment, (size + alignment) / alignment * alignment);
+        void* memory = isthmus::detail::allocate_aligned(alignment, (size + alignment) / alignment * alignment);
         return self.askew ? static_cast<char*>(memory) + 8 : memory;
     }
     static void release(void* memory, std::size_t size, void* context) noexcept {
         auto& self = *static_cast<Counting*>(context);
         --self.alive;
         self.bytes -= size;
-        std::free(self.askew ? static_cast<char*>(memory) - 8 : memory);
+        isthmus::detail::free_aligned(self.askew ? static_cast<char*>(memory) - 8 : memory);
     }
     Allocator allocator{allocate, release, this};
     int alive = 0;

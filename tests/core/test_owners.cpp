@@ -253,7 +253,7 @@ TEST(Owners, ARefusedDescriptionReleasesTheOwnerOnce) {
 TEST(Owners, WithoutMemoryTheOwnerIsReleasedOnce) {
     Counts counts;
     CountedOwner owner(counts);
-    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "this allocator cannot be made to fail";
     try {
         (void)wrap(std::move(owner));
         FAIL();
@@ -280,7 +280,7 @@ struct FailsAfterMove {
 };
 
 TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
-    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "the sanitizer's allocator cannot be made to fail";
+    if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "this allocator cannot be made to fail";
     EXPECT_EQ(std::malloc(1), nullptr);
     int failures = 0;
     for (int at = 1; at <= 4; ++at) {

@@ -3,11 +3,14 @@ line."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,38 @@ isthmus = pytest.importorskip("isthmus")
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 GXX = shutil.which("g++") or shutil.which("c++") or "c++"
 CXX = os.environ.get("CXX") or GXX
-COMPILERS = list(dict.fromkeys(filter(None, [CXX, shutil.which("clang++")])))
+#: The oldest of each that knows the C++20 of the headers.
+OLDEST = {"g++": 12, "clang++": 14}
+
+
+def installed_compilers() -> dict[str, tuple[str, ...]]:
+    """Every GCC and Clang on PATH that is new enough, each once, and the Clang of ziglang."""
+    found: dict[str, tuple[str, ...]] = {}
+    seen = set()
+    candidates = [
+        Path(folder, name) for folder in os.get_exec_path() if Path(folder).is_dir() for name in sorted(os.listdir(folder))
+    ]
+    for path in [Path(CXX), *candidates]:
+        named = re.fullmatch(r"(g\+\+|clang\+\+)(-\d+)?", path.name)
+        if path.name != Path(CXX).name and not named:
+            continue
+        executable = shutil.which(path)
+        if executable is None:
+            continue
+        shown = subprocess.run([executable, "-dumpversion"], capture_output=True, text=True, check=False).stdout
+        version = re.match(r"\d+", shown)
+        if version and named and int(version[0]) < OLDEST[named[1]]:
+            continue
+        place = Path(executable).resolve()
+        if place not in seen:
+            seen.add(place)
+            found[path.name] = (executable,)
+    if importlib.util.find_spec("ziglang"):
+        found["ziglang"] = (sys.executable, "-m", "ziglang", "c++")
+    return found
+
+
+COMPILERS = installed_compilers()
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wsign-conversion", "-Wold-style-cast", "-Werror"]
 
 CORE = """
@@ -77,25 +111,31 @@ PROGRAMS = {
 }
 
 
-def compile_(source: str, *flags: str, compiler: str = CXX) -> subprocess.CompletedProcess[str]:
+def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> subprocess.CompletedProcess[str]:
     folders = [f"-isystem{sysconfig.get_path('include')}"]
     if isthmus.get_include() != INCLUDE:
         folders.append(f"-isystem{isthmus.get_include()}")  # for dlpack.h
     for library in ("nanobind", "pybind11"):
         if f"isthmus/{library}.h" in source:
             folders.append(f"-isystem{Path(pytest.importorskip(library).__file__).parent / 'include'}")
-    # Isthmus's own by -I: warnings of system folders are not shown.
-    command = [compiler, "-fsyntax-only", f"-I{INCLUDE}", *flags, *folders, "-x", "c++", "-"]
-    return subprocess.run(command, input=source, capture_output=True, text=True, timeout=300)
+    with tempfile.TemporaryDirectory() as work:
+        # zig keeps what it compiled, and cannot end before that.
+        result = ["-c", "-o", f"{work}/out.o"] if "ziglang" in compiler else ["-fsyntax-only"]
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": work, "ZIG_LOCAL_CACHE_DIR": work}
+        file = Path(work, "user.cpp")
+        file.write_text(source)
+        # Isthmus's own by -I: warnings of system folders are not shown.
+        command = [*compiler, *result, f"-I{INCLUDE}", *flags, *folders, str(file)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("flags", ["-std=c++20", "-std=c++23 -DNDEBUG -O2", "-std=c++20 -DISTHMUS_COMPILED -fno-rtti"])
+@pytest.mark.parametrize("flags", ["-std=c++20", "-std=c++2b -DNDEBUG -O2", "-std=c++20 -DISTHMUS_COMPILED -fno-rtti"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_warning(program: str, flags: str, compiler: str) -> None:
     if "-fno-rtti" in flags and program in ("nanobind", "pybind11"):
         pytest.skip("the library itself needs it")
-    done = compile_(PROGRAMS[program], *STRICT, *flags.split(), compiler=compiler)
+    done = compile_(PROGRAMS[program], *STRICT, *flags.split(), compiler=COMPILERS[compiler])
     assert done.returncode == 0, done.stderr
 
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#if __cplusplus < 202002L
+#if __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
 #error "Isthmus needs C++20: compile with -std=c++20 or newer"
 #endif
 #if !defined(__cpp_exceptions)
@@ -37,13 +37,19 @@
 /// of two versions, and the dynamic linker must merge nothing of theirs.
 #define ISTHMUS_BEGIN   \
     namespace isthmus { \
-    inline namespace ISTHMUS_ABI_NAMESPACE __attribute__((visibility("hidden"))) {
+    inline namespace ISTHMUS_ABI_NAMESPACE ISTHMUS_HIDDEN {
 #define ISTHMUS_END \
     }               \
     }
 
-#if !defined(__GNUC__)
-#error "Isthmus needs GCC or Clang: it uses their attributes and builtins"
+#if !defined(__GNUC__) && !defined(__clang__)
+#error "Isthmus needs GCC or Clang, for their attributes and builtins: on Windows clang-cl or MinGW in place of cl"
+#endif
+/// A DLL of Windows shows what it exports and nothing else, so that nothing has to be hidden there.
+#if defined(_WIN32)
+#define ISTHMUS_HIDDEN
+#else
+#define ISTHMUS_HIDDEN __attribute__((visibility("hidden")))
 #endif
 /// Which way a branch nearly always goes. For the paths that benchmarks/instructions.json counts; a branch to a function that
 /// is ISTHMUS_COLD says it by itself.
@@ -64,9 +70,13 @@
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
 /// What all shared objects of a process must see as one: the error class, so that a catch finds it.
+#if defined(_WIN32)
+#define ISTHMUS_EXPORT
+#else
 #define ISTHMUS_EXPORT __attribute__((visibility("default")))
+#endif
 /// State of one shared object: the dynamic linker must not merge it with another's.
-#define ISTHMUS_STATE inline __attribute__((visibility("hidden")))
+#define ISTHMUS_STATE inline ISTHMUS_HIDDEN
 
 // Isthmus is header-only by default. A project that defines ISTHMUS_COMPILED everywhere, and compiles isthmus/python/impl.h in
 // one file of its own (CMake: isthmus::python_compiled), pays for the bridge's code once instead of in every file.

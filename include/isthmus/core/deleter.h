@@ -2,32 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pthread.h>
-#include <unistd.h>
-
 #if __has_include(<bits/cxxabi_forced.h>)
 #include <bits/cxxabi_forced.h>
 #define ISTHMUS_FORCED_UNWIND 1
 #endif
 
-#include <isthmus/core/config.h>
+#include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-/// While one lives, pthread_cancel waits: a release that it ended half-way would lose what is left of the owner, and its
-/// unwinding would terminate the process at the first noexcept function.
-class NoCancellation {
-public:
-    NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
-    NoCancellation(const NoCancellation&) = delete;
-    NoCancellation& operator=(const NoCancellation&) = delete;
-
-private:
-    int before_ = PTHREAD_CANCEL_ENABLE;
-};
 
 /// Runs code that may end up in a Python interpreter, from a function that must not throw. Before CPython 3.14, a thread that
 /// wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the whole process at the
@@ -39,7 +23,7 @@ ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
     try {
         return f();
     } catch (__cxxabiv1::__forced_unwind&) {
-        for (;;) pause();
+        stop_this_thread();
     }
 #else
     return f();

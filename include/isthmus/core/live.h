@@ -2,21 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <time.h>
-
+#include <chrono>
 #include <string>
 #include <vector>
 
+#include <isthmus/core/libraries.h>
 #include <isthmus/core/tensor.h>
-
-#if defined(__has_include)
-#if __has_include(<execinfo.h>)
-#include <execinfo.h>
-#define ISTHMUS_HAS_BACKTRACE 1
-#endif
-#endif
 
 ISTHMUS_BEGIN
 
@@ -55,12 +46,10 @@ struct LiveEntry {
 };
 
 inline double monotonic_seconds() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-ISTHMUS_STATE pthread_mutex_t live_mutex = PTHREAD_MUTEX_INITIALIZER;
+ISTHMUS_STATE constinit SystemMutex live_mutex;
 
 /// The list: a hash table by the address of the block. It never calls out while it is locked, save to show its records.
 class LiveList {
@@ -71,9 +60,7 @@ public:
         if (entry == nullptr) return;  // a tensor that is not listed is better than one that cannot be made
         entry->block = block;
         entry->since = monotonic_seconds();
-#if defined(ISTHMUS_HAS_BACKTRACE)
-        if (tracing) entry->frame_count = backtrace(entry->frames, live_frame_count);  // the first is this very function
-#endif
+        if (tracing) entry->frame_count = find_callers(entry->frames, live_frame_count);  // the first is this function
         if (auto* words = words_of_block.load()) entry->words = words(block, tracing);
         if (!insert(entry)) free_entry(entry);
     }
@@ -112,7 +99,7 @@ public:
     }
     void listen(bool tracing) noexcept {
         // A child that is forked while another thread holds the lock would wait for it for ever.
-        static const int registered = pthread_atfork([] { pthread_mutex_lock(&live_mutex); }, unlock, unlock);
+        static const bool registered = (around_forks([] { live_mutex.lock(); }, unlock, unlock), true);
         (void)registered;
         const Lock lock;
         listening_ = true;
@@ -131,12 +118,12 @@ public:
 private:
     static constexpr std::size_t bucket_count = 4096;
     struct Lock {
-        Lock() noexcept { pthread_mutex_lock(&live_mutex); }
+        Lock() noexcept { live_mutex.lock(); }
         ~Lock() { unlock(); }
         Lock(const Lock&) = delete;
         Lock& operator=(const Lock&) = delete;
     };
-    static void unlock() { pthread_mutex_unlock(&live_mutex); }
+    static void unlock() { live_mutex.unlock(); }
     static std::size_t bucket(const Block* block) noexcept {
         return (reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9E3779B1U / 8 % bucket_count;
     }
@@ -172,18 +159,13 @@ ISTHMUS_STATE constexpr Observer live_observer{
 inline std::string describe_frames(const void* const* frames, int count) {
     std::string text;
     for (int i = 0; i < count; ++i) {
-        Dl_info info{};
-        if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
-        const char* slash = std::strrchr(info.dli_fname, '/');
-        const char* file = slash != nullptr ? slash + 1 : info.dli_fname;
-        if (std::strncmp(file, "libpython", 9) == 0 || std::strncmp(file, "python", 6) == 0)
+        CodePlace place;
+        if (!find_code_place(frames[i], place)) continue;
+        if (place.file.starts_with("libpython") || place.file.starts_with("python"))
             break;  // the interpreter's own calls say nothing
-        const bool named = info.dli_sname != nullptr;
-        const auto offset = reinterpret_cast<std::uintptr_t>(frames[i]) -
-                            reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase);
-        text += concat({(text.empty() ? "" : " < "), file});
-        if (named) text += concat({"(", info.dli_sname, ")"});
-        text += concat({"+", hex(offset)});
+        text += concat({(text.empty() ? "" : " < "), place.file});
+        if (!place.function.empty()) text += concat({"(", place.function, ")"});
+        text += concat({"+", hex(place.offset)});
     }
     return text;
 }

@@ -2,16 +2,10 @@
 // allocator. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cerrno>
-#include <cstdint>
 #include <cstdlib>
 
 #include <isthmus/core/atomic.h>
-
-#if ISTHMUS_DEFINE && defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
+#include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN
 
@@ -66,32 +60,9 @@ namespace detail {
 
 ISTHMUS_STATE constinit Atomic<const Allocator*> allocator{nullptr};
 
-/// Tells the system something about the whole pages of some memory. A wish: a refusal is nobody's error.
-inline void advise_pages([[maybe_unused]] const NewMemory& memory, [[maybe_unused]] int wish) noexcept {
-#if defined(__linux__)
-    const int before = errno;
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)),
-               start = reinterpret_cast<std::uintptr_t>(memory.start);
-    const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + memory.bytes) & ~(page - 1);
-    if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, wish);
-    errno = before;
-#endif
-}
-/// Huge pages, as NumPy asks for its own memory (numpy/_core/src/multiarray/alloc.cpp): what is fresh is then filled in a
-/// fraction of the time.
-inline void prefer_huge_pages([[maybe_unused]] const NewMemory& memory) noexcept {
-#if defined(MADV_HUGEPAGE)
-    advise_pages(memory, MADV_HUGEPAGE);
-#endif
-}
-/// The system may take the pages when it runs short; until then they are as they were, and whoever writes them keeps them.
-/// Of less memory, which lies in small pages mostly, the call costs as much as fresh pages do.
-inline void let_system_take([[maybe_unused]] const NewMemory& memory) noexcept {
-#if defined(MADV_FREE)
-    constexpr std::size_t least = std::size_t{1} << 25;
-    if (memory.bytes >= least) advise_pages(memory, MADV_FREE);
-#endif
-}
+/// From here on the system is told that it may take what is kept. Of less, which lies in small pages mostly, that call costs as
+/// much as fresh pages do.
+inline constexpr std::size_t worth_telling = std::size_t{1} << 25;
 
 /// AddressSanitizer sees who uses memory that was freed, and nobody who uses memory that is kept.
 #if defined(__has_feature)
@@ -130,7 +101,7 @@ public:
         const Turn turn(taken_);
         const std::size_t most = most_.load_relaxed();
         if (!turn || memory.bytes > most) return false;
-        let_system_take(memory);
+        if (memory.bytes >= worth_telling) let_system_take(memory.start, memory.bytes);
         (void)shrink(most - memory.bytes);
         if (count_ == room) drop_oldest();
         kept_[count_++] = memory;
@@ -201,7 +172,7 @@ ISTHMUS_API NewMemory take_memory(std::size_t bytes, std::size_t alignment) noex
     NewMemory memory = memory_cache.take(all);
     if (memory.start != nullptr) return memory;
     memory = {nullptr, std::malloc(all), all};
-    if (memory.start != nullptr) prefer_huge_pages(memory);
+    if (memory.start != nullptr) prefer_huge_pages(memory.start, memory.bytes);
     return memory;
 }
 

@@ -92,21 +92,25 @@ struct OwnedBlock {
     Block block;
     std::int64_t* more_dims;
     std::int64_t dims[2 * inline_dims];
-    alignas(Owner) unsigned char storage[sizeof(Owner)];
+    // malloc() aligns for whatever asks for no more than usual; for another owner there is room to begin further on.
+    static constexpr std::size_t slack = alignof(Owner) > alignof(std::max_align_t) ? alignof(Owner) - 1 : 0;
+    alignas(slack == 0 ? alignof(Owner) : 1) unsigned char storage[sizeof(Owner) + slack];
 
-    Owner& owner() noexcept { return *std::launder(reinterpret_cast<Owner*>(storage)); }
+    void* place() noexcept {
+        if constexpr (slack == 0)
+            return storage;
+        else
+            return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(storage) + slack) & ~std::uintptr_t{slack});
+    }
+    Owner& owner() noexcept { return *std::launder(static_cast<Owner*>(place())); }
 
     static OwnedBlock* make(Owner& from) noexcept {
         static_assert(std::is_nothrow_move_constructible_v<Owner>, "isthmus: an owner must move without throwing");
-        constexpr std::size_t align = alignof(OwnedBlock);
-        void* memory = align > alignof(std::max_align_t)
-                           ? std::aligned_alloc(align, (sizeof(OwnedBlock) + align - 1) / align * align)
-                           : std::malloc(sizeof(OwnedBlock));
-        if (memory == nullptr) return nullptr;
-        auto* held = static_cast<OwnedBlock*>(memory);
+        auto* held = static_cast<OwnedBlock*>(std::malloc(sizeof(OwnedBlock)));
+        if (held == nullptr) return nullptr;
         init_block(&held->block, 0, held->dims);
         held->more_dims = nullptr;
-        ::new (held->storage) Owner(std::move(from));
+        ::new (held->place()) Owner(std::move(from));
         held->block.owner = held;
         held->block.ops = &plain_owner_ops<end, at_end == AtEnd::destroy>;
         return held;

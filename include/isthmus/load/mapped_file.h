@@ -105,12 +105,17 @@ private:
     MappedFile* file_;
 };
 
+/// What every call says on a system without POSIX's mappings.
+ISTHMUS_COLD inline Error no_mapped_files() {
+    return Error(ErrorCode::unavailable, "files are not mapped on this system; wanted Linux or macOS");
+}
+
 /// Maps an open file whole. Error(system_failed) where the system refuses, Error(bad_file) for a file of less than `least`
 /// bytes.
 inline Result<FileOwner> map_whole_file(File file, std::size_t least, shared::Access access) {
 #if defined(_WIN32)
     (void)file, (void)least, (void)access;
-    return shared::impl::unsupported();
+    return no_mapped_files();
 #else
     struct stat status{};
     if (::fstat(file.get(), &status) != 0) return shared::impl::system_error("fstat", errno);
@@ -127,7 +132,7 @@ inline Result<FileOwner> map_whole_file(File file, std::size_t least, shared::Ac
 inline Result<File> open_file(const char* path) {
 #if defined(_WIN32)
     (void)path;
-    return shared::impl::unsupported();
+    return no_mapped_files();
 #else
     File file(::open(path, O_RDONLY | O_CLOEXEC));
     if (!file) return shared::impl::system_error("open", errno);

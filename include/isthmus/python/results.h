@@ -48,7 +48,7 @@ using TorchEmptyFunction = int (*)(std::int64_t, const std::int64_t*, const std:
 inline TorchEmptyFunction find_torch_empty() noexcept {
     static const TorchEmptyFunction found = [] {
         TorchEmptyFunction function = nullptr;
-        void* lib = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+        void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));
         if (lib != nullptr) find_symbol(lib, "aoti_torch_empty_strided", function);
         return function;
     }();

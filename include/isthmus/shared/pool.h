@@ -67,12 +67,12 @@ inline Hold start_slot(Region& region, std::size_t offset, std::size_t size) {
 }
 
 /// A slot of `bytes` in a region of the kind that is asked for.
-inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Deadline& deadline) {
+inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, [[maybe_unused]] const Deadline& deadline) {
     const Result<std::size_t> pages = whole_pages(bytes);
     if (!pages) return pages.error();
     const std::size_t size = *pages;
     Registry& r = registry();
-    int waits = 0;
+    [[maybe_unused]] int waits = 0;
     for (std::size_t look = looked_at_once;; look = SIZE_MAX) {
         std::size_t wanted = 0;
         Dead dead;

@@ -91,8 +91,16 @@ struct Arrived {
     bool cut = false;         ///< the packet was longer than the room for it
 };
 
+// musl's macro compares numbers of different signs.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare"
+inline struct cmsghdr* next_header(struct msghdr& message, struct cmsghdr* head) noexcept {
+    return CMSG_NXTHDR(&message, head);
+}
+#pragma GCC diagnostic pop
+
 inline void take_files(struct msghdr& message, Arrived& arrived) {
-    for (struct cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+    for (struct cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = next_header(message, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
         const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (std::size_t i = 0; i < count; ++i) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if !defined(__linux__) && !defined(__APPLE__)
+
 #include <cstddef>
 #include <cstdint>
 
@@ -34,3 +36,5 @@ inline bool leased(const File&, std::size_t, std::size_t) noexcept { return true
 }  // namespace shared::impl
 
 ISTHMUS_END
+
+#endif

@@ -21,7 +21,7 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile
 namespace isthmus_test {
 namespace {
 thread_local std::size_t allocations = 0;
-#if !defined(ISTHMUS_TEST_SANITIZER)
+#if !defined(ISTHMUS_TEST_SANITIZER) && defined(__GLIBC__)
 thread_local bool fail_next = false;
 #endif
 }  // namespace
@@ -31,6 +31,7 @@ std::size_t Allocations::total() noexcept { return allocations; }
 #if defined(ISTHMUS_TEST_SANITIZER)
 
 // The sanitizer has taken malloc for itself, and offers a hook in exchange.
+bool counts_allocations() noexcept { return true; }
 bool fail_next_allocation() noexcept { return false; }
 namespace {
 const int hooked = __sanitizer_install_malloc_and_free_hooks([](const volatile void*, std::size_t) { ++allocations; },
@@ -38,8 +39,15 @@ const int hooked = __sanitizer_install_malloc_and_free_hooks([](const volatile v
 }  // namespace
 }  // namespace isthmus_test
 
+#elif !defined(__GLIBC__)
+
+bool counts_allocations() noexcept { return false; }
+bool fail_next_allocation() noexcept { return false; }
+}  // namespace isthmus_test
+
 #else
 
+bool counts_allocations() noexcept { return true; }
 bool fail_next_allocation() noexcept { return fail_next = true; }
 namespace {
 bool refuse() noexcept {

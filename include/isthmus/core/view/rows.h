@@ -80,9 +80,11 @@ public:
             --left_;
             for (int d = outer_ - 1; d >= 0; --d) {
                 const auto i = static_cast<std::size_t>(d);
-                row_ += strides_[i];
-                if (++index_[i] < extents_[i]) break;
-                row_ -= strides_[i] * extents_[i];
+                if (++index_[i] < extents_[i]) {
+                    row_ += strides_[i];
+                    break;
+                }
+                row_ -= strides_[i] * (extents_[i] - 1);  // never past the memory, not even for a moment
                 index_[i] = 0;
             }
             return *this;
@@ -112,7 +114,7 @@ public:
         it.length_ = ndim > 0 ? layout_.extent(ndim - 1) : 1;
         if (ndim > 0) it.stride_ = layout_.stride(ndim - 1);
         it.extents_ = layout_.shape().data();
-        it.strides_ = layout_.strides().data();
+        it.strides_ = data_ != nullptr ? layout_.strides().data() : no_strides;
         it.left_ = 1;
         for (int d = 0; d < it.outer_; ++d) it.left_ *= layout_.extent(d);
         return it;
@@ -120,6 +122,8 @@ public:
     sentinel end() const noexcept { return {}; }
 
 private:
+    static constexpr std::int64_t no_strides[max_ndim]{};  // rows of no elements may have no address to step from
+
     T* data_;
     detail::Layout<N> layout_;
 };

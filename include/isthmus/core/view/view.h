@@ -47,12 +47,12 @@ struct Wanted {
                   "isthmus: rank_between is for views of dynamic_rank");
     static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are wanted");
 
-    static constexpr void spell(Words& words) {
+    static constexpr void spell(Words& out) {
         if constexpr (DTypeSet<Element>)
-            Element::describe(words);
+            Element::describe(out);
         else
-            words.add(dtype_of<Element>());
-        add_shape_words(words, bare);
+            out.add(dtype_of<Element>());
+        add_shape_words(out, bare);
     }
     static constexpr Spelled<spell> words{};
     static constexpr Requirement finish() {

@@ -61,7 +61,7 @@ inline bool torch_is_recorded() noexcept {
     using Function = bool (*)();
     static const Function enabled = [] {
         Function function = nullptr;
-        void* lib = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+        void* lib = find_library(ISTHMUS_LIBRARY("c10"));
         if (lib != nullptr) find_symbol(lib, "_ZN3c104impl21dispatch_mode_enabledEv", function);
         return function;
     }();

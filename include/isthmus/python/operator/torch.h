@@ -27,7 +27,7 @@ struct TorchLibraryShims {
 
     /// False where this libtorch lacks one.
     bool load() noexcept {
-        void* lib = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+        void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));
         return lib != nullptr && find_symbol(lib, "aoti_torch_library_init_impl", init_impl) &&
                find_symbol(lib, "aoti_torch_library_impl", impl) && find_symbol(lib, "torch_string_length", string_length) &&
                find_symbol(lib, "torch_string_c_str", string_text) && find_symbol(lib, "torch_delete_string", delete_string) &&

@@ -78,7 +78,7 @@ struct LeftBehind {
     void (*give_back)(void*);
     void* object;
 
-    static void* run(void* self) {
+    static void run(void* self) {
         surviving_exit([self] {
             auto* left = static_cast<LeftBehind*>(self);
             PyThreadState* state = PyThreadState_New(interpreter_life.interpreter.load_relaxed());
@@ -88,16 +88,12 @@ struct LeftBehind {
             PyThreadState_DeleteCurrent();
             delete left;
         });
-        return nullptr;
     }
 };
 /// Another thread does it, while this one goes on: it may hold the other interpreter's GIL, for which a finalizer may wait.
 ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
     auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
-    pthread_t thread{};
-    if (left != nullptr && left->guard && pthread_create(&thread, nullptr, LeftBehind::run, left) == 0)
-        pthread_detach(thread);
-    else
+    if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))
         delete left;  // the object stays: there is nobody to give it back
 }
 

@@ -4,10 +4,8 @@
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <isthmus/core/atomic.h>
+#include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN
 
@@ -56,7 +54,7 @@ private:
 /// Before the first guard is taken in a life.
 inline void allow_interpreter_guards() {
     // A forked child is without the threads that held one.
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { interpreter_use.begin_era(); });
+    static const bool registered = (around_forks(nullptr, nullptr, [] { interpreter_use.begin_era(); }), true);
     (void)registered;
     interpreter_use.begin_era();
     interpreter_use.ended.store(false);
@@ -67,7 +65,7 @@ inline void allow_interpreter_guards() {
 inline void wait_for_interpreter_guards() {
     constexpr int wait_ms = 2000;
     interpreter_use.ended.store(true);
-    Py_BEGIN_ALLOW_THREADS for (int i = 0; i < wait_ms * 20 && !interpreter_use.is_idle(); ++i) usleep(50);
+    Py_BEGIN_ALLOW_THREADS for (int i = 0; i < wait_ms * 20 && !interpreter_use.is_idle(); ++i) sleep_microseconds(50);
     Py_END_ALLOW_THREADS
 }
 

@@ -4,10 +4,8 @@
 
 #include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <isthmus/core/device.h>
+#include <isthmus/core/libraries.h>
 
 ISTHMUS_BEGIN
 
@@ -33,26 +31,22 @@ struct StreamDriver {
 
     static StreamDriver of_cuda(void* lib) noexcept {
         StreamDriver d;
-        d.complete = d.find_common(lib, true) && find(lib, d.retain_context, "cuDevicePrimaryCtxRetain") &&
-                     find(lib, d.release_context, "cuDevicePrimaryCtxRelease_v2") &&
-                     find(lib, d.push_context, "cuCtxPushCurrent_v2") && find(lib, d.pop_context, "cuCtxPopCurrent_v2");
+        d.complete = d.find_common(lib, true) && find_symbol(lib, "cuDevicePrimaryCtxRetain", d.retain_context) &&
+                     find_symbol(lib, "cuDevicePrimaryCtxRelease_v2", d.release_context) &&
+                     find_symbol(lib, "cuCtxPushCurrent_v2", d.push_context) &&
+                     find_symbol(lib, "cuCtxPopCurrent_v2", d.pop_context);
         return d;
     }
     static StreamDriver of_hip(void* lib) noexcept {
         StreamDriver d;
-        d.complete = d.find_common(lib, false) && find(lib, d.set_device, "hipSetDevice");
+        d.complete = d.find_common(lib, false) && find_symbol(lib, "hipSetDevice", d.set_device);
         return d;
     }
 
 private:
-    template <class F>
-    static bool find(void* lib, F& out, const char* name) noexcept {
-        out = reinterpret_cast<F>(dlsym(lib, name));
-        return out != nullptr;
-    }
     bool find_common(void* lib, bool cuda) noexcept {
         const auto get = [&](auto& out, const char* of_cuda, const char* of_hip) {
-            return find(lib, out, cuda ? of_cuda : of_hip);
+            return find_symbol(lib, cuda ? of_cuda : of_hip, out);
         };
         return get(event_create, "cuEventCreate", "hipEventCreateWithFlags") &&
                get(event_record, "cuEventRecord", "hipEventRecord") &&
@@ -66,6 +60,15 @@ private:
     }
 };
 
+/// The names of the drivers' files.
+#if defined(_WIN32)
+inline constexpr const char* cuda_files[] = {"nvcuda.dll"};
+inline constexpr const char* hip_files[] = {"amdhip64.dll", "amdhip64_7.dll", "amdhip64_6.dll"};
+#else
+inline constexpr const char* cuda_files[] = {"libcuda.so.1"};
+inline constexpr const char* hip_files[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+#endif
+
 /// NULL until the process was found to have loaded the library: a driver stays once it is there.
 ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
 
@@ -73,17 +76,20 @@ ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
 /// such a device to speak of.
 ISTHMUS_NOINLINE inline const StreamDriver* find_cuda_driver() noexcept {
     if (const StreamDriver* known = cuda_driver.load_acquire()) return known;
-    void* lib = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    if (lib == nullptr) return nullptr;
-    static const StreamDriver driver = StreamDriver::of_cuda(lib);
-    if (!driver.complete) return nullptr;
-    cuda_driver.store(&driver);
-    return &driver;
+    for (const char* name : cuda_files) {
+        void* lib = find_library(name);
+        if (lib == nullptr) continue;
+        static const StreamDriver driver = StreamDriver::of_cuda(lib);
+        if (!driver.complete) return nullptr;
+        cuda_driver.store(&driver);
+        return &driver;
+    }
+    return nullptr;
 }
 ISTHMUS_NOINLINE inline const StreamDriver* find_hip_driver() noexcept {
     if (const StreamDriver* known = hip_driver.load_acquire()) return known;
-    for (const char* name : {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}) {
-        void* lib = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+    for (const char* name : hip_files) {
+        void* lib = find_library(name);
         if (lib == nullptr) continue;
         static const StreamDriver driver = StreamDriver::of_hip(lib);
         if (!driver.complete) return nullptr;
@@ -108,15 +114,9 @@ struct DriverSearch {
 ISTHMUS_STATE DriverSearch driver_search;
 
 ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
-    unsigned long long loads = 0;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* out) {
-            *static_cast<unsigned long long*>(out) = info->dlpi_adds;
-            return 1;
-        },
-        &loads);
-    if (loads == driver_search.libraries.load_relaxed()) return false;
-    driver_search.libraries.store_relaxed(loads);
+    unsigned long long libraries = driver_search.libraries.load_relaxed();
+    if (!have_libraries_changed(libraries)) return false;
+    driver_search.libraries.store_relaxed(libraries);
     return find_cuda_driver() != nullptr || find_hip_driver() != nullptr;
 }
 /// Whether a driver is in the process, under the GIL. It is looked for where something was imported since the last search: to

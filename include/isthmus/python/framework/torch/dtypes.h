@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <dlfcn.h>
-
 #include <isthmus/core/dtype.h>
+#include <isthmus/core/libraries.h>
 
 ISTHMUS_BEGIN
 
@@ -79,7 +78,7 @@ static_assert(torch_rows_do_not_collide(), "isthmus: two dtypes of torch share a
 
 /// What torch's "cuda" is in this process: a ROCm build of torch calls its devices so.
 inline DLDeviceType torch_gpu_type() noexcept {
-    static const bool rocm = dlopen("libtorch_hip.so", RTLD_NOLOAD | RTLD_LAZY) != nullptr;
+    static const bool rocm = find_library(ISTHMUS_LIBRARY("torch_hip")) != nullptr;
     return rocm ? kDLROCM : kDLCUDA;
 }
 

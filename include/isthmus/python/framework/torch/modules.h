@@ -4,8 +4,7 @@
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
-#include <dlfcn.h>
-
+#include <isthmus/core/libraries.h>
 #include <isthmus/python/runtime/lookups.h>
 
 ISTHMUS_BEGIN
@@ -14,11 +13,11 @@ namespace detail {
 
 /// torch.Tensor as libtorch keeps it, once torch was imported in this process; borrowed, NULL before.
 inline PyTypeObject* torch_class_of_library() noexcept {
-    void* library = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
+    void* library = find_library(ISTHMUS_LIBRARY("torch_python"));
     if (library == nullptr) return nullptr;
-    auto** kept = static_cast<PyTypeObject**>(dlsym(library, "THPVariableClass"));
-    PyTypeObject* type = kept != nullptr ? *kept : nullptr;
-    dlclose(library);
+    PyTypeObject** kept = nullptr;
+    PyTypeObject* type = find_symbol(library, "THPVariableClass", kept) ? *kept : nullptr;
+    release_library(library);
     return type;
 }
 

@@ -4,8 +4,6 @@
 
 #include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
 
-#include <dlfcn.h>
-
 #include <cstring>
 
 #include <isthmus/python/framework/torch/dtypes.h>
@@ -104,12 +102,6 @@ struct TorchShims {
 /// Of the process: libtorch stays, whatever becomes of the interpreter.
 ISTHMUS_STATE TorchShims torch_shims{};
 
-template <class F>
-bool find_symbol(void* library, const char* name, F& out) noexcept {
-    out = reinterpret_cast<F>(dlsym(library, name));
-    return out != nullptr;
-}
-
 /// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a GPU.
 using TorchStreamFunction = int (*)(std::int32_t, void**);
 ISTHMUS_STATE Atomic<TorchStreamFunction> torch_stream_function;
@@ -117,9 +109,9 @@ ISTHMUS_STATE Atomic<TorchStreamFunction> torch_stream_function;
 /// From the libtorch that the process has loaded; NULL where it was built for no GPU, or is old.
 ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
     if (const auto known = torch_stream_function.load_acquire(); known != nullptr) return known;
-    for (const char* name : {"libtorch_cuda.so", "libtorch_hip.so"}) {
+    for (const char* name : {ISTHMUS_LIBRARY("torch_cuda"), ISTHMUS_LIBRARY("torch_hip")}) {
         TorchStreamFunction found = nullptr;
-        void* lib = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+        void* lib = find_library(name);
         if (lib == nullptr || !find_symbol(lib, "aoti_torch_get_current_cuda_stream", found)) continue;
         torch_stream_function.store(found);
         return found;
@@ -130,9 +122,9 @@ ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
 ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     const StateLock lock(loading);
     if (loaded) return true;
-    void* lib = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
-    void* c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
-    void* python = dlopen("libtorch_python.so", RTLD_NOLOAD | RTLD_LAZY);
+    void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));
+    void* c10 = find_library(ISTHMUS_LIBRARY("c10"));
+    void* python = find_library(ISTHMUS_LIBRARY("torch_python"));
     if (lib == nullptr || c10 == nullptr) return false;
     const auto constant = [lib](const char* name, std::int32_t missing) {
         std::int32_t (*get)() = nullptr;

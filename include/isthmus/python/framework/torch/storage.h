@@ -19,7 +19,7 @@ struct TorchStorage {
     static constexpr std::uint64_t shown_to_python = std::uint64_t{1} << 63;
 
     using Function = void (*)(TorchStorage*);
-    enum : int { destroy = 1, release_resources = 2, release_object = 4 };  // places in the virtual table
+    enum : int { destroy = 1, release_resources = 2, release_python = 4 };  // places in the virtual table
 
     const Function* functions;
     std::uint64_t counts;  ///< strong references; weak ones, and one for all strong ones together, from bit 32 on
@@ -44,7 +44,7 @@ struct TorchStorage {
         const std::uint64_t left = __atomic_sub_fetch(&counts, one, __ATOMIC_ACQ_REL);
         const auto strong = static_cast<std::uint32_t>(left);
         if (ISTHMUS_LIKELY(strong > 1 || (strong == 1 && !(left & shown_to_python)))) return;
-        if (strong == 1) return call(release_object);  // what is left is the reference of the storage's object in Python
+        if (strong == 1) return call(release_python);  // what is left is the reference of the storage's object in Python
         if ((left & ~shown_to_python) != one_weak) {
             call(release_resources);
             if ((__atomic_sub_fetch(&counts, one_weak, __ATOMIC_ACQ_REL) & ~shown_to_python) != 0) return;

@@ -1,0 +1,166 @@
+// The libraries that the process has loaded, and what stands at an address: each operating system's way to ask.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include <isthmus/core/config.h>
+
+#if defined(_WIN32)
+struct HINSTANCE__;
+extern "C" {
+__declspec(dllimport) int __stdcall GetModuleHandleExA(unsigned long, const char*, HINSTANCE__**);
+__declspec(dllimport) unsigned long __stdcall GetModuleFileNameA(HINSTANCE__*, char*, unsigned long);
+__declspec(dllimport) long long(__stdcall* __stdcall GetProcAddress(HINSTANCE__*, const char*))();
+__declspec(dllimport) int __stdcall FreeLibrary(HINSTANCE__*);
+__declspec(dllimport) unsigned short __stdcall RtlCaptureStackBackTrace(unsigned long, unsigned long, void**, unsigned long*);
+}
+#else
+#include <dlfcn.h>
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#endif
+#if defined(__APPLE__)
+#include <mach-o/dyld.h>
+#else
+#include <link.h>
+#endif
+#endif
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// What stands at an address: the file that holds it, the function where its name is known, and the bytes from its beginning,
+/// or from that of the file.
+struct CodePlace {
+    std::string file, function;
+    std::uintptr_t offset = 0;
+};
+
+#if defined(_WIN32)
+
+#define ISTHMUS_LIBRARY(name) name ".dll"
+
+/// A library that the process has loaded, by its file's name, held from now on; NULL where it has not. None is ever loaded:
+/// where nobody did, there is nothing of it to speak of.
+inline void* find_library(const char* file) noexcept {
+    HINSTANCE__* found = nullptr;
+    return GetModuleHandleExA(0, file, &found) != 0 ? found : nullptr;
+}
+inline void release_library(void* library) noexcept { FreeLibrary(static_cast<HINSTANCE__*>(library)); }
+
+/// Whether libraries may have come since the count in `seen` was taken, which becomes that of now. Windows does not count them.
+inline bool have_libraries_changed(unsigned long long&) noexcept { return true; }
+
+template <class F>
+bool find_symbol(void* library, const char* name, F& out) noexcept {
+    const auto found = GetProcAddress(static_cast<HINSTANCE__*>(library), name);
+    static_assert(sizeof found == sizeof out);
+    std::memcpy(&out, &found, sizeof out);
+    return out != nullptr;
+}
+
+/// The addresses of the calls that lead here, innermost first, which is the caller's own: how many of them.
+ISTHMUS_ALWAYS_INLINE int find_callers(void** frames, int most) noexcept {
+    return RtlCaptureStackBackTrace(0, static_cast<unsigned long>(most), frames, nullptr);
+}
+/// False where nothing is known of it.
+inline bool find_code_place(const void* address, CodePlace& out) {
+    constexpr unsigned long unchanged_count = 2, from_address = 4;
+    HINSTANCE__* found = nullptr;
+    char path[4096];
+    if (GetModuleHandleExA(unchanged_count | from_address, static_cast<const char*>(address), &found) == 0) return false;
+    const unsigned long length = GetModuleFileNameA(found, path, sizeof path);
+    if (length == 0 || length >= sizeof path) return false;
+    const char* slash = std::strrchr(path, '\\');
+    out = {slash != nullptr ? slash + 1 : path,
+           {},
+           reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(found)};
+    return true;
+}
+
+#else
+
+#if defined(__APPLE__)
+
+#define ISTHMUS_LIBRARY(name) "lib" name ".dylib"
+
+/// A library that the process has loaded, by its file's name, held from now on; NULL where it has not. None is ever loaded:
+/// where nobody did, there is nothing of it to speak of.
+inline void* find_library(const char* file) noexcept {
+    // dlopen() would look for a bare name in folders of the system's, and not among what is loaded.
+    for (std::uint32_t i = 0, count = _dyld_image_count(); i < count; ++i) {
+        const char* path = _dyld_get_image_name(i);
+        const char* slash = path != nullptr ? std::strrchr(path, '/') : nullptr;
+        if (slash != nullptr && std::strcmp(slash + 1, file) == 0) return dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    }
+    return nullptr;
+}
+inline unsigned long long count_libraries() noexcept { return _dyld_image_count(); }
+
+#else
+
+#define ISTHMUS_LIBRARY(name) "lib" name ".so"
+
+/// A library that the process has loaded, by its file's name, held from now on; NULL where it has not. None is ever loaded:
+/// where nobody did, there is nothing of it to speak of.
+inline void* find_library(const char* file) noexcept { return dlopen(file, RTLD_NOLOAD | RTLD_LAZY); }
+inline unsigned long long count_libraries() noexcept {
+    unsigned long long loads = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* out) {
+            *static_cast<unsigned long long*>(out) = info->dlpi_adds;
+            return 1;
+        },
+        &loads);
+    return loads;
+}
+
+#endif
+
+inline void release_library(void* library) noexcept { dlclose(library); }
+
+/// Whether libraries may have come since the count in `seen` was taken, which becomes that of now.
+inline bool have_libraries_changed(unsigned long long& seen) noexcept {
+    const unsigned long long now = count_libraries();
+    if (now == seen) return false;
+    seen = now;
+    return true;
+}
+
+template <class F>
+bool find_symbol(void* library, const char* name, F& out) noexcept {
+    out = reinterpret_cast<F>(dlsym(library, name));
+    return out != nullptr;
+}
+
+/// The addresses of the calls that lead here, innermost first, which is the caller's own: how many of them; 0 where the C
+/// library does not tell.
+ISTHMUS_ALWAYS_INLINE int find_callers([[maybe_unused]] void** frames, [[maybe_unused]] int most) noexcept {
+#if __has_include(<execinfo.h>)
+    return backtrace(frames, most);
+#else
+    return 0;
+#endif
+}
+/// False where nothing is known of it.
+inline bool find_code_place(const void* address, CodePlace& out) {
+    Dl_info info{};
+    if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
+    const char* slash = std::strrchr(info.dli_fname, '/');
+    const bool named = info.dli_sname != nullptr;
+    out = {
+        slash != nullptr ? slash + 1 : info.dli_fname, named ? info.dli_sname : "",
+        reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase)};
+    return true;
+}
+
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

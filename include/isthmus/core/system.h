@@ -1,0 +1,166 @@
+// What an operating system does differently, for the core: threads, forks, waiting, aligned memory, huge pages.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <cstdlib>
+
+#include <isthmus/core/config.h>
+
+#if defined(_WIN32)
+#include <malloc.h>
+#else
+#include <pthread.h>
+#include <unistd.h>
+#endif
+#if ISTHMUS_DEFINE && defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#if defined(_WIN32)
+// As windows.h declares them, which would cost every file of a user its time, and a macro for half of the English language.
+struct _RTL_SRWLOCK;          // NOLINT(bugprone-reserved-identifier)
+struct _SECURITY_ATTRIBUTES;  // NOLINT(bugprone-reserved-identifier)
+extern "C" {
+__declspec(dllimport) void __stdcall AcquireSRWLockExclusive(_RTL_SRWLOCK*);
+__declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(_RTL_SRWLOCK*);
+__declspec(dllimport) void __stdcall Sleep(unsigned long);
+__declspec(dllimport) void* __stdcall CreateThread(_SECURITY_ATTRIBUTES*, std::size_t, unsigned long(__stdcall*)(void*), void*,
+                                                   unsigned long, unsigned long*);
+__declspec(dllimport) int __stdcall CloseHandle(void*);
+}
+#endif
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// While one lives, pthread_cancel waits: a release that it ended half-way would lose what is left of the owner, and its
+/// unwinding would terminate the process at the first noexcept function.
+class NoCancellation {
+public:
+#if !defined(_WIN32) && defined(PTHREAD_CANCEL_DISABLE)
+    NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+#else
+    NoCancellation() noexcept {}
+    ~NoCancellation() {}
+#endif
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+private:
+    [[maybe_unused]] int before_ = 0;
+};
+
+#if defined(_WIN32)
+
+[[noreturn]] inline void stop_this_thread() noexcept {
+    for (;;) Sleep(0xFFFFFFFFUL);
+}
+/// Waits for at least so long; Windows counts in milliseconds.
+inline void sleep_microseconds(unsigned count) noexcept { Sleep((count + 999) / 1000); }
+
+/// Functions that surround every fork of this process. Windows has no fork.
+inline void around_forks(void (*)(), void (*)(), void (*)()) noexcept {}
+
+/// A lock that is ready before any constructor has run and works after every destructor.
+class SystemMutex {
+public:
+    constexpr SystemMutex() noexcept = default;
+    SystemMutex(const SystemMutex&) = delete;
+    SystemMutex& operator=(const SystemMutex&) = delete;
+    void lock() noexcept { AcquireSRWLockExclusive(reinterpret_cast<_RTL_SRWLOCK*>(&lock_)); }
+    void unlock() noexcept { ReleaseSRWLockExclusive(reinterpret_cast<_RTL_SRWLOCK*>(&lock_)); }
+
+private:
+    void* lock_ = nullptr;  // an SRWLOCK
+};
+
+/// Runs `run(argument)` on a thread of its own that nobody waits for; false where there is none.
+template <void (*run)(void*)>
+bool start_thread(void* argument) noexcept {
+    const auto entry = [](void* given) -> unsigned long {
+        run(given);
+        return 0;
+    };
+    void* thread = CreateThread(nullptr, 0, entry, argument, 0, nullptr);
+    if (thread != nullptr) CloseHandle(thread);
+    return thread != nullptr;
+}
+
+/// `size` is a multiple of `alignment`, a power of two; free_aligned() gives it back.
+inline void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept { return _aligned_malloc(size, alignment); }
+inline void free_aligned(void* memory) noexcept { _aligned_free(memory); }
+
+#else
+
+[[noreturn]] inline void stop_this_thread() noexcept {
+    for (;;) pause();
+}
+inline void sleep_microseconds(unsigned count) noexcept { usleep(count); }
+
+/// Functions that surround every fork of this process, each of which may be NULL.
+inline void around_forks(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
+    (void)pthread_atfork(before, in_parent, in_child);
+}
+
+/// A lock that is ready before any constructor has run and works after every destructor.
+class SystemMutex {
+public:
+    constexpr SystemMutex() noexcept = default;
+    SystemMutex(const SystemMutex&) = delete;
+    SystemMutex& operator=(const SystemMutex&) = delete;
+    void lock() noexcept { pthread_mutex_lock(&lock_); }
+    void unlock() noexcept { pthread_mutex_unlock(&lock_); }
+
+private:
+    pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+/// Runs `run(argument)` on a thread of its own that nobody waits for; false where there is none.
+template <void (*run)(void*)>
+bool start_thread(void* argument) noexcept {
+    const auto entry = [](void* given) -> void* {
+        run(given);
+        return nullptr;
+    };
+    pthread_t thread{};
+    return pthread_create(&thread, nullptr, entry, argument) == 0 && pthread_detach(thread) == 0;
+}
+
+/// `size` is a multiple of `alignment`, a power of two; free_aligned() gives it back.
+inline void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept { return std::aligned_alloc(alignment, size); }
+inline void free_aligned(void* memory) noexcept { std::free(memory); }
+
+#endif
+
+#if ISTHMUS_DEFINE
+/// Tells the system something about the whole pages of some memory. A wish: a refusal is nobody's error.
+inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size, [[maybe_unused]] int wish) noexcept {
+#if defined(__linux__)
+    const int before = errno;
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + size) & ~(page - 1);
+    if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, wish);
+    errno = before;
+#endif
+}
+/// Huge pages, as NumPy asks for its own memory (numpy/_core/src/multiarray/alloc.cpp): what is fresh is then filled in a
+/// fraction of the time.
+inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(MADV_HUGEPAGE)
+    advise_pages(memory, size, MADV_HUGEPAGE);
+#endif
+}
+/// The system may take the pages when it runs short; until then they are as they were, and whoever writes them keeps them.
+inline void let_system_take([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(__linux__) && defined(MADV_FREE)
+    advise_pages(memory, size, MADV_FREE);
+#endif
+}
+#endif
+
+}  // namespace detail
+
+ISTHMUS_END

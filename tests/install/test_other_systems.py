@@ -1,0 +1,32 @@
+"""The cheap parts of tools/test_platforms.py: every header for other systems, and a program of the core under an emulator."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import test_platforms as platforms
+
+
+@pytest.mark.parametrize("name", platforms.CHEAP)
+def test_platform(name: str, tmp_path: Path) -> None:
+    try:
+        platforms.PARTS[name].check(tmp_path)
+    except platforms.Missing as missing:
+        pytest.skip(str(missing))
+
+
+def test_what_does_not_compile_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check itself: a header that needs what the system lacks."""
+    (tmp_path / "include" / "isthmus").mkdir(parents=True)
+    (tmp_path / "include" / "isthmus" / "isthmus.h").write_text("#include <pthread.h>\n#error wanted here\n")
+    monkeypatch.setattr(platforms, "INCLUDE", tmp_path / "include")
+    try:
+        with pytest.raises(platforms.Failed, match="wanted here"):
+            platforms.PARTS["syntax-windows"].check(tmp_path)
+    except platforms.Missing as missing:
+        pytest.skip(str(missing))

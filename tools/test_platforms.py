@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Test Isthmus for other systems as far as this machine can: syntax with a cross compiler, programs under an emulator.
+
+Usage:
+    tools/test_platforms.py [--build DIR] [--list] [PART ...]
+
+Without names every part is tried. One whose tools are missing is skipped, with a word on how to get them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import foreign_python
+import run_tests
+
+ROOT = run_tests.ROOT
+INCLUDE = ROOT / "include"
+CONSUMER = ROOT / "tests" / "install" / "consumer"
+LIMIT = 1800  # seconds for one command: several times what a slow machine takes
+WARNINGS = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
+#: Headers that need neither Python nor another library.
+CORE = (
+    "isthmus.h",
+    "core/**/*.h",
+    "shared.h",
+    "shared/*.h",
+    "load.h",
+    "load/*.h",
+    "c/*.h",
+    "small_floats.h",
+    "visit.h",
+    "converted.h",
+)
+BRIDGE = ("python.h", "python/**/*.h", "op.h", "fields.h", "tree.h")
+
+
+class Missing(Exception):
+    """What a part needs and this machine lacks, and how to get it."""
+
+
+class Failed(Exception):
+    """What a command of a part had to say."""
+
+
+def run(*command: object, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=LIMIT, cwd=ROOT,
+                          env={**os.environ, **(environment or {})}, check=False)  # fmt: skip
+    if done.returncode:
+        raise Failed(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def program(how_to_get: str, *names: str) -> str:
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        raise Missing(f"no {names[0]}; {how_to_get}")
+    return found
+
+
+def zig() -> tuple[str, ...]:
+    if importlib.util.find_spec("ziglang"):
+        return (sys.executable, "-m", "ziglang")
+    return (program("pip install ziglang", "zig"),)
+
+
+def dlpack() -> Path:
+    """The folder of dlpack/dlpack.h that the package apache-tvm-ffi has."""
+    spec = importlib.util.find_spec("tvm_ffi")
+    for place in spec.submodule_search_locations or () if spec else ():
+        if (Path(place) / "include" / "dlpack" / "dlpack.h").is_file():
+            return Path(place) / "include"
+    raise Missing("no dlpack/dlpack.h; pip install apache-tvm-ffi")
+
+
+def headers(patterns: tuple[str, ...]) -> list[str]:
+    folder = INCLUDE / "isthmus"
+    return [str(path.relative_to(INCLUDE)) for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+def check_syntax(compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """Every header that needs no other library, for a system whose pyconfig.h is that of `python`. Compiled without being run:
+    zig has no -fsyntax-only."""
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        folder = foreign_python.make_headers(work, python)
+    except FileNotFoundError as error:
+        raise Missing(f"{error}; Debian, Ubuntu: apt install python3-dev") from None
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(work / "zig"), "ZIG_LOCAL_CACHE_DIR": str(work / "zig")}
+    for name, patterns, body in (("core", CORE, "core_program.cpp"), ("bridge", BRIDGE, "module.cpp")):
+        lines = [f"#include <{header}>\n" for header in headers(patterns)]
+        source = work / f"{name}.cpp"
+        # What Isthmus declares of Windows in place of windows.h must be the same as there.
+        last = "#include <windows.h>\n" if python == "windows" else ""
+        source.write_text("".join(lines) + f'#include "{CONSUMER / body}"\n' + last)
+        run(*compiler, "-std=c++20", *WARNINGS, "-c", source, "-o", work / f"{name}.o", f"-I{INCLUDE}",
+            f"-isystem{dlpack()}", f"-isystem{folder}", environment=caches)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """A system that programs can be built for here, and how they are run."""
+
+    system: str
+    compiler: Callable[[], tuple[str, ...]]
+    emulator: Callable[[], tuple[str, ...]]
+    flags: tuple[str, ...] = ()
+    seconds: int = 5  #: of one core, for a small program
+
+
+def cross(triple: str, package: str) -> Callable[[], tuple[str, ...]]:
+    # mingw-w64's compiler comes with two models of threads; the standard library has threads with one of them.
+    return lambda: (program(f"Debian, Ubuntu: apt install {package}", f"{triple}-g++-posix", f"{triple}-g++"),)
+
+
+def qemu(machine: str, triple: str) -> Callable[[], tuple[str, ...]]:
+    def emulator() -> tuple[str, ...]:
+        found = program("Debian, Ubuntu: apt install qemu-user-static", f"qemu-{machine}-static", f"qemu-{machine}")
+        return (found, "-L", f"/usr/{triple}")
+
+    return emulator
+
+
+def wine() -> tuple[str, ...]:
+    return (program("Debian, Ubuntu: apt install wine64", "wine64", "wine", "/usr/lib/wine/wine64"),)
+
+
+TARGETS = {
+    "aarch64": Target("Linux", cross("aarch64-linux-gnu", "g++-aarch64-linux-gnu"), qemu("aarch64", "aarch64-linux-gnu")),
+    "s390x": Target("Linux", cross("s390x-linux-gnu", "g++-s390x-linux-gnu"), qemu("s390x", "s390x-linux-gnu")),
+    "windows": Target("Windows", cross("x86_64-w64-mingw32", "g++-mingw-w64-x86-64-posix"), wine, ("-static",)),
+    "musl": Target(
+        "Linux", lambda: (*zig(), "c++", "-target", "x86_64-linux-musl"), tuple, seconds=300
+    ),  # zig first builds libc++
+}
+
+
+def run_in(target: Target, work: Path, binary: Path, *arguments: str) -> str:
+    settings = {"WINEPREFIX": str(work.resolve() / "wine"), "WINEDEBUG": "-all"} if target.system == "Windows" else {}
+    return run(*target.emulator(), binary, *arguments, environment=settings)
+
+
+def check_program(target: Target, work: Path) -> None:
+    """A program of a user's, in a second."""
+    work.mkdir(parents=True, exist_ok=True)
+    target.emulator()
+    binary = work / "core_program.exe"
+    run(*target.compiler(), "-std=c++20", *WARNINGS, *target.flags, f"-I{INCLUDE}", f"-isystem{dlpack()}",
+        CONSUMER / "core_program.cpp", "-o", binary)  # fmt: skip
+    said = run_in(target, work, binary)
+    if said.split() != ["float32", "5"]:
+        raise Failed(f"{binary.name} said {said!r}; wanted 'float32 5'")
+
+
+def driver(compiler: tuple[str, ...], work: Path) -> Path:
+    """A compiler of several words as one program, as CMake wants it."""
+    if len(compiler) == 1:
+        return Path(compiler[0])
+    script = work / "compiler"
+    script.write_text(f'#!/bin/sh\nexec {" ".join(compiler)} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def check_core(target: Target, work: Path) -> None:
+    """The tests of the core, all of them."""
+    work.mkdir(parents=True, exist_ok=True)
+    target.emulator()
+    compiler = driver(target.compiler(), work)
+    options = {
+        "CMAKE_SYSTEM_NAME": target.system,
+        "CMAKE_CXX_COMPILER": compiler,
+        "CMAKE_C_COMPILER": compiler,  # no file of the tests of the core is C
+        "CMAKE_EXE_LINKER_FLAGS": " ".join(target.flags),
+        "CMAKE_BUILD_TYPE": "None",
+        "CMAKE_DISABLE_FIND_PACKAGE_GTest": "ON",  # this machine's is for this machine
+        "ISTHMUS_DLPACK_INCLUDE_DIR": dlpack(),
+        "Python_EXECUTABLE": sys.executable,
+        "ISTHMUS_BUILD_TESTS": "ON",
+        **dict.fromkeys(("ISTHMUS_PYTHON", "ISTHMUS_BUILD_C", "ISTHMUS_CHECK_HEADERS", "ISTHMUS_INSTALL"), "OFF"),
+    }
+    folder = work / "core"
+    run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *(f"-D{key}={value}" for key, value in options.items()))
+    run("cmake", "--build", folder, "-j", os.cpu_count(), "--target", "isthmus_core_tests")
+    binary = folder / ("isthmus_core_tests" + (".exe" if target.system == "Windows" else ""))
+    print(run_in(target, work, binary, "--gtest_brief=1").strip().splitlines()[-1], flush=True)
+
+
+@dataclass(frozen=True)
+class Part:
+    what: str
+    check: Callable[[Path], None]
+    #: Seconds of one core, for who chooses.
+    seconds: int
+
+
+def syntax(target: str, python: str) -> Callable[[Path], None]:
+    return lambda work: check_syntax((*zig(), "c++", "-target", target), python, work)
+
+
+def mingw_syntax(work: Path) -> None:
+    check_syntax(TARGETS["windows"].compiler(), "windows", work)
+
+
+#: All that is tried, the cheap ones first.
+PARTS = {
+    "syntax-macos": Part("core and bridge for macOS arm64, Clang", syntax("aarch64-macos", "posix"), 10),
+    "syntax-windows": Part("core and bridge for Windows x64, Clang", syntax("x86_64-windows-gnu", "windows"), 10),
+    "syntax-windows-gcc": Part("core and bridge for Windows x64, GCC (MinGW)", mingw_syntax, 10),
+    "syntax-musl": Part("core and bridge for Linux with musl, Clang", syntax("x86_64-linux-musl", "posix"), 10),
+    **{
+        f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target), target.seconds)
+        for name, target in TARGETS.items()
+    },
+    **{
+        f"core-{name}": Part(f"the tests of the core, run for {name}", partial(check_core, target), 200)
+        for name, target in TARGETS.items()
+    },
+}
+CHEAP = tuple(name for name, part in PARTS.items() if part.seconds <= 10)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="all, where none is named")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "platforms")
+    parser.add_argument("--list", action="store_true", help="name the parts and end")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.parts if name not in PARTS]:
+        parser.error(f"no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    if arguments.list:
+        print("\n".join(f"{name:20} {part.what}" for name, part in PARTS.items()))
+        return 0
+    total, words = run_tests.Counts(), {}
+    for name in arguments.parts or PARTS:
+        start = time.monotonic()
+        try:
+            PARTS[name].check(arguments.build.resolve() / name)
+            total += run_tests.Counts(passed=1)
+            words[name] = f"passed in {time.monotonic() - start:.0f} s"
+        except Missing as missing:
+            total += run_tests.Counts(skipped=1)
+            words[name] = f"not run: {missing}"
+        except (Failed, subprocess.TimeoutExpired) as failed:
+            total += run_tests.Counts(failed=1)
+            words[name] = "failed"
+            print(failed, flush=True)
+        print(f"[isthmus] {name} ({PARTS[name].what}): {words[name]}", flush=True)
+    print("[isthmus] macOS itself and Microsoft's own headers cannot be had on another system: run the suite there")
+    print(total)
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
