@@ -1,20 +1,17 @@
 # Defines isthmus::torch from the PyTorch that the Python interpreter imports.
 # Installed with the package: a build of Isthmus and a user of it find PyTorch in the same way.
 
-# The folder of PyTorch, 1 or 0 for the std::string that it was compiled with (0 on Linux before 2.7), and else why there is none.
-function(isthmus_find_torch out_dir out_abi out_message)
+function(isthmus_find_torch out_dir out_message)
   set(${out_dir} "" PARENT_SCOPE)
-  set(ask "import os, torch; print(os.path.dirname(torch.__file__), int(torch._C._GLIBCXX_USE_CXX11_ABI), sep=';')")
   if(NOT Python_EXECUTABLE)
     set(${out_message} "no Python interpreter was found to ask for it" PARENT_SCOPE)
     return()
   endif()
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" -c "${ask}"
-    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND "${Python_EXECUTABLE}" -c "import os, torch; print(os.path.dirname(torch.__file__))"
+    OUTPUT_VARIABLE dir OUTPUT_STRIP_TRAILING_WHITESPACE
     ERROR_VARIABLE why ERROR_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE failed)
-  list(POP_FRONT found dir)
   if(failed)
     string(REGEX REPLACE ".*\n" "" why "${why}")
     set(${out_message} "'import torch' failed in ${Python_EXECUTABLE}: ${why}" PARENT_SCOPE)
@@ -22,7 +19,6 @@ function(isthmus_find_torch out_dir out_abi out_message)
     set(${out_message} "PyTorch in ${dir} has no C++ headers" PARENT_SCOPE)
   else()
     set(${out_dir} "${dir}" PARENT_SCOPE)
-    set(${out_abi} "${found}" PARENT_SCOPE)
   endif()
 endfunction()
 
@@ -31,23 +27,19 @@ function(isthmus_add_torch_target bridge)
   if(TARGET isthmus::torch)
     return()
   endif()
-  if(NOT isthmus_torch_dir OR NOT DEFINED isthmus_torch_cxx11_abi)
-    isthmus_find_torch(dir abi message)
+  if(NOT isthmus_torch_dir)
+    isthmus_find_torch(dir message)
     if(NOT dir)
       message(STATUS "isthmus: isthmus::torch is not defined: ${message}")
       return()
     endif()
     # Importing torch takes seconds, so a build folder asks once.
     set(isthmus_torch_dir "${dir}" CACHE PATH "Folder of the installed PyTorch")
-    set(isthmus_torch_cxx11_abi "${abi}" CACHE BOOL "The installed PyTorch uses the std::string of C++11")
-    mark_as_advanced(isthmus_torch_dir isthmus_torch_cxx11_abi)
+    mark_as_advanced(isthmus_torch_dir)
   endif()
   message(STATUS "isthmus: PyTorch in ${isthmus_torch_dir}")
   add_library(isthmus::torch INTERFACE IMPORTED GLOBAL)
   target_link_libraries(isthmus::torch INTERFACE ${bridge})
-  if(NOT isthmus_torch_cxx11_abi)
-    target_compile_definitions(isthmus::torch INTERFACE _GLIBCXX_USE_CXX11_ABI=0)
-  endif()
   target_include_directories(
     isthmus::torch SYSTEM INTERFACE "${isthmus_torch_dir}/include"
                                     "${isthmus_torch_dir}/include/torch/csrc/api/include")
