@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize soak mutate reliability lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize soak mutate reliability lint format bench wheel wheels clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -129,6 +129,9 @@ cost-study: ## Zero-copy beside copies and serialisation, 1 kB to 1 GB (docs/cos
 wheel: ## A wheel in dist/
 	@$(BOOTSTRAP) build
 	@$(py) -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
+wheels: ## A manylinux wheel for every CPython found, each tried where there is no compiler (WHEELS="3.11 3.12")
+	@$(PYTHON) tools/wheels.py $(WHEELS)
 
 clean: ## Remove what was built (the environments stay)
 	rm -rf build dist

@@ -41,7 +41,7 @@ def test_the_oldest_numpy() -> None:
         ("docs/install.md", r'"nanobind>=([\d.]+)"', "nanobind"),
         ("docs/install.md", r"NumPy ([\d.]+), PyTorch", "numpy"),
         ("docs/install.md", r"PyTorch ([\d.]+)", "torch"),
-        ("docs/torch.md", r"PyTorch ([\d.]+)\. Older", "torch"),
+        ("docs/torch.md", r"PyTorch ([\d.]+)\. Older ones", "torch"),
         ("requirements/old-torch.txt", r"(?m)^torch==([\d.]+)\.\d+$", "torch"),
         ("requirements/demo.txt", r"(?m)^torch>=([\d.]+)$", "torch"),
         ("requirements/demo-lite.txt", r"(?m)^numpy>=([\d.]+)$", "numpy"),
