@@ -1,4 +1,4 @@
-// An extension that holds tensors, drops them wherever a test wants, and hands them out again: built without -fvisibility=hidden.
+// An extension that holds tensors, drops them wherever a test wants, and hands them out again: built with all visible.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 
