@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-frameworks test-distributed test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -37,16 +37,10 @@ run_demo = $(with_path) cmake -S examples/photo -B build/demo-$(VENV) -G Ninja -
 	&& cmake --build build/demo-$(VENV) -j $(JOBS) \
 	&& PYTHONPATH=build/demo-$(VENV) $(py) examples/photo/run.py --output build/demo/photo.png $(DEMO_ARGS)
 
-# The oldest pybind11 and nanobind that the casters are for, beside the newest, which the environment has.
-old_pybind11 = $(CURDIR)/$(VENV)/pybind11-2.13
-old_nanobind = $(CURDIR)/$(VENV)/nanobind-2.7
-pip_to = $(py) -m pip install --disable-pip-version-check --quiet --no-deps --target
-
 test: ## All tests: C++, Python, frameworks
 	@$(BOOTSTRAP) build test --package
-	@test -d $(old_pybind11) || $(pip_to) $(old_pybind11) pybind11==2.13.6
-	@test -d $(old_nanobind) || $(pip_to) $(old_nanobind) nanobind==2.7.0
-	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON -DISTHMUS_OTHER_PYBIND11=$(old_pybind11))
+	@$(PYTHON) tools/test_floors.py --venv $(VENV) --install
+	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON -DISTHMUS_OTHER_PYBIND11=$$(echo $(CURDIR)/$(VENV)/pybind11-*))
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS)
 
 test-lite: VENV := $(LITE)
@@ -77,12 +71,17 @@ test-distributed: ## Tensors through Ray, Dask, multiprocessing, joblib and MPI,
 	@mkdir -p $(BUILD)
 	@$(with_path) ISTHMUS_ENGINES=1 $(py) tools/run_tests.py --name $(NAME) --no-ctest --build $(BUILD) --python $(py) $(PYTEST_ARGS) tests/distributed
 
+test-floors: VENV := $(LITE)
+test-floors: ## The casters and NumPy's tests with the oldest nanobind, pybind11 and NumPy that the requirements admit
+	@$(BOOTSTRAP) build test-lite --package
+	@$(with_path) $(PYTHON) tools/test_floors.py --venv $(VENV) --name $(NAME)
+
 test-old-torch: VENV := .venv-old-torch
 test-old-torch: BUILD := build/old-torch
 test-old-torch: ## The torch tests on PyTorch 2.9, without its newer C interfaces (gigabytes); skipped where it cannot be had
-	@if $(BOOTSTRAP) build old-torch; then \
+	@if $(BOOTSTRAP) build old-torch --package; then \
 		$(with_path) $(call configure,dev,$(BUILD),-DISTHMUS_TORCH=ON) \
-		&& cmake --build $(BUILD) -j $(JOBS) --target isthmus_torch_stable_ext isthmus_torch_test_ext \
+		&& cmake --build $(BUILD) -j $(JOBS) --target isthmus_test_ext isthmus_torch_stable_ext isthmus_torch_test_ext \
 		&& $(py) -m pytest -o pythonpath=$(BUILD)/ext $(PYTEST_ARGS) tests/torch; \
 	else echo "skipped: requirements/old-torch.txt cannot be installed here"; fi
 
@@ -138,6 +137,9 @@ cost-study: ## Zero-copy beside copies and serialisation, 1 kB to 1 GB (docs/cos
 wheel: ## A wheel in dist/
 	@$(BOOTSTRAP) build
 	@$(py) -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
+wheels: ## A manylinux wheel for every CPython found, each tried where there is no compiler (WHEELS="3.11 3.12")
+	@$(PYTHON) tools/wheels.py $(WHEELS)
 
 clean: ## Remove what was built (the environments stay)
 	rm -rf build dist

@@ -17,8 +17,9 @@ target_include_directories(isthmus_c SYSTEM
                            INTERFACE $<BUILD_INTERFACE:${isthmus_dlpack_dir}>)
 # A wheel cannot hold the links that a versioned file name needs.
 if(NOT ISTHMUS_WHEEL_LAYOUT)
-  set_target_properties(isthmus_c PROPERTIES VERSION ${PROJECT_VERSION}
-                                             SOVERSION ${PROJECT_VERSION_MAJOR})
+  # A program that was linked goes on with any library of the same C ABI, whatever the release is called.
+  isthmus_read_c_abi_version(isthmus_c_abi)
+  set_target_properties(isthmus_c PROPERTIES VERSION ${isthmus_c_abi}.${PROJECT_VERSION} SOVERSION ${isthmus_c_abi})
 endif()
 if(isthmus_c_map AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_link_options(isthmus_c PRIVATE "LINKER:--version-script=${isthmus_c_map}")

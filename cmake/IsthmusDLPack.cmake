@@ -3,6 +3,8 @@
 # an isolated build has its requirements in a new folder each time.
 set(ISTHMUS_DLPACK_REQUIRED "1.3")
 set(ISTHMUS_DLPACK_INCLUDE_DIR "" CACHE PATH "Folder that holds dlpack/dlpack.h, where it is not to be searched for")
+# Where the line that the error below gives puts the header: no environment of the user's is changed for it.
+set(isthmus_dlpack_download "${CMAKE_BINARY_DIR}/_deps/isthmus-dlpack")
 
 function(isthmus_dlpack_version dir out)
   file(STRINGS "${dir}/dlpack/dlpack.h" lines REGEX "^#define DLPACK_M(AJOR|INOR)_VERSION")
@@ -25,8 +27,11 @@ function(isthmus_find_dlpack)
     find_package(dlpack CONFIG QUIET)
     if(TARGET dlpack::dlpack)
       get_target_property(dirs dlpack::dlpack INTERFACE_INCLUDE_DIRECTORIES)
+      # A target of the same tree names the folder of its sources in a generator expression.
+      list(TRANSFORM dirs REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1")
       list(APPEND places ${dirs})
     endif()
+    list(APPEND places "${isthmus_dlpack_download}/tvm_ffi/include")
     if(Python_EXECUTABLE)
       # find_spec does not import the package, so nothing of it is loaded just to learn a path.
       execute_process(
@@ -56,11 +61,17 @@ function(isthmus_find_dlpack)
       string(APPEND refused "\n  found, but of version ${version}: ${dir}/dlpack/dlpack.h")
     endif()
   endforeach()
+  set(python "${Python_EXECUTABLE}")
+  if(NOT python)
+    set(python python3)
+  endif()
   message(
     FATAL_ERROR
       "isthmus: <dlpack/dlpack.h> ${ISTHMUS_DLPACK_REQUIRED} or newer (below 2.0) is needed and was not found.${refused}\n"
-      "Install the Python package apache-tvm-ffi, which ships it, into the Python that CMake uses "
-      "(${Python_EXECUTABLE}), or install dlpack, or name its folder: -DISTHMUS_DLPACK_INCLUDE_DIR=DIR")
+      "This line fetches it into the build folder, where it is found:\n"
+      "  \"${python}\" -m pip install --no-deps --target \"${isthmus_dlpack_download}\" apache-tvm-ffi\n"
+      "Or install dlpack for CMake or the system, define the target dlpack::dlpack first, or name the header's folder: "
+      "-DISTHMUS_DLPACK_INCLUDE_DIR=DIR")
 endfunction()
 
 isthmus_find_dlpack()

@@ -1,9 +1,19 @@
-# The version is written once, in config.h: a compiler, pip and CMake all read it there.
+# The numbers that a compiler reads as well are written once, in the headers: the version, and that of the C ABI.
 function(isthmus_read_version out)
   set(file "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include/isthmus/core/config.h")
   file(STRINGS "${file}" line REGEX "^#define ISTHMUS_VERSION \"")
   if(NOT line MATCHES "\"([0-9]+\\.[0-9]+\\.[0-9]+)")
     message(FATAL_ERROR "isthmus: no line  #define ISTHMUS_VERSION \"X.Y.Z\"  in ${file}")
+  endif()
+  set(${out} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+endfunction()
+
+function(isthmus_read_c_abi_version out)
+  set(file "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include/isthmus/c/isthmus.h")
+  file(STRINGS "${file}" line REGEX "^#define ISTHMUS_C_ABI_VERSION ")
+  if(NOT line MATCHES " ([0-9]+)$")
+    message(FATAL_ERROR "isthmus: no line  #define ISTHMUS_C_ABI_VERSION N  in ${file}")
   endif()
   set(${out} "${CMAKE_MATCH_1}" PARENT_SCOPE)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")

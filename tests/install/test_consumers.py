@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,11 @@ def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
     return ("cmake", "-S", CONSUMER, "-B", build, *generator, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
 
 
-def check_built(build: Path) -> None:
-    run("cmake", "--build", build)
+def check_built(build: Path, *targets: str) -> None:
+    run("cmake", "--build", build, "--target", *targets)
     assert run(build / "core_program").split() == ["float32", "5"]
-    run(sys.executable, "-c", USE_MODULE, cwd=build)
+    if (build / "consumer.so").exists():
+        run(sys.executable, "-c", USE_MODULE, cwd=build)
     if (build / "c_program").exists():
         run(build / "c_program")
 
@@ -81,14 +83,19 @@ def test_pkg_config(tmp_path: Path) -> None:
 
 
 def test_find_package(tmp_path: Path) -> None:
+    """The core and the C library; test_install_guide.py builds the module."""
     run(*cmake(tmp_path, f"-Disthmus_DIR={isthmus.get_cmake_dir()}"))
-    check_built(tmp_path)
+    check_built(tmp_path, "core_program", "c_program")
 
 
 def test_add_subdirectory(tmp_path: Path) -> None:
     dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
     run(*cmake(tmp_path, f"-DISTHMUS_SOURCE={REPOSITORY}", dlpack))
-    check_built(tmp_path)
+    check_built(tmp_path, "all")
+    header = Path(isthmus.get_include(), "isthmus", "c", "isthmus.h").read_text()
+    abi = header.split("#define ISTHMUS_C_ABI_VERSION ")[1].split()[0]
+    libraries = {path.name for path in (tmp_path / "isthmus").glob("libisthmus.so*")}
+    assert libraries == {"libisthmus.so", f"libisthmus.so.{abi}", f"libisthmus.so.{abi}.{isthmus.__version__}"}
 
 
 def test_in_the_wheel_of_another_project(tmp_path: Path) -> None:
@@ -109,6 +116,60 @@ def test_an_older_dlpack_is_refused_with_what_was_found(tmp_path: Path) -> None:
     assert "1.3 or newer" in said
     assert "version 1.0" in said
     assert "apache-tvm-ffi" in said
+
+
+def wheel_of_the_header(folder: Path) -> None:
+    """A wheel of the name and the place that the real one has the header in, and nothing else."""
+    with zipfile.ZipFile(folder / "apache_tvm_ffi-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.write(Path(isthmus.get_include(), "dlpack", "dlpack.h"), "tvm_ffi/include/dlpack/dlpack.h")
+        about = {"METADATA": "Metadata-Version: 2.1\nName: apache-tvm-ffi\nVersion: 1.0\n", "RECORD": ""}
+        about["WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        for name, text in about.items():
+            wheel.writestr(f"apache_tvm_ffi-1.0.dist-info/{name}", text)
+
+
+def test_a_missing_dlpack_names_the_line_that_fetches_it(tmp_path: Path) -> None:
+    (tmp_path / "hide" / "tvm_ffi").mkdir(parents=True)
+    (tmp_path / "hide" / "tvm_ffi" / "__init__.py").touch()
+    (tmp_path / "wheels").mkdir()
+    wheel_of_the_header(tmp_path / "wheels")
+    build = tmp_path / "a build"
+    nowhere = ("-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", "-Disthmus_dlpack_on_system=")
+    configure = cmake(build, f"-DISTHMUS_SOURCE={REPOSITORY}", *nowhere)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "hide"), "PIP_NO_INDEX": "1"}
+    environment["PIP_FIND_LINKS"] = str(tmp_path / "wheels")
+    done = subprocess.run([str(part) for part in configure], capture_output=True, text=True, env=environment)
+    assert done.returncode
+    lines = [line for line in done.stderr.splitlines() if " -m pip install " in line]
+    assert len(lines) == 1, done.stderr
+    run("bash", "-euc", lines[0], env=environment)
+    assert f"{build}/_deps/isthmus-dlpack" in run(*configure, env=environment)
+
+
+def test_dlpack_as_a_target_of_the_same_tree(tmp_path: Path) -> None:
+    """DLPack's own CMake file writes its folder as a generator expression."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "CMakeLists.txt").write_text(f"""
+cmake_minimum_required(VERSION 3.22)
+project(tree LANGUAGES C CXX)
+add_library(dlpack INTERFACE)
+add_library(dlpack::dlpack ALIAS dlpack)
+target_include_directories(dlpack INTERFACE $<BUILD_INTERFACE:{isthmus.get_include()}> $<INSTALL_INTERFACE:include>)
+set(CMAKE_DISABLE_FIND_PACKAGE_dlpack ON)
+set(isthmus_dlpack_on_system "" CACHE PATH "")
+set(ISTHMUS_PYTHON OFF)
+set(Python_EXECUTABLE "{shutil.which("false")}")
+add_subdirectory("{REPOSITORY}" isthmus)
+""")
+    said = run("cmake", "-S", tmp_path / "project", "-B", tmp_path / "build")
+    assert f"isthmus: dlpack.h 1.3 in {isthmus.get_include()}\n" in said
+
+
+def test_a_compiler_without_dlpack_says_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "isthmus").symlink_to(Path(isthmus.get_include(), "isthmus"))
+    source = CONSUMER / "core_program.cpp"
+    first = fails(CXX, "-std=c++20", "-fsyntax-only", f"-I{tmp_path}", source).split("error:")[1]
+    assert "python -m isthmus --includes" in first
 
 
 def test_a_missing_torch_leaves_the_other_targets(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the edges of life share: extensions built by the README's own line, and processes that may die."""
+"""What the tests of the edges of life share: extensions built without -fvisibility=hidden, and processes that may die."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def compiled(name: str, command: list[str]) -> Path:
 
 @pytest.fixture(scope="session")
 def compile_extension() -> Callable[..., Path]:
-    """compile_extension(source, *flags, name="life", include=…): an extension as the README builds one, its folder."""
+    """compile_extension(source, *flags, name="life", include=…): the folder of an extension that is built as
+    in the README, but without -fvisibility=hidden, which is the hard case."""
 
     def build(source: str, *flags: str, name: str = "life", include: Path | None = None) -> Path:
         first = [f"-I{include}"] if include else []

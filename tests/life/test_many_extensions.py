@@ -16,8 +16,8 @@ MANY = 40
 
 @pytest.fixture(scope="module", params=["default", "hidden"])
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, compile_extension) -> Path:
-    """Forty shared objects, the module `life` in as many packages: e00.life … e39.life; as the README builds them, and as CMake
-    does."""
+    """Forty shared objects, the module `life` in as many packages: e00.life … e39.life; built with everything visible
+    that a header does not hide, and with -fvisibility=hidden."""
     life = compile_extension("life.cpp", *(["-fvisibility=hidden"] if request.param == "hidden" else []))
     folder = tmp_path_factory.mktemp("many")
     for i in range(MANY):
@@ -318,7 +318,7 @@ print("well")""",
 
 
 BUILDS = {
-    "readme": [],
+    "visible": [],
     "hidden": ["-fvisibility=hidden"],
     "debug": ["-O0", "-g", "-D_GLIBCXX_ASSERTIONS"],
     "release": ["-O3", "-DNDEBUG"],

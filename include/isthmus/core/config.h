@@ -16,6 +16,10 @@
 #error "Isthmus needs a 64-bit system: sizes and strides of 64 bits are used as its own"
 #endif
 
+#if !__has_include(<dlpack/dlpack.h>)
+#error \
+    "Isthmus needs <dlpack/dlpack.h> 1.3 or newer on the include path: 'python -m isthmus --includes' names a folder that has it"
+#endif
 #include <dlpack/dlpack.h>
 
 #if DLPACK_MAJOR_VERSION != 1 || DLPACK_MINOR_VERSION < 3

@@ -2,14 +2,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 
+#include <isthmus/converted.h>
 #include <isthmus/core/live.h>
+#include <isthmus/fields.h>
 #include <isthmus/isthmus.h>
+#include <isthmus/load.h>
+#include <isthmus/op.h>
+#include <isthmus/python/arguments.h>
+#include <isthmus/shared.h>
+#include <isthmus/small_floats.h>
+#include <isthmus/tree.h>
+#include <isthmus/visit.h>
 
 #include <vector>
 
 #include "../../python/support/module.h"
 
 namespace {
+
+struct Scaled {
+    isthmus::View<const float, 1, isthmus::sizes<"n">> x;
+    isthmus::Tensor factor;
+    using fields = isthmus::fields<"x", "factor">;
+};
+
+void scale(isthmus::View<const float, 1, isthmus::sizes<"n">> x, double k, isthmus::Out<float, 1, isthmus::sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = static_cast<float>(k * x(i));
+}
+
+PyObject* parsed(PyObject*, PyObject* const* values, Py_ssize_t count) {
+    using Converted = isthmus::Converted<isthmus::View<const float, 1>>;
+    isthmus::Arguments<Converted, isthmus::View<isthmus::any_dtype, isthmus::dynamic_rank>, Scaled> arguments(
+        "parsed", {"x", "any", "scaled"});
+    if (!arguments.parse(values, count)) return nullptr;
+    return PyLong_FromLongLong(arguments.get<0>().extent(0) + static_cast<long long>(arguments.get<1>().nbytes()));
+}
+
+PyObject* stored(PyObject*, PyObject* path) {
+    const auto file = isthmus::load(PyUnicode_AsUTF8(path));
+    const auto segment = isthmus::shared::Pool::process().empty({2}, isthmus::bfloat16);
+    return file && segment ? PyLong_FromSize_t(file->size()) : nullptr;
+}
 
 PyObject* use(PyObject*, PyObject* x) {
     try {
@@ -33,9 +66,15 @@ PyObject* use(PyObject*, PyObject* x) {
     }
 }
 
-PyMethodDef methods[] = {{"use", use, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"use", use, METH_O, nullptr},
+                         {"stored", stored, METH_O, nullptr},
+                         {"parsed", reinterpret_cast<PyCFunction>(parsed), METH_FASTCALL, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "exports", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_exports() { return create_module(definition); }
+PyMODINIT_FUNC PyInit_exports() {
+    PyObject* module = create_module(definition);
+    return module && isthmus::op<"exports::scale", scale>(module, {"x", "k"}) ? module : nullptr;
+}

@@ -1,4 +1,4 @@
-// An extension that holds tensors, drops them wherever a test wants, and hands them out again: built by the README's own line.
+// An extension that holds tensors, drops them wherever a test wants, and hands them out again: built with all visible.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 

