@@ -28,6 +28,7 @@ typedef struct isthmus_pool isthmus_pool;
 /* A pool that reserves at most `limit` bytes, 0 for no limit. Given back once with isthmus_shared_pool_release(); tensors keep
  * their memory, not the pool. */
 ISTHMUS_C_API isthmus_status isthmus_shared_pool_create(uint64_t limit, isthmus_pool** out) ISTHMUS_C_NOEXCEPT;
+/* Gives the pool back; tensors of it stay. */
 ISTHMUS_C_API isthmus_status isthmus_shared_pool_release(isthmus_pool* pool) ISTHMUS_C_NOEXCEPT;
 
 /* New memory of `pool`, or of the process's own where that is NULL: row-major, writable, at the beginning of a page, its

@@ -9,15 +9,15 @@ ISTHMUS_BEGIN
 
 /// A tensor as plain numbers, for a runtime that knows nothing of tensors: what crosses is this, and the owner beside it.
 struct Blob {
-    void* ptr = nullptr;  ///< first element, byte offset included; an address on `device`
-    SizesList shape;      ///< sizes, one per dimension
-    SizesList strides;    ///< steps in elements, one per dimension; empty for row-major
-    DType dtype{};
-    Device device{};
+    void* ptr = nullptr;            ///< first element, byte offset included; an address on `device`
+    SizesList shape;                ///< sizes, one per dimension
+    SizesList strides;              ///< steps in elements, one per dimension; empty for row-major
+    DType dtype{};                  ///< what one element is
+    Device device{};                ///< where the memory is
     std::int64_t element_size = 0;  ///< bytes of one element; 0 for "as the dtype says"
-    bool read_only = false;
-    bool padded = false;  ///< elements of fewer than 8 bits have whole bytes of their own
-    Tensor owner;         ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
+    bool read_only = false;         ///< nobody may write to the elements
+    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
+    Tensor owner;                   ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
 };
 
 /// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an

@@ -17,10 +17,10 @@ ISTHMUS_BEGIN
 
 /// A tensor of a file: row-major, its elements in bytes [begin, end) of the file.
 struct TensorEntry {
-    std::string name;
-    DType dtype;
-    std::vector<std::int64_t> shape;
-    std::uint64_t begin = 0, end = 0;
+    std::string name;                  ///< as the file has it
+    DType dtype;                       ///< what one element is
+    std::vector<std::int64_t> shape;   ///< sizes, one per dimension
+    std::uint64_t begin = 0, end = 0;  ///< bytes of the file
 };
 
 namespace load_impl {
