@@ -19,9 +19,13 @@ class LiveTensor:
     ptr: int
     #: Bytes of the elements when compact.
     nbytes: int
+    #: Sizes, one per dimension.
     shape: tuple[int, ...]
+    #: What one element is.
     dtype: DType
+    #: Where the memory is.
     device: Device
+    #: The memory must not be written.
     read_only: bool
     #: Nobody keeps the memory: it came from `from_blob` without an owner, or from C++ with `nullptr` as the owner.
     borrowed: bool
@@ -85,6 +89,7 @@ class Live:
         return f"<isthmus.live: {'on' if self.enabled else 'off'}>"
 
 
+#: The one list of this process: `isthmus.live()`.
 live = Live()
 
 _wish = os.environ.get("ISTHMUS_LIVE", "")

@@ -45,7 +45,9 @@ class Blob:
     shape: tuple[int, ...]
     #: Steps in elements, one per dimension; None for row-major.
     strides: tuple[int, ...] | None
+    #: What one element is.
     dtype: DType
+    #: Where the memory is.
     device: Device
     #: Bytes of one element, rounded up to whole bytes.
     element_size: int
