@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-old-torch bench-distributed cost-study sanitize soak mutate reliability lint format bench wheel clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-frameworks test-distributed test-old-torch bench-distributed cost-study sanitize soak mutate reliability lint format bench wheel docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -130,6 +130,13 @@ cost-study: ## Zero-copy beside copies and serialisation, 1 kB to 1 GB (docs/cos
 wheel: ## A wheel in dist/
 	@$(BOOTSTRAP) build
 	@$(py) -m pip wheel --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
+docs: VENV := .venv-docs
+docs: ## The documentation as a site in build/site: guides, references, search; every warning is an error
+	@$(BOOTSTRAP) docs
+	@$(py) tools/site/build.py
+	@mkdir -p build/docs
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build build/docs --python $(py) $(PYTEST_ARGS) tests/docs
 
 clean: ## Remove what was built (the environments stay)
 	rm -rf build dist
