@@ -129,7 +129,7 @@ def declaration_text(cursor: Cursor) -> str:
         piece = found[0]
         if piece.startswith(("//", "/*")):
             continue
-        in_requirement = piece == "{" and re.search(r"\brequires ?\([^()]*\) ?$", "".join(pieces[-40:]))
+        in_requirement = piece == "{" and re.search(r"\brequires ?(?:\([^()]*\))? ?$", "".join(pieces[-40:]))
         if depth == 0 and piece in ("{", ";", ":") and not in_requirement:
             break
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(piece, 0)
@@ -164,7 +164,7 @@ def without_requirement(text: str) -> str:
     if re.match(r"requires\b", rest):
         rest = rest[len("requires") :].lstrip()
         while True:  # a conjunction of primary expressions
-            name = re.match(r"(?:requires ?\([^)]*\) ?(?={)|!?[\w:]*)", rest)
+            name = re.match(r"(?:requires ?(?:\([^)]*\) ?)?(?={)|!?[\w:]*)", rest)
             rest = rest[name.end() if name else 0 :]
             if rest[:1] in ("(", "<", "{"):
                 rest = rest[balanced(rest, 0) :]
@@ -197,7 +197,8 @@ def signature_of(cursor: Cursor, directive: str) -> str:
     if directive == "var":
         return re.sub(r" = .*$", "", text)
     if directive == "type":
-        return re.sub(r"\btypedef |\busing ", "", text)
+        text = re.sub(r"\btypedef |\busing ", "", text)
+        return re.sub(r" = .*$", "", text) if INTERNALS.search(text.partition(" = ")[2]) else text
     if directive == "concept":
         return re.sub(r"\bconcept (\w+).*$", r"\1", text)
     return text
