@@ -105,7 +105,8 @@ def test_python_without_a_docstring_is_told(tmp_path: Path) -> None:
 def test_links_that_lead_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs/page.md"
-    page.write_text("[gone](gone.md) [bad](https://) [good](https://example.org) [there](page.md#x) `[code](not/a/link)`\n")
+    (tmp_path / "docs/page.png").touch()
+    page.write_text("[gone](gone.md) [bad](https://) [good](https://example.org) [there](page.md#x) ![](../docs/page.png) `[code](not/a/link)`\n")
     monkeypatch.setattr(build, "ROOT", tmp_path)
     sources = build.Sources(tmp_path / "out")
     sources.add(page, "page.md")

@@ -36,7 +36,7 @@ CONTENTS = {
     "Measured": ["benchmark/method", "cost_study", "reliability"],
     "For developers": ["contributing", "architecture", "abi", "changelog"],
 }
-LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
+LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
 
 
 def version() -> str:
@@ -109,7 +109,7 @@ class Sources:
         for name, place in ROOT_PAGES.items():
             self.add(ROOT / name, place)
         for file in docs.rglob("*"):
-            if file.suffix in (".png", ".svg", ".html", ".json", ".gif", ".webp"):
+            if file.suffix in (".png", ".jpg", ".svg", ".html", ".json", ".gif", ".webp"):
                 target = self.folder / file.relative_to(docs)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
