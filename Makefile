@@ -134,7 +134,7 @@ wheel: ## A wheel in dist/
 docs: VENV := .venv-docs
 docs: ## The documentation as a site in build/site: guides, references, search; every warning is an error
 	@$(BOOTSTRAP) docs
-	@$(py) tools/site/build.py
+	@$(py) tools/site/build_site.py
 	@mkdir -p build/docs
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build build/docs --python $(py) $(PYTEST_ARGS) tests/docs
 

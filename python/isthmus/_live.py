@@ -1,4 +1,4 @@
-"""Which tensors are alive on the border, and whose they are."""
+"""Which tensors are alive between Python and C++, and what owns them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LiveTensor:
 
 
 class Live:
-    """The list of tensors that are alive on the border: ``isthmus.live()``.
+    """The list of tensors that are alive between Python and C++: ``isthmus.live()``.
 
     The list is kept only while it is switched on, for all extensions of the process together; off, it costs nothing. The
     environment variable ISTHMUS_LIVE switches it on from the start: 1, or ``trace`` for tracing as well.

@@ -21,6 +21,8 @@ import page  # noqa: E402
 import questions  # noqa: E402
 import report  # noqa: E402
 
+sys.path.pop(0)
+
 RESULTS = json.loads((FOLDER / "results.json").read_text())
 ENVIRONMENT = json.loads((FOLDER / "environment.json").read_text())
 PAGE = page.page(RESULTS, ENVIRONMENT)

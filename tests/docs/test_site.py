@@ -13,10 +13,12 @@ pytest.importorskip("sphinx", reason="run by `make docs`, in its own environment
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "site"))
 
-import build  # noqa: E402
+import build_site  # noqa: E402
 import headers  # noqa: E402
 import reference  # noqa: E402
 import stubs  # noqa: E402
+
+sys.path.pop(0)
 
 HEADER = """
 #pragma once
@@ -106,13 +108,14 @@ def test_links_that_lead_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs/page.md"
     (tmp_path / "docs/page.png").touch()
-    page.write_text("[gone](gone.md) [bad](https://) [good](https://example.org) [there](page.md#x) ![](../docs/page.png) `[code](not/a/link)`\n")
-    monkeypatch.setattr(build, "ROOT", tmp_path)
-    sources = build.Sources(tmp_path / "out")
+    links = ["[gone](gone.md)", "[bad](https://)", "[good](https://example.org)", "[there](page.md#x)", "![](page.png)"]
+    page.write_text(" ".join([*links, "`[code](not/a/link)`"]))
+    monkeypatch.setattr(build_site, "ROOT", tmp_path)
+    sources = build_site.Sources(tmp_path / "out")
     sources.add(page, "page.md")
     assert sources.errors == ["docs/page.md: gone.md leads to nothing", "docs/page.md: https:// is no address"]
     (tmp_path / "out/a.html").write_text('<a href="b.html">b</a><a href="a.html#x">a</a><img src="c.png">')
-    assert build.link_errors(tmp_path / "out") == ["a.html: b.html leads to no file", "a.html: c.png leads to no file"]
+    assert build_site.link_errors(tmp_path / "out") == ["a.html: b.html leads to no file", "a.html: c.png leads to no file"]
 
 
 #: Names that the contract promises, in each language.
@@ -136,7 +139,7 @@ PROMISED = {
 def test_the_site_has_an_entry_for_every_promised_name() -> None:
     from sphinx.util.inventory import InventoryFile
 
-    file = ROOT / "build/site" / build.version() / "objects.inv"
+    file = ROOT / "build/site" / build_site.version() / "objects.inv"
     assert file.is_file(), "build the site first: make docs"
     inventory = InventoryFile.loads(file.read_bytes(), uri="").data
     for domain, promised in PROMISED.items():

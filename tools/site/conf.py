@@ -1,4 +1,4 @@
-"""Sphinx's settings of the site. tools/site/build.py lays out its sources and calls it."""
+"""Sphinx's settings of the site. tools/site/build_site.py lays out its sources and calls it."""
 
 from __future__ import annotations
 

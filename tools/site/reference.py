@@ -48,7 +48,7 @@ PAGES = (
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),
-    Page("shared", "Memory that crosses processes", "isthmus/shared.h", "See the guide: [shared memory](../../shared.md).",
+    Page("shared", "Shared memory between processes", "isthmus/shared.h", "See the guide: [shared memory](../../shared.md).",
          ("shared",)),
     Page("files", "Tensors of a file", "isthmus/load.h", "See the guide: [weights](../../weights.md).", ("load",)),
     Page("torch", "at::Tensor", "isthmus/torch.h",

@@ -160,7 +160,7 @@ ISTHMUS_C_API isthmus_status isthmus_empty(const int64_t* shape, int32_t ndim, i
 
 /* A tensor over memory of the caller. `strides` may be NULL for row-major, `flags` are ISTHMUS_FLAG_….
  * `release(owner)` is called once: when the last reference is gone, or before a failing call returns. `release` may be NULL,
- * and the caller then answers for memory that must outlive every reference. */
+ * and the memory must then outlive every reference. */
 ISTHMUS_C_API isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* strides, int32_t ndim,
                                           isthmus_dtype dtype, isthmus_device device, uint32_t flags,
                                           isthmus_release_fn release, void* owner, isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
@@ -220,7 +220,7 @@ typedef struct isthmus_blob {
     char dtype_name[ISTHMUS_NAME_SIZE];  /* "float32"; empty for "see dtype" */
     char device_name[ISTHMUS_NAME_SIZE]; /* "cuda:0"; empty for "see device" */
     void* owner;                         /* what keeps the memory alive, and */
-    isthmus_release_fn release;          /* how it is given back; NULL when the giver answers for the memory */
+    isthmus_release_fn release;          /* how it is given back; NULL when the memory outlives the tensor */
 } isthmus_blob;
 
 /* A tensor over the memory that the blob describes. Takes the owner, also when it fails: release(owner) is called once, when

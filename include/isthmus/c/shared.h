@@ -1,4 +1,4 @@
-/* Memory that crosses processes, through the C interface: a tensor made here can be opened by C++, Python, Rust or Java there.
+/* Shared memory between processes, in C: a tensor made here can be opened by C++, Python, Rust or Java there.
  * SPDX-License-Identifier: Apache-2.0
  *
  * What isthmus/c/isthmus.h says of errors, ownership, threads and units holds here too. Only host memory is handed over; the

@@ -7,7 +7,7 @@
 
 ISTHMUS_BEGIN
 
-/// A tensor as plain numbers, for a runtime that knows nothing of tensors: what crosses is this, and the owner beside it.
+/// A tensor as plain numbers, for a runtime without tensors of its own; the owner goes beside it.
 struct Blob {
     void* ptr = nullptr;            ///< first element, byte offset included; an address on `device`
     SizesList shape;                ///< sizes, one per dimension
@@ -74,8 +74,8 @@ Result<Tensor> from_blob(const Blob& blob, Owner owner) {
     }
 }
 
-/// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller answers for the memory**, which
-/// must outlive every view.
+/// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller must keep the memory alive**,
+/// which must outlive every view.
 ISTHMUS_API Result<Tensor> from_blob(const Blob& blob);
 #if ISTHMUS_DEFINE
 ISTHMUS_API Result<Tensor> from_blob(const Blob& blob) {

@@ -110,7 +110,8 @@ public:
 
     /// Takes a container that owns its elements (std::vector, std::array, std::string, …), a std::unique_ptr<T[]> or a
     /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a
-    /// pointer the caller answers for the length. What is no owner does not compile: spans, expressions, arrays with strides.
+    /// pointer the caller must give the right length. What is no owner does not compile: spans, expressions, arrays with
+    /// strides.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
     static Tensor own(X&& x, const Shape& shape) {

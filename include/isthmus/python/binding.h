@@ -109,7 +109,7 @@ ISTHMUS_STATE DefaultResult default_result;
 /// the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none returns an
 /// isthmus.Tensor.
 inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
-/// The same of one framework, whatever the caller's; Framework::tensor is what it is without a word.
+/// The same of one framework, whatever the caller's; Framework::tensor is the default.
 inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
 
 namespace detail {

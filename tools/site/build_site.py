@@ -2,7 +2,7 @@
 """Builds the documentation's site from docs/, the headers' comments and the Python package's docstrings, offline.
 
 Usage:
-    tools/site/build.py [--output DIR]
+    tools/site/build_site.py [--output DIR]
 
 The site is DIR/VERSION, with DIR/index.html that leads there and DIR/versions.json, which lists the versions that lie in DIR.
 A public name without a comment, a warning of Sphinx (a link that leads nowhere among them) and a malformed address are errors.
@@ -103,7 +103,7 @@ class Sources:
         pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"README.md"}
         listed = {f"{name}.md" for names in CONTENTS.values() for name in names}
         for missing in sorted(pages - listed):
-            self.errors.append(f"docs/{missing} is in no list of CONTENTS (tools/site/build.py)")
+            self.errors.append(f"docs/{missing} is in no list of CONTENTS (tools/site/build_site.py)")
         for page in pages:
             self.add(docs / page, page)
         for name, place in ROOT_PAGES.items():
