@@ -83,7 +83,8 @@ def svg(results: list[Result]) -> str:
     )
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{WIDTH}" height="{height}" '
+            f'viewBox="0 0 {WIDTH} {height}" role="img" '
             f'aria-label="{escape(description)}">',
             f"<style>{STYLE}</style>",
             f'<rect class="chart-page" width="{WIDTH}" height="{height}" rx="6"/>',
