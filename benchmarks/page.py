@@ -34,7 +34,8 @@ td, th { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--
 td.missed { color: var(--bad); font-weight: 600; }
 .narrow { overflow-x: auto; } .narrow table { margin: .6rem 0 1.2rem; max-width: 44rem; } .narrow small { opacity: .7; }
 caption { text-align: left; font-weight: 600; } .narrow td { vertical-align: top; font-variant-numeric: tabular-nums; }
-.chart { width: 100%; height: auto; max-width: 40rem; } details { margin: 1.4rem 0; } summary { cursor: pointer; font-weight: 600; }
+.chart { width: 100%; height: auto; max-width: 40rem; }
+details { margin: 1.4rem 0; } summary { cursor: pointer; font-weight: 600; }
 code { overflow-wrap: anywhere; }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; }
