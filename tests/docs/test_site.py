@@ -124,6 +124,7 @@ PROMISED = {
         DType Device Error ErrorCode Result Tensor Tensor::empty Tensor::own Tensor::wrap Tensor::from_dlpack Tensor::view View
         tensor_traits Blob to_blob from_blob from_py borrow_py to_py to_py_like PyOwner set_python_error ImportOptions Framework
         from_py_torch borrow_py_torch try_from_torch from_torch to_torch
+        View::data View::extent View::strides Borrowed::data
         op Out InOut arg empty_like shared::Segment shared::Pool shared::send shared::receive
         float32 bfloat16 float8_e4m3fn float4_e2m1fn complex64 boolean dtype_of
     """,

@@ -23,6 +23,8 @@ STAND_INS = Path(__file__).resolve().parent / "stand_ins"
 ADAPTERS = ("torch.h", "eigen.h", "eigen_tensor.h", "opencv.h", "xtensor.h", "mdspan.h")
 #: Namespaces that are nobody's business but ours.
 INTERNAL = {"detail", "impl", "load_impl", "layout", "flag"}
+#: A base that is written by an alias → its class.
+ALIASES = {"WindowOf": "Window"}
 INTERNALS = re.compile(rf"\b(?:{'|'.join(sorted(INTERNAL))})::")
 #: How the comment of a name begins that is public in C++ alone: for the layers above, or to refuse with a better text.
 NOT_FOR_USERS = ("For layers above", "Refused:")
@@ -219,7 +221,7 @@ class Reader:
 
     def __init__(self, include: Path) -> None:
         self.include = include
-        self.seen: dict[str, Entry] = {}
+        self.internal: dict[str, Cursor] = {}
 
     def header_of(self, cursor: Cursor) -> str | None:
         where = cursor.location.file
@@ -265,13 +267,20 @@ class Reader:
         """Public members, those of our internal bases first."""
         for child in cursor.get_children():
             if child.kind == Kind.CXX_BASE_SPECIFIER and child.access_specifier == AccessSpecifier.PUBLIC:
-                base = child.referenced
-                template = cindex.conf.lib.clang_getSpecializedCursorTemplate(base) if base else None
-                base = template if template is not None and template.kind != Kind.INVALID_FILE else base
-                if base is not None and base.semantic_parent.spelling in INTERNAL and self.header_of(base):
-                    yield from self.members(base.get_definition() or base)
+                found = re.search(r"(\w+) ?(?:<|$)", child.spelling)
+                name = found[1] if found else ""
+                if (base := self.internal.get(ALIASES.get(name, name))) is not None:
+                    yield from (member for member in self.members(base) if member.kind != Kind.CONSTRUCTOR)
             elif child.access_specifier == AccessSpecifier.PUBLIC:
                 yield child
+
+    def find_internal(self, cursor: Cursor, inside: bool = False) -> None:
+        """The classes of our internal namespaces by name, since a base's own cursor does not lead to its template."""
+        for child in cursor.get_children():
+            if child.kind == Kind.NAMESPACE and self.header_of(child):
+                self.find_internal(child, inside or child.spelling in INTERNAL)
+            elif inside and child.kind in (Kind.CLASS_TEMPLATE, Kind.CLASS_DECL) and child.is_definition():
+                self.internal.setdefault(child.spelling, child)
 
     def walk(self, cursor: Cursor, scope: str) -> Iterator[Entry]:
         for child in cursor.get_children():
@@ -308,7 +317,9 @@ def read(headers: list[str], include: Path = ROOT / "include", language: str = "
     """The public names of the headers, in the order in which they are declared; a declaration that comes again is left out,
     and gives its comment where the first has none."""
     found: dict[tuple[str, str], Entry] = {}
-    for entry in Reader(include).walk(parse(headers, include, language).cursor, ""):
+    unit, reader = parse(headers, include, language), Reader(include)
+    reader.find_internal(unit.cursor)
+    for entry in reader.walk(unit.cursor, ""):
         unnamed = "" if entry.name else f"{entry.header}:{entry.line}"
         key = (entry.full_name + unnamed, re.sub(r" = [^,)]+", "", entry.signature).replace(" ", ""))
         first = found.setdefault(key, entry)

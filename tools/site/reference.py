@@ -34,7 +34,7 @@ PAGES = (
          "What one element is and where the memory lies. The C++ types of 8 and 16 bits are in `<isthmus/small_floats.h>`.",
          ("core/dtype", "core/device", "small_floats")),
     Page("views", "Typed views", "isthmus/isthmus.h", "See the guide: [typed views](../../views.md).",
-         ("core/view", "visit.h", "converted.h")),
+         ("core/view/view", "core/view", "visit.h", "converted.h")),
     Page("errors", "Errors and results", "isthmus/isthmus.h", "What can go wrong, and how a function says so.",
          ("core/error", "core/result")),
     Page("bridge", "The bridge to Python", "isthmus/python.h",
