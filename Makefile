@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -119,7 +119,7 @@ format: ## Format the sources in place
 	@$(BOOTSTRAP) lint
 	@$(py) tools/lint.py --venv $(VENV) --fix
 
-bench: ## The benchmarks, ours beside the peers, into docs/benchmark (BENCH_ARGS="--quick")
+bench: ## The benchmarks, ours beside the peers, into docs/benchmark (BENCH_ARGS="--quick"; benchmarks/report.py makes the page of the last run)
 	@$(BOOTSTRAP) build bench --package
 	@$(with_path) $(py) benchmarks/bench.py $(BENCH_ARGS)
 
@@ -140,6 +140,13 @@ wheel: ## A wheel in dist/
 
 wheels: ## A manylinux wheel for every CPython found, each tried where there is no compiler (WHEELS="3.11 3.12")
 	@$(PYTHON) tools/wheels.py $(WHEELS)
+
+docs: VENV := .venv-docs
+docs: ## The documentation as a site in build/site: guides, references, search; every warning is an error
+	@$(BOOTSTRAP) docs
+	@$(py) tools/site/build_site.py
+	@mkdir -p build/docs
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build build/docs --python $(py) $(PYTEST_ARGS) tests/docs
 
 clean: ## Remove what was built (the environments stay)
 	rm -rf build dist

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001  the times sign and the dash are meant
-"""The benchmark as one self-contained page: bars, the lost rows first."""
+"""The benchmark as one self-contained page: the chart, tables by question, what is lost, every row, method and promises."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
+import chart
+import questions
 import targets
 
 Result = dict[str, Any]
@@ -24,12 +26,22 @@ h1 { margin-bottom: 0; } h2 { margin-top: 2.4rem; } h3 { margin: 1.6rem 0 .3rem;
 .bar small { opacity: .7; font-weight: 400; }
 .absent { opacity: .55; }
 .tag { font-size: .75rem; border-radius: 1rem; padding: .1rem .6rem; margin-left: .5rem; border: 1px solid; font-weight: 400; }
+@media (prefers-color-scheme: dark) { :root { --ours: #35b58b; --bad: #ef6b5c; --floor: #e3b75c; } }
 .first { color: var(--ours); } .behind { color: var(--bad); } .parity { color: var(--floor); }
 .why { margin: .1rem 0 .4rem; font-size: .88rem; border-left: 3px solid var(--bad); padding-left: .6rem; }
 table { border-collapse: collapse; font-size: .88rem; width: 100%; }
 td, th { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--grid); }
 td.missed { color: var(--bad); font-weight: 600; }
-@media (max-width: 40rem) { .bar { grid-template-columns: 8rem 1fr 8rem; } }
+.narrow { overflow-x: auto; } .narrow table { margin: .6rem 0 1.2rem; max-width: 44rem; } .narrow small { opacity: .7; }
+caption { text-align: left; font-weight: 600; } .narrow td { vertical-align: top; font-variant-numeric: tabular-nums; }
+.chart { width: 100%; height: auto; max-width: 40rem; }
+details { margin: 1.4rem 0; } summary { cursor: pointer; font-weight: 600; }
+code { overflow-wrap: anywhere; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; }
+  .bar { grid-template-columns: 1fr auto; row-gap: 0; margin-bottom: .3rem; } .bar > :first-child { text-align: left; }
+  .bar i { grid-column: 1 / -1; grid-row: 2; height: .5rem; } td, th { padding: .2rem .3rem; }
+}
 """
 GROUPS = {
     "in": "Into C++",
@@ -96,25 +108,41 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
         f"{environment['cpu']}, {environment['cores']} cores{load}; Python {environment['python']}, {environment['system']}"
     )
     parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
-        f"<title>Isthmus: the benchmark</title><style>{STYLE}</style><h1>Isthmus beside its peers</h1>",
-        f"<p class='lead'>{escape(machine)}. One run, all contenders in turn; least of the turns, an empty call subtracted.",
-        " Shorter is better. <b style='color:var(--floor)'>floor</b>: hand-written C for that one exchange; the × is a ratio ",
-        "to it. How it is measured: <a href='method.md'>method.md</a>.</p>",
-        f"<p>Of the rows with a competitor, Isthmus is <b class='first'>first in {count['first']}</b>, ",
-        f"<b class='parity'>at parity in {count['parity']}</b> (within 5 %) and ",
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>Isthmus: the benchmark</title><style>{STYLE}</style><h1>What an exchange costs</h1>",
+        "<p class='lead'>A tensor goes from Python to C++, or from C++ to Python, and its elements stay where they are. ",
+        "What remains is the work of the library between them.</p>",
+        chart.svg(results),
+        f"<p>Of the {sum(count.values())} rows with another library, Isthmus is ",
+        f"<b class='first'>first in {count['first']}</b>, ",
+        f"<b class='parity'>equal in {count['parity']}</b> (within 5 %) and ",
         f"<b class='behind'>behind in {count['behind']}</b>.</p>",
+        questions.html(results),
     ]
     if lost:
-        parts.append("<h2>Where another is ahead</h2>" + "".join(row_html(row, results) for row in lost))
-    if checked:
-        parts.append("<h2>What Isthmus promises</h2><table><tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>")
-        for t in checked:
-            verdict = "<td>holds</td>" if t.holds else "<td class='missed'>missed</td>"
-            parts.append(f"<tr>{verdict}<td>{escape(t.what)}</td><td>{escape(t.wanted)}</td><td>{escape(t.got)}</td></tr>")
-        parts.append("</table>")
+        parts.append("<h2>Where is another library ahead?</h2>" + "".join(row_html(row, results) for row in lost))
+    parts.append(
+        "<h2>Every row</h2><p>Shorter is faster. <b style='color:var(--floor)'>floor</b> is C written by hand for that one "
+    )
+    parts.append("exchange, with the same checks; the × is the ratio to it.</p>")
     for group, title in GROUPS.items():
         members = [row for row in rows if group_of[row] == group and row not in lost]
         if members:
-            parts.append(f"<h2>{title}</h2>" + "".join(row_html(row, results) for row in members))
+            bars = "".join(row_html(row, results) for row in members)
+            parts.append(f"<details><summary>{title} ({len(members)})</summary>{bars}</details>")
+    parts.append(
+        f"<h2>How it was measured</h2><p>{escape(machine)}. One run, all libraries in turn; the least of the turns, with the "
+        "time of an empty call subtracted. <a href='method.md'>The method</a> has the rest.</p>"
+    )
+    if checked:
+        holds = sum(t.holds for t in checked)
+        parts.append(f"<h2>What Isthmus promises</h2><p>{holds} of {len(checked)} hold in this run.</p><details><summary>")
+        parts.append(
+            "The promises</summary><div class='narrow'><table><tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>"
+        )
+        for t in checked:
+            verdict = "<td>holds</td>" if t.holds else "<td class='missed'>missed</td>"
+            parts.append(f"<tr>{verdict}<td>{escape(t.what)}</td><td>{escape(t.wanted)}</td><td>{escape(t.got)}</td></tr>")
+        parts.append("</table></div></details>")
     return "\n".join(parts) + "</html>\n"

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001  the times sign and the dash are meant
-"""What a run says: tables in the terminal, and the files of docs/benchmark."""
+"""What a run says: tables in the terminal, and the files of docs/benchmark.
+
+Usage:
+    benchmarks/report.py [DIR]    makes the page of docs/benchmark, or of DIR, again from the figures that are stored there
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import chart
 import page
 import targets
 
@@ -45,14 +51,27 @@ def show_targets(results: list[Result]) -> None:
 
 
 def write(results: list[Result], environment: dict[str, Any], out: Path) -> None:
-    """results.json, index.html and the pictures."""
+    """The figures (results.json, environment.json), and what is made of them: the page and the pictures."""
     out.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(r, ensure_ascii=False) for r in results)
     (out / "results.json").write_text(f"[\n{lines}\n]\n")
-    (out / "index.html").write_text(page.page(results, environment))
+    (out / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
+    write_page(out)
     try:
         import pictures
     except ImportError as why:
         print(f"no pictures: {why}")
         return
     pictures.draw(results, out)
+
+
+def write_page(out: Path) -> None:
+    """index.html and exchange.svg of the figures that are stored in a folder."""
+    results = json.loads((out / "results.json").read_text())
+    environment = json.loads((out / "environment.json").read_text())
+    (out / "index.html").write_text(page.page(results, environment))
+    (out / "exchange.svg").write_text(chart.svg(results) + "\n")
+
+
+if __name__ == "__main__":
+    write_page(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "benchmark")

@@ -275,7 +275,7 @@ inline Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
 /// differs: for the length of the call, in memory of C++ that isthmus.live() lists. dtypes are converted within NumPy's
 /// "same_kind" (numpy.can_cast): integers to integers, floats and complex numbers, floats to floats and complex numbers,
 /// booleans to all of these; floats are rounded, and a number that the dtype cannot hold is an Error that says which. What
-/// fits is borrowed as ever. Overloads are tried without conversions first, and nb::arg().noconvert() or
+/// fits is borrowed as usual. Overloads are tried without conversions first, and nb::arg().noconvert() or
 /// py::arg().noconvert() forbids them. Only arguments are converted: Tensor::view() and Match find what is there.
 struct converted {
     static constexpr void apply(detail::Requirement& r) {

@@ -39,6 +39,7 @@ public:
     const std::vector<TensorEntry>& entries() const noexcept { return header_.entries; }
     /// The `__metadata__` of the file: texts by key, in its order.
     const std::vector<std::pair<std::string, std::string>>& metadata() const noexcept { return header_.metadata; }
+    /// Whether the file has a tensor of that name.
     bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 
     /// The tensor over the file's own pages. Error(bad_argument) where there is none of that name, Error(needs_copy) where its

@@ -13,6 +13,7 @@ ISTHMUS_BEGIN
 /// An input's name with its default: isthmus::arg("k") = 2.0.
 class arg {
 public:
+    /// The name of the input.
     explicit constexpr arg(const char* name) noexcept : said_(name) {}
     constexpr detail::SaidInput operator=(double value) const noexcept {
         return with(detail::SaidInput::Default::number, {.number = value});
@@ -42,6 +43,7 @@ private:
     detail::SaidInput said_;
 };
 
+/// What op() is told of an operator beside its function.
 struct OperatorOptions {
     /// Leading dimensions of the tensors broadcast, as NumPy's generalised ufuncs have it.
     bool batch = false;
@@ -102,6 +104,7 @@ bool registering(F&& f) {
 template <bool bare, detail::Literal name, auto... f>
 class RegisteredOperator {
 public:
+    /// For layers above: op() makes it.
     explicit RegisteredOperator(PyObject* object) noexcept : object_(object) {}
     RegisteredOperator(const RegisteredOperator&) = delete;
     RegisteredOperator& operator=(const RegisteredOperator&) = delete;

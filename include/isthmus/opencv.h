@@ -143,15 +143,19 @@ inline Result<cv::Mat> to_mat(const Tensor& tensor, Channels channels = Channels
 /// until it becomes a Tensor again.
 class ReadMat {
 public:
+    /// Of a Mat that must not be written.
     explicit ReadMat(cv::Mat mat) noexcept : mat_(std::move(mat)) {}
+    /// The Mat, to be read.
     const cv::Mat& operator*() const noexcept { return mat_; }
     const cv::Mat* operator->() const noexcept { return &mat_; }
+    /// The same where a function takes a Mat or an InputArray.
     operator const cv::Mat&() const noexcept { return mat_; }
     operator cv::_InputArray() const { return mat_; }
 
 private:
     cv::Mat mat_;
 };
+/// As to_mat(), also of read-only memory: for what only reads.
 inline Result<ReadMat> read_mat(const Tensor& tensor, Channels channels = Channels::last) {
     return detail::make_mat(tensor, channels).transform([](cv::Mat mat) { return ReadMat(std::move(mat)); });
 }

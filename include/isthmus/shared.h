@@ -1,4 +1,4 @@
-// Memory that crosses processes: segments, pools, and tensors that are handed over without their bytes. Over the core alone.
+// Shared memory between processes: segments, pools, and tensors that are handed over without their bytes. Over the core alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -106,15 +106,19 @@ public:
         requires std::is_arithmetic_v<Number>
     constexpr explicit SmallFloat(Number number) noexcept
         : bits_(static_cast<Bits>(detail::narrow<format>(detail::to_odd(number)))) {}
+    /// The value, exactly.
     constexpr operator float() const noexcept { return detail::widen<format>(bits_); }
 
+    /// The number with these bits.
     static constexpr SmallFloat from_bits(Bits bits) noexcept {
         SmallFloat made{};
         made.bits_ = bits;
         return made;
     }
+    /// The bits of the number.
     constexpr Bits bits() const noexcept { return bits_; }
 
+    /// Calculated in float and rounded once.
     constexpr SmallFloat& operator+=(float x) noexcept { return *this = SmallFloat(*this + x); }
     constexpr SmallFloat& operator-=(float x) noexcept { return *this = SmallFloat(*this - x); }
     constexpr SmallFloat& operator*=(float x) noexcept { return *this = SmallFloat(*this * x); }
@@ -137,13 +141,16 @@ inline constexpr FloatFormat half_format{5, 10, 15, Specials::ieee}, brain_forma
 #if defined(__STDCPP_FLOAT16_T__)
 using float16_t = decltype(0.0f16);  ///< std::float16_t
 #else
+/// IEEE half precision.
 using float16_t = SmallFloat<float16, detail::half_format>;
 #endif
 #if defined(__STDCPP_BFLOAT16_T__)
 using bfloat16_t = decltype(0.0bf16);  ///< std::bfloat16_t
 #else
+/// The upper half of a float.
 using bfloat16_t = SmallFloat<bfloat16, detail::brain_format>;
 #endif
+/// The 8-bit formats of DLPack 1.3, by the bits of exponent and mantissa that their names tell.
 using float8_e3m4_t = SmallFloat<float8_e3m4, detail::FloatFormat{3, 4, 3, detail::Specials::ieee}>;
 using float8_e4m3_t = SmallFloat<float8_e4m3, detail::FloatFormat{4, 3, 7, detail::Specials::ieee}>;
 using float8_e4m3b11fnuz_t = SmallFloat<float8_e4m3b11fnuz, detail::FloatFormat{4, 3, 11, detail::Specials::nan_for_minus0}>;

@@ -20,9 +20,10 @@ ISTHMUS_BEGIN
 ///     PyObject* result = tree.to_py(new_tensors).value();       // the same tree of other tensors
 class Tree {
 public:
+    /// One tensor of a tree, with its place.
     struct Leaf {
         std::string path;  ///< keys and places, with dots between them; empty where the tree is one tensor
-        Tensor tensor;
+        Tensor tensor;     ///< the tensor there
     };
 
     /// All tensors of `object`, or the Error of the first that is none, which names its path.
@@ -34,6 +35,7 @@ public:
             return tree;
         });
     }
+    /// The tensors in the tree's order; valid as long as this object.
     std::span<const Leaf> leaves() const noexcept { return leaves_; }
 
     /// The tree with other tensors in the places of its own, one for each, in their order; each in the framework of the one

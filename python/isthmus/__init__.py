@@ -1,4 +1,4 @@
-"""Isthmus: tensors that cross between frameworks, and between Python and C++, without being copied.
+"""Isthmus: tensors shared between frameworks, and between Python and C++, without copying.
 
 >>> import isthmus
 >>> t = isthmus.from_dlpack(x)  # x: an array of any framework; t shares its memory
@@ -8,7 +8,8 @@
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
 `load` shows the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed`
 takes them through Ray, Dask and multiprocessing.
-`live` tells which tensors are alive on the border. Every failure is an `Error` that is also the builtin exception that fits.
+`live` lists the tensors that are alive between Python and C++. Every failure is an `Error` and the builtin exception that
+fits.
 """
 
 from typing import TYPE_CHECKING, Any

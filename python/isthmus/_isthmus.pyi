@@ -18,9 +18,14 @@ class Error(Exception):
     #: The name of the isthmus::ErrorCode: "read_only", "bad_dtype", ...
     code: str | None
 
-class TensorTypeError(Error, TypeError): ...
-class TensorValueError(Error, ValueError): ...
-class TensorBufferError(Error, BufferError): ...
+class TensorTypeError(Error, TypeError):
+    """The wrong kind of object: no tensor, or none of the kind that is wanted."""
+
+class TensorValueError(Error, ValueError):
+    """An argument that does not fit what is wanted: another dtype, shape or layout, a number out of range."""
+
+class TensorBufferError(Error, BufferError):
+    """A tensor that cannot be exchanged as it is: read-only memory, another device, bytes that are not the values."""
 
 class DeviceType(int):
     """DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key."""
@@ -39,15 +44,20 @@ class DType:
     @overload
     def __new__(cls, code: int, bits: int, lanes: int = 1, /) -> DType: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'"""
     @property
-    def code(self) -> int: ...
+    def code(self) -> int:
+        """DLPack's type code (DLDataTypeCode)"""
     @property
-    def bits(self) -> int: ...
+    def bits(self) -> int:
+        """bits of one lane"""
     @property
-    def lanes(self) -> int: ...
+    def lanes(self) -> int:
+        """lanes of a vector type, else 1"""
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """bytes of one element, rounded up"""
     def __iter__(self) -> Iterator[int]: ...
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -61,11 +71,14 @@ class Device:
     @overload
     def __new__(cls, type: int, id: int, /) -> Device: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """'cpu', 'cuda:0'"""
     @property
-    def type(self) -> DeviceType: ...
+    def type(self) -> DeviceType:
+        """DLPack's device type: a number that equals its name, 'cuda'"""
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """index of the device"""
     def __iter__(self) -> Iterator[int]: ...
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -93,39 +106,56 @@ class Tensor:
 
     __dlpack_c_exchange_api__: CapsuleType
     @property
-    def data_ptr(self) -> int: ...
+    def data_ptr(self) -> int:
+        """Address of the first element, byte offset included."""
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, one per dimension."""
     @property
-    def strides(self) -> tuple[int, ...]: ...
+    def strides(self) -> tuple[int, ...]:
+        """Steps in elements, one per dimension."""
     @property
-    def byte_strides(self) -> tuple[int, ...]: ...
+    def byte_strides(self) -> tuple[int, ...]:
+        """Steps in bytes, one per dimension."""
     @property
-    def dtype(self) -> DType: ...
+    def dtype(self) -> DType:
+        """What one element is (isthmus.DType)."""
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """Where the memory is (isthmus.Device)."""
     @property
-    def read_only(self) -> bool: ...
+    def read_only(self) -> bool:
+        """The memory must not be written."""
     @property
-    def is_copied(self) -> bool: ...
+    def is_copied(self) -> bool:
+        """The memory is a copy that was made for this tensor."""
     @property
-    def is_padded(self) -> bool: ...
+    def is_padded(self) -> bool:
+        """Elements of fewer than 8 bits have whole bytes of their own."""
     @property
-    def is_contiguous(self) -> bool: ...
+    def is_contiguous(self) -> bool:
+        """Row-major and compact."""
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """Number of dimensions."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of elements."""
     @property
-    def itemsize(self) -> int: ...
+    def itemsize(self) -> int:
+        """Bytes of one element, rounded up."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of all elements when compact."""
     @property
-    def owner(self) -> Any: ...
+    def owner(self) -> Any:
+        """The Python object that keeps the memory alive, or None when C++ does."""
     @property
-    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, version 3; host memory only."""
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA array interface, version 3; CUDA memory only."""
     def __dlpack__(
         self,
         *,
@@ -133,9 +163,12 @@ class Tensor:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> CapsuleType: ...
-    def __dlpack_device__(self) -> tuple[int, int]: ...
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+    ) -> CapsuleType:
+        """A DLPack capsule (array API standard 2024.12, DLPack 1.3)."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, device id) as DLPack numbers them."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """A numpy.ndarray over the same memory, or a copy where one is wanted."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
     def __getitem__(
@@ -146,7 +179,8 @@ class Tensor:
     @overload
     def to(
         self, framework: Literal["numpy"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
-    ) -> numpy.typing.NDArray[Any]: ...
+    ) -> numpy.typing.NDArray[Any]:
+        """The same memory as an array of `framework` ('numpy', 'torch', 'jax', …), or an error that says why not."""
     @overload
     def to(
         self, framework: Literal["torch"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
@@ -161,7 +195,8 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def to(self, framework: _Framework, /, *, allow_read_only_loss: bool = False, allow_copy: bool = False) -> Any: ...
-    def as_read_only(self) -> Tensor: ...
+    def as_read_only(self) -> Tensor:
+        """The same memory, to be read only."""
 
 def from_dlpack(
     x: object,
@@ -169,9 +204,36 @@ def from_dlpack(
     *,
     device: Device | str | tuple[int, int] | None = None,
     copy: bool | None = None,
-) -> Tensor: ...
-def empty(shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor: ...
-def trim(keep: int = 0) -> int: ...
+) -> Tensor:
+    """The memory of `x` as an isthmus.Tensor, without a copy, in constant time.
+
+    x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array interface.
+    device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it is;
+        another device than x's asks x for a copy there.
+    copy: None shares the memory; a copy is made only to reach `device`, or by x itself where it cannot do otherwise
+        (`is_copied` then says so). False never copies. True always does, and the copy is writable.
+
+    The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also a
+    TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); what x
+    itself raised is its __cause__. An isthmus.Tensor comes back as it is.
+    Source: Python array API standard 2024.12, from_dlpack.
+    """
+
+def empty(shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
+    """A new Tensor in host memory: row-major, not initialised, writable, owned by nobody but its views.
+
+    Aligned to 64 bytes, so that JAX shares it too.
+    """
+
+def trim(keep: int = 0) -> int:
+    """Gives the memory of dropped tensors back to the system; the number of bytes given back.
+
+    keep: how many bytes each extension module may keep, those that were dropped last. A module that is compiled with
+        Isthmus keeps tensors of 4 MiB and more for the next of about that size, 512 MiB at most, of which the system may
+        take what is of 32 MiB and more when it runs short (MADV_FREE). All of the process's modules are asked.
+        Raises ValueError where it is negative.
+    """
+
 def _rebuild(
     buffer: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, strides: tuple[int, ...] | None = None,
     read_only: bool = False, /,

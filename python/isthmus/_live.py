@@ -1,4 +1,4 @@
-"""Which tensors are alive on the border, and whose they are."""
+"""Which tensors are alive between Python and C++, and what owns them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ class LiveTensor:
     ptr: int
     #: Bytes of the elements when compact.
     nbytes: int
+    #: Sizes, one per dimension.
     shape: tuple[int, ...]
+    #: What one element is.
     dtype: DType
+    #: Where the memory is.
     device: Device
+    #: The memory must not be written.
     read_only: bool
     #: Nobody keeps the memory: it came from `from_blob` without an owner, or from C++ with `nullptr` as the owner.
     borrowed: bool
@@ -50,7 +54,7 @@ class LiveTensor:
 
 
 class Live:
-    """The list of tensors that are alive on the border: ``isthmus.live()``.
+    """The list of tensors that are alive between Python and C++: ``isthmus.live()``.
 
     The list is kept only while it is switched on, for all extensions of the process together; off, it costs nothing. The
     environment variable ISTHMUS_LIVE switches it on from the start: 1, or ``trace`` for tracing as well.
@@ -85,6 +89,7 @@ class Live:
         return f"<isthmus.live: {'on' if self.enabled else 'off'}>"
 
 
+#: The one list of this process: `isthmus.live()`.
 live = Live()
 
 _wish = os.environ.get("ISTHMUS_LIVE", "")

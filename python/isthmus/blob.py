@@ -1,4 +1,4 @@
-"""Tensors as plain numbers: what a runtime that knows nothing of tensors gives and takes."""
+"""Tensors as plain numbers: for runtimes without tensors of their own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class Blob:
     shape: tuple[int, ...]
     #: Steps in elements, one per dimension; None for row-major.
     strides: tuple[int, ...] | None
+    #: What one element is.
     dtype: DType
+    #: Where the memory is.
     device: Device
     #: Bytes of one element, rounded up to whole bytes.
     element_size: int
@@ -113,7 +115,7 @@ def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> 
     owner: any object that keeps the memory alive. The Tensor holds it, shows it as `.owner`, and lets it go when the last
         view of any framework is gone.
 
-    **Without an owner the caller answers for the memory**, which must stay valid until the last view is gone; such a tensor
+    **Without an owner the caller must keep the memory alive**: it must stay valid until the last view is gone; such a tensor
     is marked in `isthmus.live()`. A Blob of `to_blob` brings the owner of its own, also after dataclasses.replace(); read-only
     memory stays so.
 

@@ -128,6 +128,7 @@ class Pool:
 
     @property
     def stats(self) -> PoolStats:
+        """What the pool holds now."""
         return PoolStats(*_isthmus._shared_stats(self._pool))
 
     def trim(self) -> None:

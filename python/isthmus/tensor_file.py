@@ -41,6 +41,7 @@ class TensorFile(Mapping[str, Tensor]):
 
     @property
     def path(self) -> str:
+        """The file's path, or that of the index."""
         return self._path
 
     @property

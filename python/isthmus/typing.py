@@ -58,6 +58,7 @@ class SupportsArrowStream(Protocol):
 
 
 if TYPE_CHECKING:
+    #: What from_dlpack() takes, and a C++ function that takes a tensor of any framework.
     TensorLike: TypeAlias = (
         SupportsDLPack
         | SupportsArrayInterface

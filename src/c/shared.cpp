@@ -1,4 +1,4 @@
-// The C interface to memory that crosses processes.
+// The C interface to shared memory between processes.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/c/shared.h>
 #include <isthmus/shared.h>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,26 @@ def test_the_stub_names_what_the_types_have(name):
     assert protocols <= named | fields
     assert {member for member in named if not hasattr(kind, member)} <= {"__buffer__"}  # Python has it from 3.12
     assert {member for member in vars(kind) if not member.startswith("_")} <= named
+
+
+def stub_docstrings():
+    for node in stub().body:
+        for member in [node, *node.body] if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(member, ast.FunctionDef) and ast.get_docstring(member):
+                owner = getattr(_isthmus, node.name) if member is not node else _isthmus
+                yield pytest.param(getattr(owner, member.name), ast.get_docstring(member), id=f"{node.name}.{member.name}")
+
+
+@pytest.mark.parametrize(("what", "text"), list(stub_docstrings()))
+def test_the_stub_says_what_help_says(what, text):
+    assert inspect.getdoc(what) == text
+
+
+@pytest.mark.parametrize("name", ["Tensor", "DType", "Device"])
+def test_the_stub_documents_every_public_name(name):
+    (found,) = (node for node in stub().body if isinstance(node, ast.ClassDef) and node.name == name)
+    told = {node.name for node in found.body if isinstance(node, ast.FunctionDef) and ast.get_docstring(node)}
+    assert {node.name for node in found.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_"} <= told
 
 
 def test_typed():

@@ -50,8 +50,9 @@ extern "C" {
 /* 0, or one of the numbers below. */
 typedef int32_t isthmus_status;
 
+/* The numbers of isthmus_status. */
 enum {
-    ISTHMUS_OK = 0,
+    ISTHMUS_OK = 0,                  /* all went well */
     ISTHMUS_NOT_A_TENSOR = 1,        /* the object speaks none of the protocols */
     ISTHMUS_BAD_CAPSULE = 2,         /* a managed tensor that is NULL */
     ISTHMUS_CONSUMED_CAPSULE = 3,    /* one that was taken before */
@@ -62,28 +63,28 @@ enum {
     ISTHMUS_READ_ONLY = 8,           /* writable memory was wanted and the memory is read-only */
     ISTHMUS_NULL_DATA = 9,           /* elements without memory */
     ISTHMUS_OVERFLOW = 10,           /* sizes, strides or offsets that do not fit the address space */
-    ISTHMUS_PRODUCER_FAILED = 11,
-    ISTHMUS_NEEDS_COPY = 12, /* only a copy could do it: memory that is not aligned for its elements */
-    ISTHMUS_NOT_VALUES = 13, /* the bytes are not the values */
-    ISTHMUS_REQUIRES_GRAD = 14,
-    ISTHMUS_BAD_ARGUMENT = 15, /* an argument of the call itself is wrong: NULL, or a buffer too small */
-    ISTHMUS_CONSUMER_FAILED = 16,
-    ISTHMUS_UNAVAILABLE = 17,
-    ISTHMUS_BAD_THREAD = 18,
-    ISTHMUS_OUT_OF_MEMORY = 19,
-    ISTHMUS_SYSTEM_FAILED = 20, /* the operating system refused a call */
-    ISTHMUS_BAD_MESSAGE = 21,   /* what another process sent is not what it says it is */
-    ISTHMUS_PEER_CLOSED = 22,   /* the other process is gone, or has closed its end */
-    ISTHMUS_TIMED_OUT = 23,     /* the other process did not answer, read or give back in time */
-    ISTHMUS_BAD_FILE = 24       /* a file is not what it says it is */
+    ISTHMUS_PRODUCER_FAILED = 11,    /* whoever made the tensor failed to show it */
+    ISTHMUS_NEEDS_COPY = 12,         /* only a copy could do it: memory that is not aligned for its elements */
+    ISTHMUS_NOT_VALUES = 13,         /* the bytes are not the values */
+    ISTHMUS_REQUIRES_GRAD = 14,      /* automatic differentiation watches the tensor */
+    ISTHMUS_BAD_ARGUMENT = 15,       /* an argument of the call itself is wrong: NULL, or a buffer too small */
+    ISTHMUS_CONSUMER_FAILED = 16,    /* whoever was to take the tensor refused it */
+    ISTHMUS_UNAVAILABLE = 17,        /* this system or build does not have what was asked for */
+    ISTHMUS_BAD_THREAD = 18,         /* the call is not allowed on this thread now */
+    ISTHMUS_OUT_OF_MEMORY = 19,      /* there is no memory for the elements or for the tensor itself */
+    ISTHMUS_SYSTEM_FAILED = 20,      /* the operating system refused a call */
+    ISTHMUS_BAD_MESSAGE = 21,        /* what another process sent is not what it says it is */
+    ISTHMUS_PEER_CLOSED = 22,        /* the other process is gone, or has closed its end */
+    ISTHMUS_TIMED_OUT = 23,          /* the other process did not answer, read or give back in time */
+    ISTHMUS_BAD_FILE = 24            /* a file is not what it says it is */
 };
 
 /* The number's name, "bad_dtype"; "ok" for 0 and "unknown" for any other. Static memory. */
 ISTHMUS_C_API const char* isthmus_status_name(isthmus_status status) ISTHMUS_C_NOEXCEPT;
 
-/* What the last call that failed on this thread returned, and its text (UTF-8, never NULL). A call that succeeds changes
- * neither. The text is valid until the next call that fails on this thread. */
+/* What the last call that failed on this thread returned. A call that succeeds does not change it. */
 ISTHMUS_C_API isthmus_status isthmus_last_status(void) ISTHMUS_C_NOEXCEPT;
+/* The text of that failure: UTF-8, never NULL, valid until the next call that fails on this thread. */
 ISTHMUS_C_API const char* isthmus_last_error(void) ISTHMUS_C_NOEXCEPT;
 /* Back to ISTHMUS_OK and "". */
 ISTHMUS_C_API void isthmus_clear_error(void) ISTHMUS_C_NOEXCEPT;
@@ -97,15 +98,15 @@ ISTHMUS_C_API const char* isthmus_version(void) ISTHMUS_C_NOEXCEPT;
 
 /* DLPack's triple; layout-compatible with DLDataType. bits is the width of one lane. */
 typedef struct isthmus_dtype {
-    uint8_t code;
-    uint8_t bits;
-    uint16_t lanes;
+    uint8_t code;   /* kDLInt (0), kDLUInt (1), kDLFloat (2), … */
+    uint8_t bits;   /* of one lane */
+    uint16_t lanes; /* 1, or the lanes of a vector type */
 } isthmus_dtype;
 
 /* DLPack's pair; layout-compatible with DLDevice. {1, 0} is the CPU, {2, n} CUDA device n. */
 typedef struct isthmus_device {
-    int32_t type;
-    int32_t id;
+    int32_t type; /* kDLCPU (1), kDLCUDA (2), … */
+    int32_t id;   /* which of that type; 0 for the CPU */
 } isthmus_device;
 
 /* Room for any name, its final NUL included. */
@@ -124,6 +125,7 @@ ISTHMUS_C_API isthmus_status isthmus_device_parse(const char* name, isthmus_devi
 
 /* ---- Tensors --------------------------------------------------------------------------------------------------------- */
 
+/* A tensor; a pointer to one is a reference (see Ownership above). */
 typedef struct isthmus_tensor isthmus_tensor;
 
 /* Flags of a tensor and of a blob; the values are DLPack's. */
@@ -144,12 +146,12 @@ typedef struct isthmus_tensor_info {
     int64_t nbytes;         /* bytes of all elements when compact */
     int64_t itemsize;       /* bytes of one element, rounded up to whole ones */
     uint64_t byte_offset;   /* from `data` to the first element where `data` is a handle; else 0 */
-    isthmus_dtype dtype;
-    isthmus_device device;
-    int32_t ndim;
-    uint32_t flags;        /* ISTHMUS_FLAG_… */
-    int32_t is_contiguous; /* 1 when row-major and compact */
-    int32_t reserved;      /* 0 */
+    isthmus_dtype dtype;    /* what one element is */
+    isthmus_device device;  /* where the memory is */
+    int32_t ndim;           /* number of dimensions */
+    uint32_t flags;         /* ISTHMUS_FLAG_… */
+    int32_t is_contiguous;  /* 1 when row-major and compact */
+    int32_t reserved;       /* 0 */
 } isthmus_tensor_info;
 
 /* New host memory: uninitialised, row-major, 64-byte aligned. `shape` may be NULL when ndim is 0. */
@@ -158,7 +160,7 @@ ISTHMUS_C_API isthmus_status isthmus_empty(const int64_t* shape, int32_t ndim, i
 
 /* A tensor over memory of the caller. `strides` may be NULL for row-major, `flags` are ISTHMUS_FLAG_….
  * `release(owner)` is called once: when the last reference is gone, or before a failing call returns. `release` may be NULL,
- * and the caller then answers for memory that must outlive every reference. */
+ * and the memory must then outlive every reference. */
 ISTHMUS_C_API isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* strides, int32_t ndim,
                                           isthmus_dtype dtype, isthmus_device device, uint32_t flags,
                                           isthmus_release_fn release, void* owner, isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
@@ -207,18 +209,18 @@ ISTHMUS_C_API isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor, st
  * As received from isthmus_to_blob() all fields are set, and the receiver calls release(owner) once; shape and strides point
  * to memory of the owner. */
 typedef struct isthmus_blob {
-    void* ptr;              /* first element; NULL only without elements */
-    const int64_t* shape;   /* ndim sizes; NULL only when ndim is 0 */
-    const int64_t* strides; /* ndim steps, in elements; NULL for row-major */
-    int64_t element_size;   /* bytes of one element, rounded up to whole ones; 0 for "as the dtype says" */
-    int32_t ndim;
-    uint32_t flags;        /* ISTHMUS_FLAG_… */
-    isthmus_dtype dtype;   /* bits 0 for "see dtype_name" */
-    isthmus_device device; /* type 0 for "see device_name", and the CPU when that is empty too */
-    char dtype_name[ISTHMUS_NAME_SIZE];
-    char device_name[ISTHMUS_NAME_SIZE];
-    void* owner;                /* what keeps the memory alive, and */
-    isthmus_release_fn release; /* how it is given back; NULL when the giver answers for the memory */
+    void* ptr;                           /* first element; NULL only without elements */
+    const int64_t* shape;                /* ndim sizes; NULL only when ndim is 0 */
+    const int64_t* strides;              /* ndim steps, in elements; NULL for row-major */
+    int64_t element_size;                /* bytes of one element, rounded up to whole ones; 0 for "as the dtype says" */
+    int32_t ndim;                        /* number of dimensions */
+    uint32_t flags;                      /* ISTHMUS_FLAG_… */
+    isthmus_dtype dtype;                 /* bits 0 for "see dtype_name" */
+    isthmus_device device;               /* type 0 for "see device_name", and the CPU when that is empty too */
+    char dtype_name[ISTHMUS_NAME_SIZE];  /* "float32"; empty for "see dtype" */
+    char device_name[ISTHMUS_NAME_SIZE]; /* "cuda:0"; empty for "see device" */
+    void* owner;                         /* what keeps the memory alive, and */
+    isthmus_release_fn release;          /* how it is given back; NULL when the memory outlives the tensor */
 } isthmus_blob;
 
 /* A tensor over the memory that the blob describes. Takes the owner, also when it fails: release(owner) is called once, when

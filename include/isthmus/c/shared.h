@@ -1,4 +1,4 @@
-/* Memory that crosses processes, through the C interface: a tensor made here can be opened by C++, Python, Rust or Java there.
+/* Shared memory between processes, in C: a tensor made here can be opened by C++, Python, Rust or Java there.
  * SPDX-License-Identifier: Apache-2.0
  *
  * What isthmus/c/isthmus.h says of errors, ownership, threads and units holds here too. Only host memory is handed over; the
@@ -28,6 +28,7 @@ typedef struct isthmus_pool isthmus_pool;
 /* A pool that reserves at most `limit` bytes, 0 for no limit. Given back once with isthmus_shared_pool_release(); tensors keep
  * their memory, not the pool. */
 ISTHMUS_C_API isthmus_status isthmus_shared_pool_create(uint64_t limit, isthmus_pool** out) ISTHMUS_C_NOEXCEPT;
+/* Gives the pool back; tensors of it stay. */
 ISTHMUS_C_API isthmus_status isthmus_shared_pool_release(isthmus_pool* pool) ISTHMUS_C_NOEXCEPT;
 
 /* New memory of `pool`, or of the process's own where that is NULL: row-major, writable, at the beginning of a page, its

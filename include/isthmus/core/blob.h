@@ -7,17 +7,17 @@
 
 ISTHMUS_BEGIN
 
-/// A tensor as plain numbers, for a runtime that knows nothing of tensors: what crosses is this, and the owner beside it.
+/// A tensor as plain numbers, for a runtime without tensors of its own; the owner goes beside it.
 struct Blob {
-    void* ptr = nullptr;  ///< first element, byte offset included; an address on `device`
-    SizesList shape;      ///< sizes, one per dimension
-    SizesList strides;    ///< steps in elements, one per dimension; empty for row-major
-    DType dtype{};
-    Device device{};
+    void* ptr = nullptr;            ///< first element, byte offset included; an address on `device`
+    SizesList shape;                ///< sizes, one per dimension
+    SizesList strides;              ///< steps in elements, one per dimension; empty for row-major
+    DType dtype{};                  ///< what one element is
+    Device device{};                ///< where the memory is
     std::int64_t element_size = 0;  ///< bytes of one element; 0 for "as the dtype says"
-    bool read_only = false;
-    bool padded = false;  ///< elements of fewer than 8 bits have whole bytes of their own
-    Tensor owner;         ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
+    bool read_only = false;         ///< nobody may write to the elements
+    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
+    Tensor owner;                   ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
 };
 
 /// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
@@ -74,8 +74,8 @@ Result<Tensor> from_blob(const Blob& blob, Owner owner) {
     }
 }
 
-/// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller answers for the memory**, which
-/// must outlive every view.
+/// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller must keep the memory alive**,
+/// which must outlive every view.
 ISTHMUS_API Result<Tensor> from_blob(const Blob& blob);
 #if ISTHMUS_DEFINE
 ISTHMUS_API Result<Tensor> from_blob(const Blob& blob) {

@@ -13,17 +13,25 @@ ISTHMUS_BEGIN
 
 /// Where the memory is: a DLPack device type and an index. Layout-compatible with `DLDevice` (DLPack 1.3, dlpack.h).
 struct Device {
-    std::int32_t type;
-    std::int32_t id;
+    std::int32_t type;  ///< DLPack's device type: kDLCPU, kDLCUDA, …
+    std::int32_t id;    ///< which of the devices of that type; 0 for the CPU
 
+    /// The CPU.
     constexpr Device() noexcept : type(kDLCPU), id(0) {}
+    /// A device type of DLPack and an index.
     constexpr Device(int type_, int id_) noexcept : type(type_), id(id_) {}
+    /// The same device as DLPack's struct.
     constexpr Device(DLDevice d) noexcept : type(d.device_type), id(d.device_id) {}
+    /// DLPack's own struct, for a C function that takes one.
     constexpr operator DLDevice() const noexcept { return DLDevice{static_cast<DLDeviceType>(type), id}; }
 
+    /// Host memory.
     static constexpr Device cpu() noexcept { return {kDLCPU, 0}; }
+    /// A device of this type; the first one where no index is given.
     static constexpr Device cuda(int id = 0) noexcept { return {kDLCUDA, id}; }
+    /// As cuda(), for AMD's ROCm.
     static constexpr Device rocm(int id = 0) noexcept { return {kDLROCM, id}; }
+    /// As cuda(), for Apple's Metal.
     static constexpr Device metal(int id = 0) noexcept { return {kDLMetal, id}; }
 
     /// The host may read and write the memory through its address (pinned memory included).
@@ -37,6 +45,7 @@ struct Device {
     std::string name() const;
     /// The name of the type alone: "cuda". "device<N>" for a type this DLPack version does not define.
     std::string type_name() const;
+    /// Whether DLPack 1.3 defines the type, and the index is 0 or more.
     constexpr bool is_valid() const noexcept;
     /// The device called `name` (as name() writes it; a missing index is 0); false when there is none.
     static bool parse(std::string_view name, Device& out) noexcept;

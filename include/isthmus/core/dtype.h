@@ -16,20 +16,25 @@ ISTHMUS_BEGIN
 /// What one element is: a code (integer, float, …), its width in bits, and the number of lanes of a vector type.
 /// Layout-compatible with `DLDataType` (DLPack 1.3, dlpack.h).
 struct DType {
-    std::uint8_t code;
-    std::uint8_t bit_count;
-    std::uint16_t lane_count;
+    std::uint8_t code;         ///< DLPack's code: kDLInt, kDLFloat, kDLBfloat, …
+    std::uint8_t bit_count;    ///< bits of one lane
+    std::uint16_t lane_count;  ///< 1, or the lanes of a vector type
 
+    /// float32.
     constexpr DType() noexcept : code(kDLFloat), bit_count(32), lane_count(1) {}
     /// A number too large for its field makes the dtype invalid, rather than another one.
     constexpr DType(int code_, int bits, int lanes = 1) noexcept
         : code(code_ >= 0 && code_ <= 255 ? static_cast<std::uint8_t>(code_) : std::uint8_t{255}),
           bit_count(bits >= 0 && bits <= 255 ? static_cast<std::uint8_t>(bits) : std::uint8_t{0}),
           lane_count(lanes >= 0 && lanes <= 65535 ? static_cast<std::uint16_t>(lanes) : std::uint16_t{0}) {}
+    /// The same dtype as DLPack's struct.
     constexpr DType(DLDataType d) noexcept : code(d.code), bit_count(d.bits), lane_count(d.lanes) {}
+    /// DLPack's own struct, for a C function that takes one.
     constexpr operator DLDataType() const noexcept { return DLDataType{code, bit_count, lane_count}; }
 
+    /// Bits of one lane.
     constexpr int bits() const noexcept { return bit_count; }
+    /// 1, or the lanes of a vector type.
     constexpr int lanes() const noexcept { return lane_count; }
     /// Bits of one element, all lanes together.
     constexpr std::int64_t element_bits() const noexcept { return std::int64_t{bit_count} * lane_count; }
@@ -58,6 +63,7 @@ struct DType {
 
 static_assert(sizeof(DType) == sizeof(DLDataType) && alignof(DType) <= alignof(DLDataType));
 
+/// The dtypes by their names. A width that the name does not say is in the table of DLPack 1.3 (dlpack.h).
 inline constexpr DType int8{kDLInt, 8}, int16{kDLInt, 16}, int32{kDLInt, 32}, int64{kDLInt, 64};
 inline constexpr DType uint8{kDLUInt, 8}, uint16{kDLUInt, 16}, uint32{kDLUInt, 32}, uint64{kDLUInt, 64};
 inline constexpr DType float16{kDLFloat, 16}, float32{kDLFloat, 32}, float64{kDLFloat, 64};
@@ -139,10 +145,12 @@ struct dtype_for<T> {
 /// An element of dtype bool whose byte may be any number, all but 0 of which mean true, as NumPy and PyTorch read them
 /// (`np.uint8` memory seen as `np.bool_`). A C++ `bool` is 0 or 1: reading another byte as one is undefined.
 struct ByteBool {
-    std::uint8_t byte;
+    std::uint8_t byte;  ///< 0 for false; any other number for true
 
     ByteBool() = default;
+    /// The byte 0 or 1.
     constexpr ByteBool(bool value) noexcept : byte(value) {}
+    /// Whether the byte is not 0.
     constexpr operator bool() const noexcept { return byte != 0; }
 };
 

@@ -123,6 +123,7 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
 /// Copies share the text; a moved-from or default Error has an empty one.
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
+    /// An error with its text. The kind says which Python exception it becomes; without one it is kind_of(code).
     Error(ErrorCode code, std::string message);
     Error(ErrorCode code, ErrorKind kind, std::string message);
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
@@ -136,14 +137,18 @@ public:
     ~Error() override;
 
     // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): copies share the state, whose count the analyzer does not follow
+    /// What went wrong, to branch on; bad_argument for a moved-from error.
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
+    /// Which Python exception this becomes.
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
+    /// One sentence, UTF-8; valid as long as a copy of this error lives.
     const char* what() const noexcept override {
         return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
     }
 
     /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop_cause` releases it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
+    /// Gives the error a foreign exception, which it owns from then on: `drop_cause(cause)` is called once, with the last copy.
     Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept {
         end_cause(state_);
         state_->cause = cause;

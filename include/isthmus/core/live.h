@@ -1,4 +1,4 @@
-// Which tensors are alive on the border, and whose they are: for the search for whoever keeps memory alive.
+// Which tensors are alive between Python and C++, and what owns them: to find what keeps memory alive.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

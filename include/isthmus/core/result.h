@@ -35,12 +35,15 @@ struct Uninitialised {};
 template <class T>
 class [[nodiscard]] Result {
 public:
+    /// As std::expected has them.
     using value_type = T;
     using error_type = Error;
 
+    /// Success: takes the value.
     Result(T value) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(true) {
         ::new (&value_) T(std::move(value));
     }
+    /// Failure: takes the error.
     Result(Error error) noexcept : has_value_(false) { ::new (&error_) Error(std::move(error)); }
     Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(other.has_value_) {
         if (has_value_)
@@ -75,6 +78,7 @@ public:
             error_.~Error();
     }
 
+    /// Whether there is a value; `if (result)` asks the same.
     bool has_value() const noexcept { return has_value_; }
     explicit operator bool() const noexcept { return has_value_; }
 
@@ -82,13 +86,16 @@ public:
     T& operator*() & noexcept { return value_; }
     const T& operator*() const& noexcept { return value_; }
     T&& operator*() && noexcept { return std::move(value_); }
+    /// A member of the value. Undefined without one. Not of a temporary, whose value would end with the expression.
     T* operator->() & noexcept { return &value_; }
     const T* operator->() const& noexcept { return &value_; }
     const T* operator->() const&& = delete;  // name the Result first: what it points to would end with the expression
 
+    /// The value. Throws the Error where there is none: the only member that throws.
     T& value() & { return check(), value_; }
     const T& value() const& { return check(), value_; }
     T&& value() && { return check(), std::move(value_); }
+    /// The value, or `other` where there is none.
     template <class U>
     T value_or(U&& other) const& {
         return has_value_ ? value_ : static_cast<T>(std::forward<U>(other));
@@ -103,6 +110,7 @@ public:
     const Error& error() const& noexcept { return error_; }
     Error&& error() && noexcept { return std::move(error_); }
 
+    /// The Result that `f(value)` returns, or this error. A view of a temporary's tensor does not compile.
     template <class F>
     auto and_then(F&& f) & {
         return and_then_on(*this, std::forward<F>(f));
@@ -116,6 +124,7 @@ public:
         return and_then_on(std::move(*this), std::forward<F>(f));
     }
 
+    /// What `f(value)` returns in a Result of its own, or this error. A view of a temporary's tensor does not compile.
     template <class F>
     auto transform(F&& f) & {
         return transform_on(*this, std::forward<F>(f));
@@ -129,6 +138,7 @@ public:
         return transform_on(std::move(*this), std::forward<F>(f));
     }
 
+    /// This value, or the Result that `f(error)` returns.
     template <class F>
     Result or_else(F&& f) const& {
         return has_value_ ? *this : Result(std::forward<F>(f)(error_));
@@ -137,6 +147,7 @@ public:
     Result or_else(F&& f) && {
         return has_value_ ? std::move(*this) : Result(std::forward<F>(f)(std::move(error_)));
     }
+    /// This value, or the Error that `f(error)` returns.
     template <class F>
     Result transform_error(F&& f) && {
         return has_value_ ? std::move(*this) : Result(Error(std::forward<F>(f)(std::move(error_))));

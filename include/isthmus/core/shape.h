@@ -15,12 +15,16 @@ ISTHMUS_BEGIN
 class Shape {
 public:
     Shape() noexcept : data_(nullptr), size_(0) {}
+    /// The numbers of a braced list, copied.
     Shape(std::initializer_list<std::int64_t> list) noexcept : Shape() { copy(list.begin(), list.size()); }
+    /// A view of the numbers, which must live as long as the call.
     Shape(std::span<const std::int64_t> values) noexcept : data_(values.data()), size_(values.size()) {}
+    /// The numbers of a list of another integer type, copied.
     template <std::integral I>
     Shape(std::initializer_list<I> list) noexcept : Shape() {
         copy(list.begin(), list.size());
     }
+    /// Any contiguous range: a view of int64, a copy of other integers.
     template <class R>
         requires requires(const R& r) {
             { *r.data() } -> std::convertible_to<std::int64_t>;
@@ -38,11 +42,16 @@ public:
     Shape(const Shape&) = delete;
     Shape& operator=(const Shape&) = delete;
 
+    /// The first number; valid as long as this object.
     const std::int64_t* data() const noexcept { return data_; }
+    /// How many numbers, also where they are more than max_ndim, which whoever takes the list refuses.
     std::size_t size() const noexcept { return size_; }
+    /// Number `i`, which is not checked.
     std::int64_t operator[](std::size_t i) const noexcept { return data_[i]; }
+    /// The numbers, as a range.
     const std::int64_t* begin() const noexcept { return data_; }
-    const std::int64_t* end() const noexcept { return data_ + size_; }
+    const std::int64_t* end() const noexcept { return data_ + size_; }  ///< as begin()
+    /// The numbers as a span, valid as long as this object.
     operator std::span<const std::int64_t>() const noexcept { return {data_, size_}; }
 
 private:

@@ -11,10 +11,14 @@ ISTHMUS_BEGIN
 /// (<vector> would cost every file that includes this 50 ms.)
 class SizesList {
 public:
+    /// As std::vector has it.
     using value_type = std::int64_t;
 
+    /// Empty.
     SizesList() noexcept : size_(0) {}
+    /// A copy of the numbers.
     SizesList(std::initializer_list<std::int64_t> values) noexcept : SizesList() { assign(values.begin(), values.end()); }
+    /// A copy of any range of numbers.
     template <class R>
         requires requires(const R& r) {
             { *r.begin() } -> std::convertible_to<std::int64_t>;
@@ -29,25 +33,33 @@ public:
         return *this;
     }
 
+    /// The numbers between two iterators, in place of those here.
     template <class It>
     void assign(It first, It last) {
         size_ = 0;
         for (; first != last; ++first) push_back(static_cast<std::int64_t>(*first));
     }
+    /// One number more; beyond max_ndim only the count grows.
     void push_back(std::int64_t value) noexcept {
         if (size_ < capacity) values_[size_] = value;
         ++size_;
     }
+    /// No numbers any more.
     void clear() noexcept { size_ = 0; }
 
+    /// How many numbers were given, also where they are more than are kept.
     std::size_t size() const noexcept { return size_; }
+    /// Whether there are none.
     bool empty() const noexcept { return size_ == 0; }
+    /// The first number; valid as long as this object.
     std::int64_t* data() noexcept { return values_; }
     const std::int64_t* data() const noexcept { return values_; }
+    /// Number `i`, which is not checked.
     std::int64_t& operator[](std::size_t i) noexcept { return values_[i]; }
     std::int64_t operator[](std::size_t i) const noexcept { return values_[i]; }
+    /// The numbers that are kept, as a range.
     std::int64_t* begin() noexcept { return values_; }
-    std::int64_t* end() noexcept { return values_ + kept(); }
+    std::int64_t* end() noexcept { return values_ + kept(); }  ///< as begin()
     const std::int64_t* begin() const noexcept { return values_; }
     const std::int64_t* end() const noexcept { return values_ + kept(); }
 

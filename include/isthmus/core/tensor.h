@@ -28,6 +28,7 @@ public:
     /// Steps in elements, one per dimension; never missing.
     std::span<const std::int64_t> strides() const& noexcept { return dims(dl().strides); }
     SizesList strides() const&& noexcept { return dims(dl().strides); }
+    /// Number of dimensions.
     int ndim() const noexcept { return dl().ndim; }
     /// Number of elements.
     std::int64_t numel() const noexcept { return layout::numel(dl()); }
@@ -35,8 +36,11 @@ public:
     std::int64_t itemsize() const noexcept { return dtype().itemsize(); }
     /// Bytes of all elements when compact; sub-byte elements counted as packed unless is_padded().
     std::int64_t nbytes() const noexcept { return layout::nbytes(dl(), is_padded()); }
+    /// What one element is.
     DType dtype() const noexcept { return dl().dtype; }
+    /// Where the memory is.
     Device device() const noexcept { return dl().device; }
+    /// Nobody may write to the elements: view<T, N>() then gives only views of const.
     bool read_only() const noexcept { return (self().flags() & flag::read_only) != 0; }
     /// The producer made this as a copy for us.
     bool is_copied() const noexcept { return (self().flags() & flag::copied) != 0; }
@@ -106,7 +110,8 @@ public:
 
     /// Takes a container that owns its elements (std::vector, std::array, std::string, …), a std::unique_ptr<T[]> or a
     /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a
-    /// pointer the caller answers for the length. What is no owner does not compile: spans, expressions, arrays with strides.
+    /// pointer the caller must give the right length. What is no owner does not compile: spans, expressions, arrays with
+    /// strides.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
     static Tensor own(X&& x, const Shape& shape) {
@@ -166,12 +171,13 @@ public:
         }
     }
 
-    /// Anything else ends the compilation with what to write.
+    /// Refused: anything else ends the compilation with what to write.
     template <class X>
     static Tensor own(X&&, const Shape&) {
         detail::refuse_owner<X, true>();
         return {};
     }
+    /// Refused: the same without a shape.
     template <class X>
     static Tensor own(X&&) {
         detail::refuse_owner<X, false>();
@@ -240,7 +246,9 @@ public:
     /// Handles on the same memory (this one counted); exports count too.
     std::uint32_t use_count() const noexcept { return block_ != nullptr ? block_->refs.load_relaxed() : 0; }
 
+    /// DLPack's descriptor, `byte_offset` as the producer had it; valid as long as this handle.
     const DLTensor& descriptor() const noexcept { return block_->dl; }
+    /// The flags (flag::read_only, …), by the numbers of DLPack.
     Flags flags() const noexcept { return block_->flags; }
     /// For layers above: the shared block, and back.
     detail::Block* block() const noexcept { return block_; }

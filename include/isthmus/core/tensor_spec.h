@@ -16,21 +16,23 @@ ISTHMUS_BEGIN
 
 /// The description that tensor_traits gives of an object: where its elements are and how they lie.
 struct TensorSpec {
-    void* data = nullptr;
-    DType dtype{};
-    int ndim = 0;
-    std::int64_t shape[max_ndim];
+    void* data = nullptr;            ///< first element, or the handle that `byte_offset` counts from
+    DType dtype{};                   ///< what one element is
+    int ndim = 0;                    ///< how many of `shape` and `strides` count
+    std::int64_t shape[max_ndim];    ///< sizes, one per dimension
     std::int64_t strides[max_ndim];  ///< in elements; read only when has_strides
-    bool has_strides = false;
-    Device device{};
-    bool read_only = false;
-    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
-    std::uint64_t byte_offset = 0;  ///< for devices where `data` is a handle; elsewhere it is added to `data`
+    bool has_strides = false;        ///< false for row-major
+    Device device{};                 ///< where the memory is
+    bool read_only = false;          ///< nobody may write to the elements
+    bool padded = false;             ///< elements of fewer than 8 bits have whole bytes of their own
+    std::uint64_t byte_offset = 0;   ///< for devices where `data` is a handle; elsewhere it is added to `data`
 
+    /// Row-major elements at `data_`, read-only where that points to const. Throws Error for more than max_ndim sizes.
     TensorSpec(void* data_, DType dtype_, const Shape& sizes) : data(data_), dtype(dtype_) { set_shape(sizes); }
     TensorSpec(const void* data_, DType dtype_, const Shape& sizes) : TensorSpec(const_cast<void*>(data_), dtype_, sizes) {
         read_only = true;
     }
+    /// Strides in elements, one per dimension. Throws Error(bad_layout) for another number of them.
     TensorSpec& set_strides(const Shape& steps) {
         if (static_cast<int>(steps.size()) != ndim)
             throw Error(ErrorCode::bad_layout, ErrorKind::value,
@@ -39,6 +41,7 @@ struct TensorSpec {
         has_strides = true;
         return *this;
     }
+    /// Memory of another device than the CPU.
     TensorSpec& set_device(Device where) noexcept {
         device = where;
         return *this;

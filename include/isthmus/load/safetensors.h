@@ -17,10 +17,10 @@ ISTHMUS_BEGIN
 
 /// A tensor of a file: row-major, its elements in bytes [begin, end) of the file.
 struct TensorEntry {
-    std::string name;
-    DType dtype;
-    std::vector<std::int64_t> shape;
-    std::uint64_t begin = 0, end = 0;
+    std::string name;                  ///< as the file has it
+    DType dtype;                       ///< what one element is
+    std::vector<std::int64_t> shape;   ///< sizes, one per dimension
+    std::uint64_t begin = 0, end = 0;  ///< bytes of the file
 };
 
 namespace load_impl {
@@ -154,7 +154,7 @@ inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std
 }
 
 /// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not sound: a
-/// name that comes twice, holes, overlaps, bytes of nobody's. Source: the "Format" section of safetensors' README.
+/// name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of safetensors' README.
 inline Header read_header(std::string_view text, std::uint64_t file_size) {
     if (text.empty() || text.front() != '{') fail_file("the header does not begin with '{'");
     if (!is_utf8(text)) fail_file("the header is not UTF-8");

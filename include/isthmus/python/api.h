@@ -33,7 +33,7 @@ ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument =
 
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
 /// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
-/// Refuses what the framework cannot say, or would silently copy or make writable; `options` allows the last two.
+/// Refuses what the framework does not support, or would silently copy or make writable; `options` allows the last two.
 ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
                                     const ExportOptions& options = default_export) noexcept;
 

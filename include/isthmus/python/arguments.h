@@ -220,6 +220,7 @@ class Arguments {
     static constexpr int count = sizeof...(T);
 
 public:
+    /// The function's name and those of its arguments, for the errors; both must outlive this object.
     Arguments(const char* function, const char* const (&names)[sizeof...(T)]) noexcept : function_(function), match_(function) {
         for (int i = 0; i < count; ++i) names_[i] = names[i];
     }
@@ -238,10 +239,12 @@ public:
         });
     }
 
+    /// Argument `i` as what it is wanted to be; parse() was true before.
     template <std::size_t i>
     auto& get() noexcept {
         return std::get<i>(parameters_).value();
     }
+    /// All arguments, for a structured binding; parse() was true before.
     std::tuple<T&...> values() noexcept {
         return std::apply([](auto&... parameter) { return std::tuple<T&...>(parameter.value()...); }, parameters_);
     }

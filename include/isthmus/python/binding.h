@@ -18,15 +18,16 @@ ISTHMUS_BEGIN
 
 /// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and lives as long.
 struct Reply {
-    Tensor tensor;
-    PyObject* like = nullptr;
+    Tensor tensor;             ///< the result
+    PyObject* like = nullptr;  ///< borrowed; NULL for an isthmus.Tensor
 };
 
 /// A result in one framework, whatever the caller's: As<Framework::torch>{tensor}.
 template <Framework framework>
 struct As {
-    Tensor tensor;
+    Tensor tensor;  ///< the result
     As() noexcept = default;
+    /// Takes the result.
     As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
@@ -48,17 +49,23 @@ class Argument {
 public:
     static_assert(detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
                   "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
+    /// Whether a mismatch raises at once: it does where there is a name.
     static constexpr bool raises = !name.view().empty();
+    /// The names in errors; NULL where none was given.
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
     Argument() noexcept = default;
+    /// What a caster makes: the view, and the object that it is of, borrowed.
     Argument(V view, PyObject* object) noexcept : view_(std::move(view)), object_(object) {}
 
+    /// The view itself; `x->data()`, and `x` where a `const V&` is wanted, are the same.
     const V& operator*() const noexcept { return view_; }
     const V* operator->() const noexcept { return &view_; }
+    /// As operator*.
     operator const V&() const noexcept { return view_; }
     /// Borrowed from the caller.
     PyObject* object() const noexcept { return object_; }
+    /// `tensor` for the caller, in the framework of this argument.
     Reply reply(Tensor tensor) const noexcept { return {std::move(tensor), object_}; }
     /// A struct in the form of this argument (isthmus/fields.h).
     template <detail::HasFields S>
@@ -102,7 +109,7 @@ ISTHMUS_STATE DefaultResult default_result;
 /// the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none returns an
 /// isthmus.Tensor.
 inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
-/// The same of one framework, whatever the caller's; Framework::tensor is what it is without a word.
+/// The same of one framework, whatever the caller's; Framework::tensor is the default.
 inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
 
 namespace detail {

@@ -64,7 +64,9 @@ public:
 
     /// As Tensor::stream.
     std::int64_t stream() const noexcept { return (flags_ & detail::stream_flag) ? stream_ : no_stream; }
+    /// As Tensor::descriptor().
     const DLTensor& descriptor() const noexcept { return dl_; }
+    /// As Tensor::flags().
     Flags flags() const noexcept { return flags_; }
 
 private:

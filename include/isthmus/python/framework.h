@@ -11,21 +11,21 @@ ISTHMUS_BEGIN
 /// The frameworks that have a way out of their own (isthmus/python/framework/facts.h lists what is known of each). The numbers
 /// are part of the shared ABI: new ones go to the end.
 enum class Framework : std::uint8_t {
-    none,
-    tensor,   ///< isthmus.Tensor, which every framework takes
-    capsule,  ///< a bare DLPack capsule, versioned
-    capsule_legacy,
-    numpy,
-    torch,
-    jax,
-    cupy,
-    tensorflow,
-    paddle,
-    mlx,
-    pyarrow,
-    warp,
-    onnxruntime,
-    tvm_ffi,
+    none,            ///< no framework
+    tensor,          ///< isthmus.Tensor, which every framework takes
+    capsule,         ///< a bare DLPack capsule, versioned
+    capsule_legacy,  ///< the same in the layout before DLPack 1.0
+    numpy,           ///< numpy.ndarray
+    torch,           ///< torch.Tensor
+    jax,             ///< jax.Array
+    cupy,            ///< cupy.ndarray
+    tensorflow,      ///< tensorflow.Tensor
+    paddle,          ///< paddle.Tensor
+    mlx,             ///< mlx.core.array: always a copy, which must be allowed
+    pyarrow,         ///< pyarrow.Tensor
+    warp,            ///< warp.array
+    onnxruntime,     ///< onnxruntime.OrtValue
+    tvm_ffi,         ///< tvm_ffi.Tensor
 };
 
 namespace detail {

@@ -15,6 +15,7 @@ enum class Copy : std::uint8_t {
 
 /// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.
 struct ImportOptions {
+    /// No stream is named.
     static constexpr std::int64_t no_stream = isthmus::no_stream;
 
     /// Refuse memory that must not be written. For PyTorch this also announces the write to autograd: what torch refuses for an
@@ -28,7 +29,7 @@ struct ImportOptions {
     /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a new result
     /// of the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be read.
     bool refuse_grad = false;
-    Copy copy = Copy::never;
+    Copy copy = Copy::never;  ///< whether the elements may be copied
     /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
     /// safe to use there, and the tensor is on that stream. Without one nothing is ordered: device data is as its producer's
     /// own current stream leaves it, which Tensor::stream() tells where it is known (docs/devices.md).
@@ -41,9 +42,11 @@ struct ImportOptions {
     /// Copy::never takes it only where it is there already.
     Device device{0, 0};
 
+    /// Whether a stream is named.
     bool has_stream() const noexcept { return stream != no_stream; }
 };
 
+/// What from_py() and borrow_py() do where nothing is said.
 inline constexpr ImportOptions default_import{};
 
 /// What the caller allows on the way out.
@@ -54,6 +57,7 @@ struct ExportOptions {
     bool allow_copy = false;
 };
 
+/// What to_py() allows where nothing is said: no copy, and no loss of read-only.
 inline constexpr ExportOptions default_export{};
 
 ISTHMUS_END

@@ -18,6 +18,7 @@ ISTHMUS_BEGIN
 /// The GIL must be held when one is made. Throws Error where the object is NULL, or the interpreter is not the one in use.
 class PyOwner {
 public:
+    /// A new reference to `object`.
     explicit PyOwner(PyObject* object) : object_(checked(object)) { Py_INCREF(object); }
     /// The same of what a binder makes of a reference: nb::handle, py::handle, and what derives from them.
     template <class Handle>
@@ -38,7 +39,7 @@ public:
     /// Borrowed; NULL once a tensor has taken it over.
     PyObject* object() const noexcept { return object_; }
 
-    /// For Tensor: the reference, which the caller gives back through owner_ops().
+    /// For layers above (Tensor): the reference, which the caller gives back through owner_ops().
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }
     static const detail::OwnerOps& owner_ops() noexcept { return detail::keeper_object_ops; }
 

@@ -13,6 +13,7 @@ ISTHMUS_BEGIN
 
 namespace shared {
 
+/// How much memory a Pool may keep.
 struct PoolOptions {
     /// Bytes that the pool may reserve; a request beyond them waits for what is lent, and then fails.
     std::size_t limit = SIZE_MAX;
@@ -20,6 +21,7 @@ struct PoolOptions {
     std::size_t idle_limit = std::size_t{1} << 30;
 };
 
+/// What a Pool holds at the moment, as Pool::stats() counts it.
 struct PoolStats {
     std::size_t segments = 0;  ///< memfds, one descriptor each
     std::size_t reserved = 0;  ///< their bytes
@@ -193,6 +195,7 @@ public:
             std::move(*hold));
     }
 
+    /// The pool's numbers now, in O(segments).
     PoolStats stats() const {
         impl::Guard guard(impl::registry().mutex);
         PoolStats stats;

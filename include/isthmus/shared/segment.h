@@ -83,7 +83,9 @@ public:
         slot.size = region->size;
         return Segment(std::make_shared<impl::Hold>(impl::hold_slot(*region, 0, slot)));
     }
+    /// The first byte of this process's mapping, at the beginning of a page.
     void* data() const noexcept { return hold_->region().map.data(); }
+    /// Bytes, a multiple of the page size.
     std::size_t size() const noexcept { return hold_->region().size; }
     /// The memfd, for system calls; it stays this object's.
     int descriptor() const noexcept { return hold_->region().file.get(); }

@@ -22,7 +22,7 @@ struct Wait {
     std::int64_t timeout_ms = -1;
     /// Asked whenever a signal has arrived, with `context`: true ends the call with an Error. May be NULL.
     bool (*interrupted)(void* context) = nullptr;
-    void* context = nullptr;
+    void* context = nullptr;  ///< handed to `interrupted`
 };
 
 namespace impl {

@@ -26,6 +26,7 @@ from .policies import POLICIES, Policy
 
 __all__ = ["Engine", "Policy", "collate", "disable", "enable", "stats"]
 
+#: The engines by the names that `enable` takes.
 Engine = Literal["ray", "dask", "multiprocessing", "joblib", "mpi4py"]
 
 

@@ -9,13 +9,15 @@ ISTHMUS_BEGIN
 // What may follow the rank in View<T, N, …>. Each constraint enters itself into the Requirement of the view type; two that
 // contradict each other do not compile.
 
-/// Row-major without gaps; column-major without gaps; the last dimension without gaps. Without one of them any strides do.
+/// Row-major without gaps. Without a constraint on the order any strides will do.
 struct c_contiguous {
     static constexpr void apply(detail::Requirement& r) { r.ask_order(detail::Order::c); }
 };
+/// Column-major without gaps.
 struct f_contiguous {
     static constexpr void apply(detail::Requirement& r) { r.ask_order(detail::Order::f); }
 };
+/// The last dimension without gaps; the others as they are.
 struct inner_contiguous {
     static constexpr void apply(detail::Requirement& r) { r.ask_order(detail::Order::inner); }
 };
@@ -26,6 +28,7 @@ struct on {
     static_assert(Device(device_type, 0).is_valid(), "isthmus: DLPack defines no such device type");
     static constexpr void apply(detail::Requirement& r) { r.ask_device(device_type); }
 };
+/// Memory of a CUDA device.
 using on_cuda = on<kDLCUDA>;
 /// Memory of any device: the view then gives addresses, and no elements.
 struct on_any_device {
@@ -68,6 +71,7 @@ struct rank_between {
 template <class... T>
 struct one_of {
     static_assert(sizeof...(T) > 0 && (!std::is_const_v<T> && ...), "isthmus: write the const before one_of");
+    /// Whether an element may be of this dtype.
     static constexpr bool accepts(DType dtype) noexcept { return ((dtype == dtype_of<T>()) || ...); }
     static constexpr void describe(detail::Words& words) {
         const DType dtypes[] = {dtype_of<T>()...};
@@ -79,6 +83,7 @@ struct one_of {
 };
 /// Any floating-point type, of whatever width.
 struct floating {
+    /// Whether an element may be of this dtype.
     static constexpr bool accepts(DType d) noexcept {
         return d.lanes() == 1 && d.code < detail::dtype_code_count && detail::dtype_codes[d.code].is_floating;
     }
@@ -86,14 +91,19 @@ struct floating {
 };
 /// Any integer, signed or not; no bool.
 struct integral {
+    /// Whether an element may be of this dtype.
     static constexpr bool accepts(DType d) noexcept { return d.lanes() == 1 && (d.code == kDLInt || d.code == kDLUInt); }
     static constexpr void describe(detail::Words& words) { words.add("integral"); }
 };
+/// Any complex type, of whatever width.
 struct complex_valued {
+    /// Whether an element may be of this dtype.
     static constexpr bool accepts(DType d) noexcept { return d.lanes() == 1 && d.code == kDLComplex; }
     static constexpr void describe(detail::Words& words) { words.add("complex"); }
 };
+/// Any dtype: the view gives addresses, and no elements until visit() finds their type.
 struct any_dtype {
+    /// Whether an element may be of this dtype: always.
     static constexpr bool accepts(DType) noexcept { return true; }
     static constexpr void describe(detail::Words& words) { words.add("any dtype"); }
 };

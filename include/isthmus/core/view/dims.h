@@ -40,6 +40,7 @@ namespace detail {
 template <int N>
 class Dims {
 public:
+    /// The N of the type.
     static constexpr int rank = N;
 
     /// Of nothing: no elements.
@@ -53,8 +54,11 @@ public:
             strides_[static_cast<std::size_t>(i)] = t.strides[i];
         }
     }
+    /// Number of dimensions.
     static constexpr int ndim() noexcept { return N; }
+    /// Sizes, one per dimension; valid as long as this view.
     std::span<const std::int64_t> shape() const noexcept { return extents_; }
+    /// Steps in elements, one per dimension; valid as long as this view.
     std::span<const std::int64_t> strides() const noexcept { return strides_; }
 
     /// Without the first dimension.
@@ -102,6 +106,7 @@ public:
     using Dims<N>::Dims;
     explicit Layout(const Dims<N>& dims) noexcept : Dims<N>(dims) {}
 
+    /// The size of one dimension.
     std::int64_t extent(int dimension) const noexcept { return this->shape()[place(dimension)]; }
     /// Step in elements.
     std::int64_t stride(int dimension) const noexcept { return this->strides()[place(dimension)]; }
@@ -111,11 +116,13 @@ public:
         for (std::int64_t e : this->shape()) n *= e;
         return n;
     }
+    /// Whether there are no elements.
     bool empty() const noexcept { return size() == 0; }
     /// Row-major without gaps.
     bool is_contiguous() const noexcept {
         return layout::is_contiguous(this->shape().data(), this->strides().data(), this->ndim());
     }
+    /// Column-major and compact.
     bool is_f_contiguous() const noexcept {
         return layout::is_f_contiguous(this->shape().data(), this->strides().data(), this->ndim());
     }

@@ -62,20 +62,25 @@ class Rows {
 public:
     Rows(T* data, const detail::Layout<N>& layout) noexcept : data_(data), layout_(layout) {}
 
+    /// What ends the range: the standard's kind of iterator and sentinel for an input range.
     struct sentinel {};
+    /// As sentinel: one pass, one row a step.
     class iterator {
     public:
+        /// As the standard's iterators have them.
         using value_type = Row;
         using difference_type = std::ptrdiff_t;
         using iterator_concept = std::input_iterator_tag;
 
         iterator() noexcept = default;
+        /// The row.
         Row operator*() const noexcept {
             if constexpr (std::is_same_v<Row, std::span<T>>)
                 return {row_, static_cast<std::size_t>(length_)};
             else
                 return Row(row_, {length_}, {stride_});
         }
+        /// The next row.
         iterator& operator++() noexcept {
             --left_;
             for (int d = outer_ - 1; d >= 0; --d) {
@@ -89,7 +94,8 @@ public:
             }
             return *this;
         }
-        void operator++(int) noexcept { ++*this; }
+        void operator++(int) noexcept { ++*this; }  ///< the next row
+        /// Whether all rows were seen.
         bool operator==(sentinel) const noexcept { return left_ == 0; }
 
     private:
@@ -106,6 +112,7 @@ public:
         std::array<std::int64_t, outer_most> index_{};
     };
 
+    /// The first row.
     iterator begin() const noexcept {
         iterator it;
         const int ndim = layout_.ndim();
@@ -119,6 +126,7 @@ public:
         for (int d = 0; d < it.outer_; ++d) it.left_ *= layout_.extent(d);
         return it;
     }
+    /// Behind the last one.
     sentinel end() const noexcept { return {}; }
 
 private:

@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 template <std::int64_t... sizes_>
 struct extents {
     static_assert(((sizes_ >= dyn) && ...), "isthmus: a size is 0 or more, or dyn");
-    static constexpr int count = sizeof...(sizes_);
+    static constexpr int count = sizeof...(sizes_);  ///< number of dimensions
     static constexpr detail::SizeSpec specs[sizeof...(sizes_) + 1] = {detail::SizeSpec{sizes_, {}, 0}..., {}};
     static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs, count); }
 };
@@ -88,8 +88,9 @@ template <detail::Literal text>
 struct sizes {
     static_assert(detail::are_size_words(text.view()),
                   "isthmus: sizes are names, numbers, names and a number (\"n+1\") and ':' between spaces");
-    static constexpr int count = detail::count_words(text.view());
+    static constexpr int count = detail::count_words(text.view());  ///< number of dimensions
 
+    /// For layers above: the words, read.
     struct Specs {
         detail::SizeSpec of[static_cast<std::size_t>(count) + 1]{};
         constexpr Specs() {
@@ -97,6 +98,7 @@ struct sizes {
             for (int i = 0; i < count; ++i) of[i] = detail::read_size(detail::take_word(rest));
         }
     };
+    /// For layers above: the words, read.
     static constexpr Specs specs{};
     static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs.of, count); }
 };

@@ -106,12 +106,16 @@ class View : public detail::WindowOf<T, N, C...> {
     using Wanted = detail::Wanted<T, N, C...>;
 
 public:
+    /// As std::span has them: `T`, and `T` without its const.
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
     static constexpr const detail::Requirement& requirement = Wanted::requirement;
+    /// Whether the elements may be touched: the memory is the host's by the type of the view.
     static constexpr bool on_host = detail::is_host_type(requirement.device_type);
+    /// Whether the type says that the elements of a row are neighbours.
     static constexpr bool has_contiguous_rows =
         requirement.order == detail::Order::c || requirement.order == detail::Order::inner;
+    /// Whether the type says that all elements are neighbours.
     static constexpr bool is_known_contiguous = requirement.order == detail::Order::c ||
                                                 requirement.order == detail::Order::f ||
                                                 (N == 1 && requirement.order == detail::Order::inner);
@@ -134,6 +138,8 @@ public:
     /// "uint8[h, w, 3] C-contiguous on cpu": what this type of view asks for.
     static constexpr std::string_view words() noexcept { return requirement.words; }
 
+    /// The element at these indices, one per dimension. Checked in debug builds, or as
+    /// ISTHMUS_CHECK_BOUNDS says.
     template <class... I>
         requires(on_host && (N < 0 || sizeof...(I) == static_cast<std::size_t>(N)) &&
                  (std::is_convertible_v<I, std::int64_t> && ...))
@@ -147,6 +153,8 @@ public:
         ((offset += this->at(d++, static_cast<std::int64_t>(index))), ...);
         return this->data()[offset];
     }
+    /// Element `i` of a view of one dimension. Checked in debug builds, or as
+    /// ISTHMUS_CHECK_BOUNDS says.
     T& operator[](std::int64_t i) const noexcept
         requires(on_host && N == 1)
     {
@@ -177,6 +185,7 @@ public:
         else
             return detail::StridedIterator<T>(this->data(), this->strides()[0], 0);
     }
+    /// As begin().
     auto end() const noexcept
         requires(on_host && N == 1)
     {

@@ -64,11 +64,13 @@ class Window : public Layout<N>, public Where<is_host_type(device_type)> {
                                     std::conditional_t<order == Order::inner, Other<T, M, inner_contiguous>, Other<T, M>>>;
 
 public:
+    /// Address of the first element; on OpenCL, Vulkan, Metal and WebGPU the driver's handle.
     T* data() const noexcept { return data_; }
     /// Bytes of one element.
     static constexpr std::int64_t itemsize() noexcept { return sizeof(T); }
     /// Bytes of all elements when compact.
     std::int64_t nbytes() const noexcept { return this->size() * itemsize(); }
+    /// What one element is.
     static constexpr DType dtype() noexcept { return dtype_of<T>(); }
 
     /// The view at index `i` of the first dimension, one dimension less. The index is checked in debug builds, as that of an

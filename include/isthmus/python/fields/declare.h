@@ -21,8 +21,8 @@ ISTHMUS_BEGIN
 template <detail::Literal... name>
 struct fields {
     static_assert(sizeof...(name) > 0 && sizeof...(name) <= 16, "isthmus: a struct has from 1 to 16 fields");
-    static constexpr int count = sizeof...(name);
-    static constexpr const char* names[] = {name.text...};
+    static constexpr int count = sizeof...(name);           ///< how many fields
+    static constexpr const char* names[] = {name.text...};  ///< their names in Python
 };
 
 namespace detail {
@@ -77,8 +77,8 @@ constexpr std::string_view sparse_format_of() noexcept {
 /// that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
 template <detail::HasFields S>
 struct FieldsReply {
-    S fields;
-    PyObject* like = nullptr;
+    S fields;                  ///< the struct
+    PyObject* like = nullptr;  ///< borrowed; NULL for a dict
 };
 
 ISTHMUS_END

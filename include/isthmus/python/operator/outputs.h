@@ -17,6 +17,7 @@ class Out : public View<T, N, C...> {
 
 public:
     constexpr Out() noexcept = default;
+    /// Over the memory that the view shows.
     Out(const View<T, N, C...>& view) noexcept : View<T, N, C...>(view) {}
 };
 
@@ -27,6 +28,7 @@ class InOut : public View<T, N, C...> {
 
 public:
     constexpr InOut() noexcept = default;
+    /// Over the memory that the view shows.
     InOut(const View<T, N, C...>& view) noexcept : View<T, N, C...>(view) {}
 };
 

@@ -11,8 +11,10 @@ ISTHMUS_BEGIN
 /// for the length of the call.
 class Stream {
 public:
+    /// The stream `number` of a device.
     constexpr Stream(Device device, std::int64_t number) noexcept : device_(device), number_(number) {}
 
+    /// The device that the stream belongs to.
     constexpr Device device() const noexcept { return device_; }
     /// By the numbers of the array API standard's `__dlpack__(stream=)`: CUDA's 1 is the legacy default stream.
     constexpr std::int64_t number() const noexcept { return number_; }

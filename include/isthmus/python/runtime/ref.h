@@ -32,6 +32,7 @@ inline bool have_gil() noexcept { return holding_thread_state() != nullptr; }
 /// One strong reference, given back with the GIL held: for use inside a call from Python.
 class Ref {
 public:
+    /// No reference.
     Ref() noexcept = default;
     /// Takes over a new reference.
     explicit Ref(PyObject* stolen) noexcept : object_(stolen) {}
@@ -46,11 +47,14 @@ public:
         if (object_ != nullptr) give_back(object_);
     }
 
+    /// A reference of its own to an object that belongs to somebody else; NULL gives none.
     static Ref borrow(PyObject* object) noexcept {
         Py_XINCREF(object);
         return Ref(object);
     }
+    /// The object, which stays this one's; NULL where there is none.
     PyObject* get() const noexcept { return object_; }
+    /// The reference, which is the caller's from then on.
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }
     explicit operator bool() const noexcept { return object_ != nullptr; }
 

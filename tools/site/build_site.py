@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Builds the documentation's site from docs/, the headers' comments and the Python package's docstrings, offline.
+
+Usage:
+    tools/site/build_site.py [--output DIR]
+
+The site is DIR/VERSION, with DIR/index.html that leads there and DIR/versions.json, which lists the versions that lie in DIR.
+A public name without a comment, a warning of Sphinx (a link that leads nowhere among them) and a malformed address are errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+
+import headers
+import reference
+import stubs
+
+ROOT = headers.ROOT
+HERE = Path(__file__).resolve().parent
+#: Pages that stand at the root of the repository, and the place of each in the site.
+ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+#: The guides of the site's contents, in the order in which they are read; a page that is in none of these is an error.
+CONTENTS = {
+    "Start": ["install", "coming_from", "frameworks"],
+    "Guides": ["import", "export", "views", "casters", "fields", "ownership", "threads", "devices", "operators", "torch"],
+    "Beyond one process": ["blobs", "shared", "weights", "distributed"],
+    "Measured": ["benchmark/method", "cost_study", "reliability"],
+    "For developers": ["contributing", "architecture", "abi", "changelog"],
+}
+LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
+
+
+def version() -> str:
+    text = (ROOT / "include/isthmus/core/config.h").read_text()
+    found = re.search(r'#define ISTHMUS_VERSION "([^"]+)"', text)
+    assert found is not None
+    return found[1]
+
+
+class Sources:
+    """The folder that Sphinx reads: the pages as they are, but for links that leave the site's pages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.errors: list[str] = []
+
+    def place_of(self, path: Path) -> str | None:
+        """Where a file of the repository stands in the site."""
+        name = str(path.relative_to(ROOT))
+        if name in ROOT_PAGES:
+            return ROOT_PAGES[name]
+        if name == "docs/README.md" or name == "docs":
+            return "index.md"
+        return name.removeprefix("docs/") if name.startswith("docs/") and path.is_file() else None
+
+    def link(self, page: Path, place: str, found: re.Match[str]) -> str:
+        target = found["target"]
+        if re.match(r"[a-z]+:", target):
+            address = urllib.parse.urlsplit(target)
+            if address.scheme not in ("http", "https", "mailto") or not (address.netloc or address.path) or " " in target:
+                self.errors.append(f"{page.relative_to(ROOT)}: {target} is no address")
+            return found[0]
+        name, _, anchor = target.partition("#")
+        if not name:
+            return found[0]
+        path = (page.parent / name).resolve()
+        if not path.exists() or not path.is_relative_to(ROOT):
+            self.errors.append(f"{page.relative_to(ROOT)}: {target} leads to nothing")
+            return found[0]
+        there = self.place_of(path)
+        if there is None:  # sources and examples are shown as text
+            path = path / "README.md" if path.is_dir() else path
+            if not path.is_file():
+                return f"`{found['text'].strip('`')}`"
+            there = f"source/{path.relative_to(ROOT)}.txt"
+            (self.folder / there).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, self.folder / there)
+        relative = os.path.relpath(there, os.path.dirname(place) or ".")
+        return f"[{found['text']}]({relative}{'#' + anchor if anchor else ''})"
+
+    def add(self, page: Path, place: str) -> None:
+        pieces = re.split(r"(?ms)(^```.*?^```$|`[^`\n]+`(?!\]))", page.read_text())
+        text = "".join(
+            piece if i % 2 else LINK.sub(lambda m: self.link(page, place, m), piece) for i, piece in enumerate(pieces)
+        )
+        # A forge draws mermaid; here the text of the drawing is shown.
+        text = text.replace("```mermaid", "```text")
+        target = self.folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def lay_out(self) -> None:
+        docs = ROOT / "docs"
+        pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"README.md"}
+        listed = {f"{name}.md" for names in CONTENTS.values() for name in names}
+        for missing in sorted(pages - listed):
+            self.errors.append(f"docs/{missing} is in no list of CONTENTS (tools/site/build_site.py)")
+        for page in pages:
+            self.add(docs / page, page)
+        for name, place in ROOT_PAGES.items():
+            self.add(ROOT / name, place)
+        for file in docs.rglob("*"):
+            if file.suffix in (".png", ".jpg", ".svg", ".html", ".json", ".gif", ".webp"):
+                target = self.folder / file.relative_to(docs)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
+
+    def write_reference(self) -> None:
+        cpp = headers.read(reference.HEADERS)
+        c = headers.read(reference.C_HEADERS, language="c")
+        self.errors += headers.undocumented([*cpp, *c])
+        names = [f"reference/cpp/{name}" for name in reference.write_cpp(cpp, self.folder / "reference/cpp")]
+        introductions = {h: introduction(ROOT / "include" / h) for h in reference.C_HEADERS}
+        reference.write_c(c, introductions, self.folder / "reference/c.md")
+        modules, missing = stubs.write_python(ROOT / "python/isthmus", self.folder / "reference/python")
+        self.errors += missing
+        self.contents = {**CONTENTS, "C++ reference": names, "Python reference": [f"reference/python/{m}" for m in modules],
+                         "C reference": ["reference/c"]}  # fmt: skip
+
+    def write_contents(self) -> None:
+        index = self.folder / "index.md"
+        lines = [index.read_text()]
+        for caption, pages in self.contents.items():
+            lines += ["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```"]
+        index.write_text("\n".join(lines))
+
+
+def introduction(header: Path) -> str:
+    """The comment at the head of a C header, below its first two lines."""
+    text = header.read_text().partition("*/")[0]
+    lines = [re.sub(r"^ \* ?", "", line) for line in text.splitlines()[2:]]
+    return "\n".join(lines).strip()
+
+
+def run_sphinx(source: Path, output: Path) -> bool:
+    environment = {**os.environ, "ISTHMUS_SITE_VERSION": version()}
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-c",
+        HERE,
+        "-d",
+        source.parent / "doctrees",
+        "-q",
+        "-W",
+        "--keep-going",
+    ]
+    return subprocess.run([*map(str, command), str(source), str(output)], env=environment).returncode == 0
+
+
+def link_errors(site: Path) -> list[str]:
+    """Links of the finished pages, those of the theme and of the pages that Sphinx copied included, that lead to no file."""
+    errors = []
+    for page in site.rglob("*.html"):
+        for target in re.findall(r'(?:href|src)="([^"]+)"', page.read_text()):
+            address = urllib.parse.urlsplit(target)
+            if address.scheme or address.netloc or not address.path:
+                continue
+            path = page.parent / urllib.parse.unquote(address.path)
+            if not path.exists():
+                errors.append(f"{page.relative_to(site)}: {target} leads to no file")
+    return errors
+
+
+def build(output: Path) -> list[str]:
+    """Builds the site; what is wrong with it, one line each."""
+    work = output.parent / f"{output.name}-work"
+    shutil.rmtree(work, ignore_errors=True)
+    sources = Sources(work / "source")
+    sources.lay_out()
+    sources.write_reference()
+    sources.write_contents()
+    if sources.errors:
+        return sources.errors
+    site = output / version()
+    shutil.rmtree(site, ignore_errors=True)
+    if not run_sphinx(sources.folder, site):
+        return ["Sphinx warned or failed"]
+    for file in (ROOT / "docs/benchmark").iterdir():  # a page of its own, with its pictures
+        if file.suffix != ".md":
+            shutil.copy(file, site / "benchmark")
+    versions = sorted((p.name for p in output.iterdir() if (p / "index.html").is_file()), reverse=True)
+    (output / "versions.json").write_text(json.dumps(versions) + "\n")
+    (output / "index.html").write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={version()}/index.html">\n')
+    return link_errors(output)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / "site")
+    options = parser.parse_args()
+    errors = build(options.output.absolute())
+    for error in errors:
+        print(f"[isthmus] {error}", file=sys.stderr)
+    if not errors:
+        print(f"[isthmus] the site is {options.output / version() / 'index.html'}")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
