@@ -23,6 +23,9 @@ CLAIMED = {
     **{("docs/coming_from.md", "cpp", i): "tests/install/test_coming_from.py" for i in range(9)},
     ("docs/distributed.md", "python", 0): "tests/install/test_distributed_guide.py",
     **{("docs/fields.md", "cpp", i): "tests/install/test_fields_guide.py" for i in range(2)},
+    **{("docs/install.md", "cmake", i): "tests/install/test_install_guide.py" for i in range(4)},
+    **{("docs/install.md", "sh", i): "tests/install/test_install_guide.py" for i in (1, 3, 4, 5)},
+    **{("docs/install.md", language, 0): "tests/install/test_install_guide.py" for language in ("cpp", "python", "meson")},
     ("docs/operators.md", "cpp", 0): "tests/install/test_operators_guide.py",
     **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(2)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",
@@ -35,10 +38,8 @@ LEFT_OUT = {
     ("README.md", "sh", 1): "the commands of the gate itself",
     ("README.md", "cmake", 0): "tests/install/consumer/CMakeLists.txt is this with other names",
     ("docs/install.md", "sh", 0): "how the package comes into an environment, as that of the tests did",
-    ("docs/install.md", "sh", 1): "tests/install/test_consumers.py runs these for its own module",
-    ("docs/install.md", "cmake", 0): "tests/install/consumer/CMakeLists.txt is this with other names",
-    ("docs/install.md", "python", 0): "tests/install/builds/setup.py is this with other names",
-    ("docs/install.md", "meson", 0): "tests/install/builds/meson.build is this with other names",
+    ("docs/install.md", "sh", 2): "it downloads; tests/install/test_consumers.py finds it in CMake's error",
+    ("docs/threads.md", "sh", 0): "builds a CPython under ThreadSanitizer, for make sanitize-threads",
     ("docs/torch.md", "cmake", 0): "examples/embed/CMakeLists.txt is this with another name",
     ("docs/torch.md", "cpp", 0): "signatures; tests/docs/test_site.py finds each in the reference",
     ("docs/import.md", "cpp", 0): "signatures; tests/docs/test_site.py finds each in the reference",
@@ -57,6 +58,10 @@ FRAGMENTS = {
         void fragment(const isthmus::Tensor& tensor, std::uint8_t* pixels) { %s (void)again; (void)image; }""",
     ("docs/export.md", "cpp", 0): """
         void fragment(std::vector<std::uint8_t> vector, PyObject* argument) { %s (void)r; (void)s; }""",
+    ("docs/export.md", "cpp", 1): """
+        extern "C" void* mi_malloc_aligned(std::size_t, std::size_t) noexcept;
+        extern "C" void mi_free(void*) noexcept;
+        %s""",
     ("docs/views.md", "cpp", 0): """
         void fragment(const isthmus::Tensor& tensor, int i, int j) { %s }""",
     ("docs/views.md", "cpp", 1): """

@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 #: The guides of the site's contents, in the order in which they are read; a page that is in none of these is an error.
 CONTENTS = {
-    "Start": ["install", "coming_from", "frameworks"],
+    "Start": ["install", "coming_from", "frameworks", "platforms"],
     "Guides": ["import", "export", "views", "casters", "fields", "ownership", "threads", "devices", "operators", "torch"],
     "Beyond one process": ["blobs", "shared", "weights", "distributed"],
     "Measured": ["benchmark/method", "cost_study", "reliability"],

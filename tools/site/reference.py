@@ -29,7 +29,7 @@ class Page:
 PAGES = (
     Page("tensors", "Tensors", "isthmus/isthmus.h", "Owning handles, what they are made of, plain numbers, copies.",
          ("core/tensor.h", "core/tensor_spec", "core/blob", "core/copy", "core/shape", "core/sizes_list", "core/validate",
-          "core/config", "core/empty")),
+          "core/config", "core/empty", "core/memory")),
     Page("dtypes", "Dtypes and devices", "isthmus/isthmus.h",
          "What one element is and where the memory lies. The C++ types of 8 and 16 bits are in `<isthmus/small_floats.h>`.",
          ("core/dtype", "core/device", "small_floats")),
