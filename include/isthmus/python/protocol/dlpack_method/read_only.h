@@ -4,6 +4,7 @@
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
+#include <isthmus/python/runtime/buffers.h>
 #include <isthmus/python/runtime/interned.h>
 #include <isthmus/python/runtime/lookups.h>
 
