@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import isthmus
 
-from . import bench, probe
+from . import bench, doctor, probe
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -23,6 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     probe.add_command(commands)
     bench.add_command(commands)
+    doctor.add_command(commands)
     return parser
 
 
