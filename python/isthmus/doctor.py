@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import platform
 import re
 import shutil
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import isthmus
 
 from ._isthmus import _framework_names, _protocol_of
+from .probe.child import version_of
 from .probe.frameworks import FRAMEWORKS
 from .timing import nanoseconds
 
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 _OWN_EXITS = ("tensor", "capsule", "capsule_legacy")
 #: What XLA wants of memory that it shares.
 _XLA_ALIGNMENT = 64
-
-
-def _version(packages: tuple[str, ...]) -> str | None:
-    for package in packages:
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return None
 
 
 def _compiler() -> str:
@@ -75,7 +66,7 @@ def environment() -> Iterator[tuple[str, str]]:
     yield "dlpack.h", _folder(_dlpack_header)
     yield "CMake's isthmus_DIR", _folder(isthmus.get_cmake_dir)
     for name, framework in FRAMEWORKS.items():
-        version = _version(framework.packages)
+        version = version_of(framework)
         if version is not None:
             yield name, version
 
