@@ -2,7 +2,11 @@
 // argument. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
+#include <isthmus/python.h>  // Python.h must come before any standard header
+
+#include <map>
+#include <string>
+#include <vector>
 
 /// What a compiler must not leave out.
 inline const void* volatile sink;
@@ -14,4 +18,19 @@ inline void touch(const float* x, const float* y, const float* z, float* out, do
     sink = z;
     out[0] = static_cast<float>(scale) + static_cast<float>(count);
 }
+template <class In>
+std::size_t batch(const std::vector<In>& tensors) {
+    for (const In& x : tensors) sink = x.data();
+    return tensors.size();
+}
+template <class In>
+std::size_t state(const std::map<std::string, In>& tensors) {
+    for (const auto& [name, x] : tensors) sink = x.data();
+    return tensors.size();
+}
+
 inline constexpr std::size_t result_size = 1000;
+template <class Handle>
+isthmus::As<isthmus::Framework::numpy> result_ours(Handle) {
+    return isthmus::Tensor::empty({static_cast<std::int64_t>(result_size)}, isthmus::float32);
+}

@@ -74,29 +74,24 @@ ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
 
 /// From the library that the process has loaded. Isthmus never loads one by itself: where nobody did, there is no memory of
 /// such a device to speak of.
-ISTHMUS_NOINLINE inline const StreamDriver* find_cuda_driver() noexcept {
-    if (const StreamDriver* known = cuda_driver.load_acquire()) return known;
-    for (const char* name : cuda_files) {
+template <auto make, std::size_t count>
+const StreamDriver* find_driver(Atomic<const StreamDriver*>& kept, const char* const (&files)[count]) noexcept {
+    if (const StreamDriver* known = kept.load_acquire()) return known;
+    for (const char* name : files) {
         void* lib = find_library(name);
         if (lib == nullptr) continue;
-        static const StreamDriver driver = StreamDriver::of_cuda(lib);
+        static const StreamDriver driver = make(lib);
         if (!driver.complete) return nullptr;
-        cuda_driver.store(&driver);
+        kept.store(&driver);
         return &driver;
     }
     return nullptr;
 }
+ISTHMUS_NOINLINE inline const StreamDriver* find_cuda_driver() noexcept {
+    return find_driver<StreamDriver::of_cuda>(cuda_driver, cuda_files);
+}
 ISTHMUS_NOINLINE inline const StreamDriver* find_hip_driver() noexcept {
-    if (const StreamDriver* known = hip_driver.load_acquire()) return known;
-    for (const char* name : hip_files) {
-        void* lib = find_library(name);
-        if (lib == nullptr) continue;
-        static const StreamDriver driver = StreamDriver::of_hip(lib);
-        if (!driver.complete) return nullptr;
-        hip_driver.store(&driver);
-        return &driver;
-    }
-    return nullptr;
+    return find_driver<StreamDriver::of_hip>(hip_driver, hip_files);
 }
 
 /// The loaded driver of a device or of its pinned memory; NULL where there is none, so that nothing can be pending there.
