@@ -72,6 +72,14 @@ def text_of(result: Result) -> str:
     return f"{ns:,.1f} ns" if ns < 100 else f"{ns:,.0f} ns" if ns < 1e5 else f"{ns / 1e6:,.2f} ms"
 
 
+def spread(result: Result) -> str:
+    """The noise of a row: where the median of its turns lies."""
+    if not result.get("median_95"):
+        return ""
+    low, high = result["median_95"]
+    return f"median of the turns, 95 %: {low:,.1f} to {high:,.1f} ns"
+
+
 def bar(result: Result, longest: float) -> str:
     library, version = result["library"], result.get("version") or ""
     figure = amount(result)
@@ -81,7 +89,7 @@ def bar(result: Result, longest: float) -> str:
     kind = "ours" if library.startswith("isthmus") else "floor" if library == "floor" else ""
     ratio = f" <small>{result['ratio_to_floor']:.2f} ×</small>" if result.get("ratio_to_floor") else ""
     published = f" <small>(published {result['published_ns']:,} ns)</small>" if "published_ns" in result else ""
-    title = escape(result.get("note", ""))
+    title = escape("; ".join(filter(None, (result.get("note", ""), spread(result)))))
     width = 100 * figure / longest if longest else 0
     filled = f"<i style='width:{width:.2f}%'></i>"
     return f"<div class='bar {kind}' title='{title}'>{name}{filled}<span>{text_of(result)}{ratio}{published}</span></div>"
@@ -92,6 +100,8 @@ def row_html(row: str, results: list[Result]) -> str:
     longest = max((amount(r) or 0 for r in members), default=0)
     standing = targets.standing(results, row)
     tag = f"<span class='tag {standing}'>{standing}</span>" if standing else ""
+    if targets.in_doubt(results, row):
+        tag += "<span class='tag doubt' title='the 95 % intervals of the medians overlap'>in doubt</span>"
     why = f"<p class='why'>{escape(targets.REASONS[row])}</p>" if standing == "behind" and row in targets.REASONS else ""
     return f"<h3>{escape(row)}{tag}</h3>{why}" + "".join(bar(r, longest) for r in members)
 

@@ -32,13 +32,15 @@ def figure(result: Result) -> str:
 
 def show(results: list[Result]) -> None:
     for row, group in groupby(results, key=lambda r: r["row"]):
-        print(f"\n{row}")
+        print(f"\n{row}{'  (in doubt: the intervals overlap)' if targets.in_doubt(results, row) else ''}")
         for r in sorted(
             group, key=lambda r: (r.get("ns") is None and r.get("value") is None, r.get("ns") or r.get("value") or 0)
         ):
             ratio = f"{r['ratio_to_floor']:8.2f} ×" if r.get("ratio_to_floor") else " " * 10
             name = f"{r['library']} {r['version']}".strip()
-            print(f"  {name:<44} {figure(r):>16} {ratio}  {r.get('note', '')}".rstrip())
+            low, high = r.get("median_95") or (None, None)
+            noise = f"{low:>9,.0f} to {high:,.0f}" if low is not None else ""
+            print(f"  {name:<40} {figure(r):>16} {ratio} {noise:<22} {r.get('note', '')}".rstrip())
 
 
 def show_targets(results: list[Result]) -> None:

@@ -154,3 +154,13 @@ def standing(results: list[Result], row: str) -> str:
         return ""
     ratio = figures[OURS] / min(peers)
     return "first" if ratio < 1 / PARITY else "parity" if ratio <= PARITY else "behind"
+
+
+def in_doubt(results: list[Result], row: str) -> bool:
+    """Whether the 95 % intervals of our median and of the fastest peer's overlap: another run may order them otherwise."""
+    measured = {r["library"]: r for r in results if r["row"] == row and r.get("median_95")}
+    peers = [r for library, r in measured.items() if library not in BOUNDS and not library.startswith(OURS)]
+    if OURS not in measured or not peers:
+        return False
+    (low, high), (least, most) = measured[OURS]["median_95"], min(peers, key=lambda r: r["ns"])["median_95"]
+    return bool(low <= most and least <= high)

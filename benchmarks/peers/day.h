@@ -1,5 +1,5 @@
-// The calls of a user's day, once with Isthmus's types and once with the binder's own: the same function, two kinds of
-// argument. SPDX-License-Identifier: Apache-2.0
+// A user's day: the same calls with the types of Isthmus and with those of a binder.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python.h>  // Python.h must come before any standard header

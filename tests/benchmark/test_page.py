@@ -103,3 +103,20 @@ def test_the_page_closes_what_it_opens() -> None:
     tags = Tags()
     tags.feed(PAGE)
     assert tags.open == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "doubt"), [([19, 21], [30, 40], False), ([19, 31], [30, 40], True), ([45, 50], [30, 46], True)]
+)
+def test_a_row_in_doubt_is_marked(ours: list[float], theirs: list[float], doubt: bool, capsys: pytest.CaptureFixture) -> None:
+    def result(library: str, interval: list[float]) -> dict[str, object]:
+        return {"row": "numpy → C++, owned", "group": "in", "library": library, "version": "1", "ns": min(interval),
+                "median_95": interval}  # fmt: skip
+
+    # The floor is no competitor, and neither is a slower peer.
+    found = [result("isthmus", ours), result("fast", theirs), result("floor", ours), result("slow", [ours[0] + 90, 200])]
+    assert ("in doubt" in page.row_html("numpy → C++, owned", found)) == doubt
+    report.show(found)
+    shown = capsys.readouterr().out
+    assert ("in doubt" in shown) == doubt
+    assert f"{ours[0]} to {ours[1]}" in shown
