@@ -227,7 +227,8 @@ PARTS = {
         for name, target in TARGETS.items()
     },
 }
-CHEAP = tuple(name for name, part in PARTS.items() if part.seconds <= 10)
+#: What runs with every test run: the systems that nobody here works on, and the other byte order.
+CHEAP = ("syntax-macos", "syntax-windows", "program-s390x")
 
 
 def main() -> int:

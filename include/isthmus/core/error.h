@@ -136,9 +136,11 @@ public:
     }
     ~Error() override;
 
-    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): copies share the state, whose count the analyzer does not follow
+    // Copies share the state, whose count the analyzer does not follow.
+    // NOLINTBEGIN(clang-analyzer-cplusplus.NewDelete)
     /// What went wrong, to branch on; bad_argument for a moved-from error.
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
+    // NOLINTEND(clang-analyzer-cplusplus.NewDelete)
     /// Which Python exception this becomes.
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
     /// One sentence, UTF-8; valid as long as a copy of this error lives.

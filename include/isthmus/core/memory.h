@@ -16,7 +16,7 @@ struct Allocator {
     void* (*allocate)(std::size_t bytes, std::size_t alignment, void* context) noexcept;
     /// Takes back what allocate() gave, with the `bytes` that it was asked for.
     void (*release)(void* memory, std::size_t bytes, void* context) noexcept;
-    void* context = nullptr;
+    void* context = nullptr;  ///< handed to both
 };
 
 /// Has `allocator` give the memory of every tensor that this shared object makes from now on (Tensor::empty, copy_of,

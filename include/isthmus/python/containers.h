@@ -62,7 +62,12 @@ class Elements {
 public:
     Elements() = default;
     ~Elements() { clear(); }
-    Elements(const Elements&) = delete;
+    /// A binder that asks whether its casters can be copied is to hear of the mistake that led it there.
+    Elements(const Elements&) {
+        static_assert(
+            sizeof(T) == 0,
+            "isthmus: what is borrowed would end before it is used; take the container as an argument of the function");
+    }
     Elements& operator=(const Elements&) = delete;
 
     T& add() {
