@@ -135,6 +135,8 @@ def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> su
 def test_no_warning(program: str, flags: str, compiler: str) -> None:
     if "-fno-rtti" in flags and program in ("nanobind", "pybind11"):
         pytest.skip("the library itself needs it")
+    if compiler == "ziglang":
+        flags = flags.replace(" -O2", "")  # it cannot end before it has optimised, which warns of nothing more
     done = compile_(PROGRAMS[program], *STRICT, *flags.split(), compiler=COMPILERS[compiler])
     assert done.returncode == 0, done.stderr
 
