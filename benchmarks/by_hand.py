@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from calls import FLOOR, OURS, RUST_NUMPY, Call, Row
+from calls import FLOOR, OURS, RUST_NUMPY, Call, Row, identifier
 from peers import Peers
 
 CYTHON = "Cython memoryview"
@@ -55,13 +55,14 @@ def ways(np: Any, peers: Peers) -> dict[str, Callable[[Any], Any]]:
 
 def rows(np: Any, peers: Peers) -> list[Row]:
     found = ways(np, peers)
+    names = {library: f"by_{identifier(library)}" for library in found}
     contenders = {
         FLOOR: Call(FLOOR, "borrow_numpy"),
         OURS: Call(OURS, "typed"),
         RUST_NUMPY: Call(RUST_NUMPY, "own"),
         f"{RUST_NUMPY} read-only": Call(RUST_NUMPY, "own_readonly"),
         CYTHON: Call(CYTHON, "typed"),
-        **{library: Call(None, f"by_{library.replace('.', '_')}") for library in found},
+        **{library: Call(None, name) for library, name in names.items()},
     }
-    scope = {"x": np.zeros(1000, np.float32), **{f"by_{library.replace('.', '_')}": take for library, take in found.items()}}
+    scope = {"x": np.zeros(1000, np.float32), **{names[library]: take for library, take in found.items()}}
     return [Row("numpy → C++, one typed array", "in", contenders, scope, NOTES)]

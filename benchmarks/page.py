@@ -53,6 +53,7 @@ GROUPS = {
     "published": "What pyo3-dlpack publishes, measured again",
     "sizes": "From 4 kB to 1 GB",
     "dims": "By number of dimensions",
+    "a user's day": "Whole calls through the binders",
     "threads": "Several threads",
     "memory": "Memory added",
     "allocations": "Allocations per exchange, Python objects included",
@@ -136,7 +137,8 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
         "<h2>Every row</h2><p>Shorter is faster. <b style='color:var(--floor)'>floor</b> is C written by hand for that one "
     )
     parts.append("exchange, with the same checks; the × is the ratio to it.</p>")
-    for group, title in GROUPS.items():
+    for group in dict.fromkeys([*GROUPS, *group_of.values()]):
+        title = GROUPS.get(group, group)
         members = [row for row in rows if group_of[row] == group and row not in lost]
         if members:
             bars = "".join(row_html(row, results) for row in members)

@@ -24,10 +24,7 @@ Result = dict[str, Any]
 def figure(result: Result) -> str:
     if result.get("why_not"):
         return f"– ({result['why_not']})"
-    if result.get("ns") is None:
-        return f"{result['value']:,.4g} {result['unit']}"
-    ns = result["ns"]
-    return f"{ns:,.1f} ns" if ns < 100 else f"{ns:,.0f} ns" if ns < 1e5 else f"{ns / 1e6:,.2f} ms"
+    return page.text_of(result)
 
 
 def show(results: list[Result]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -115,7 +116,6 @@ class Target:
     compiler: Callable[[], tuple[str, ...]]
     emulator: Callable[[], tuple[str, ...]]
     flags: tuple[str, ...] = ()
-    seconds: int = 5  #: of one core, for a small program
 
 
 def cross(triple: str, package: str) -> Callable[[], tuple[str, ...]]:
@@ -139,9 +139,7 @@ TARGETS = {
     "aarch64": Target("Linux", cross("aarch64-linux-gnu", "g++-aarch64-linux-gnu"), qemu("aarch64", "aarch64-linux-gnu")),
     "s390x": Target("Linux", cross("s390x-linux-gnu", "g++-s390x-linux-gnu"), qemu("s390x", "s390x-linux-gnu")),
     "windows": Target("Windows", cross("x86_64-w64-mingw32", "g++-mingw-w64-x86-64-posix"), wine, ("-static",)),
-    "musl": Target(
-        "Linux", lambda: (*zig(), "c++", "-target", "x86_64-linux-musl"), tuple, seconds=300
-    ),  # zig first builds libc++
+    "musl": Target("Linux", lambda: (*zig(), "c++", "-target", "x86_64-linux-musl"), tuple),  # zig first builds libc++
 }
 
 
@@ -162,12 +160,11 @@ def check_program(target: Target, work: Path) -> None:
         raise Failed(f"{binary.name} said {said!r}; wanted 'float32 5'")
 
 
-def driver(compiler: tuple[str, ...], work: Path) -> Path:
+def driver(compiler: tuple[str, ...], script: Path) -> Path:
     """A compiler of several words as one program, as CMake wants it."""
     if len(compiler) == 1:
         return Path(compiler[0])
-    script = work / "compiler"
-    script.write_text(f'#!/bin/sh\nexec {" ".join(compiler)} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(compiler)} "$@"\n')
     script.chmod(0o755)
     return script
 
@@ -176,7 +173,7 @@ def check_core(target: Target, work: Path) -> None:
     """The tests of the core, all of them."""
     work.mkdir(parents=True, exist_ok=True)
     target.emulator()
-    compiler = driver(target.compiler(), work)
+    compiler = driver(target.compiler(), work / "compiler")
     options = {
         "CMAKE_SYSTEM_NAME": target.system,
         "CMAKE_CXX_COMPILER": compiler,
@@ -200,8 +197,6 @@ def check_core(target: Target, work: Path) -> None:
 class Part:
     what: str
     check: Callable[[Path], None]
-    #: Seconds of one core, for who chooses.
-    seconds: int
 
 
 def syntax(target: str, python: str) -> Callable[[Path], None]:
@@ -214,16 +209,16 @@ def mingw_syntax(work: Path) -> None:
 
 #: All that is tried, the cheap ones first.
 PARTS = {
-    "syntax-macos": Part("core and bridge for macOS arm64, Clang", syntax("aarch64-macos", "posix"), 10),
-    "syntax-windows": Part("core and bridge for Windows x64, Clang", syntax("x86_64-windows-gnu", "windows"), 10),
-    "syntax-windows-gcc": Part("core and bridge for Windows x64, GCC (MinGW)", mingw_syntax, 10),
-    "syntax-musl": Part("core and bridge for Linux with musl, Clang", syntax("x86_64-linux-musl", "posix"), 10),
+    "syntax-macos": Part("core and bridge for macOS arm64, Clang", syntax("aarch64-macos", "posix")),
+    "syntax-windows": Part("core and bridge for Windows x64, Clang", syntax("x86_64-windows-gnu", "windows")),
+    "syntax-windows-gcc": Part("core and bridge for Windows x64, GCC (MinGW)", mingw_syntax),
+    "syntax-musl": Part("core and bridge for Linux with musl, Clang", syntax("x86_64-linux-musl", "posix")),
     **{
-        f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target), target.seconds)
+        f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target))
         for name, target in TARGETS.items()
     },
     **{
-        f"core-{name}": Part(f"the tests of the core, run for {name}", partial(check_core, target), 200)
+        f"core-{name}": Part(f"the tests of the core, run for {name}", partial(check_core, target))
         for name, target in TARGETS.items()
     },
 }

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 import run_tests
+import test_platforms
 import test_pythons
 
 ROOT = run_tests.ROOT
@@ -51,10 +52,8 @@ def compilers(tools: Path) -> dict[str, str]:
     """Scripts, as CMake wants one file: CC and CXX."""
     found = {}
     for variable, language in (("CC", "cc"), ("CXX", "c++")):
-        script = BUILD / f"zig-{language}"
-        script.write_text(f'#!/bin/sh\nexec "{tools}" -m ziglang {language} -target x86_64-linux-gnu.{GLIBC} "$@"\n')
-        script.chmod(0o755)
-        found[variable] = str(script)
+        zig = (str(tools), "-m", "ziglang", language, "-target", f"x86_64-linux-gnu.{GLIBC}")
+        found[variable] = str(test_platforms.driver(zig, BUILD / f"zig-{language}"))
     return found
 
 

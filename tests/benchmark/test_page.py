@@ -17,6 +17,7 @@ FOLDER = ROOT / "docs" / "benchmark"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import chart  # noqa: E402
+import day  # noqa: E402
 import page  # noqa: E402
 import questions  # noqa: E402
 import report  # noqa: E402
@@ -45,6 +46,13 @@ def test_the_order_is_that_of_a_reader() -> None:
 def test_every_row_is_on_the_page() -> None:
     for row in {result["row"] for result in RESULTS}:
         assert f"<h3>{row}" in PAGE, row
+
+
+@pytest.mark.parametrize("group", [day.GROUP, "a group of no title"])
+def test_no_group_is_left_out(group: str) -> None:
+    """A group that is new is on the page, also before it has a title."""
+    row = {"row": "a new row", "group": group, "library": "isthmus", "version": "1", "ns": 5.0}
+    assert "<h3>a new row" in page.page([*RESULTS, row], ENVIRONMENT)
 
 
 def test_tables_are_narrow() -> None:

@@ -18,6 +18,7 @@
 #include <isthmus/isthmus.h>
 
 #include "support/allocations.h"
+#include "support/errors.h"
 
 namespace {
 
@@ -298,13 +299,8 @@ TEST_F(KeptMemory, AnAllocatorThatHasNoneLeavesNothingBehind) {
     Counting counting;
     counting.fails = true;
     isthmus::set_allocator(&counting.allocator);
-    try {
-        (void)Tensor::empty({10}, isthmus::float32);
-        FAIL();
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
-        EXPECT_STREQ(error.what(), "no memory for 40 bytes of float32(10,)");
-    }
+    isthmus_test::expect_error(ErrorCode::out_of_memory, "no memory for 40 bytes of float32(10,)",
+                               [] { return Tensor::empty({10}, isthmus::float32); });
 }
 
 TEST_F(KeptMemory, AnAllocatorThatGivesMemoryAskewIsRefused) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "support/counting.h"
+#include "support/errors.h"
 
 using isthmus::Device;
 using isthmus::Error;
@@ -15,6 +16,7 @@ using isthmus::ErrorCode;
 using isthmus::float32;
 using isthmus::Tensor;
 using isthmus_test::counting;
+using isthmus_test::expect_error;
 
 namespace {
 
@@ -35,17 +37,6 @@ std::vector<float> elements(const Tensor& t) {
         out.push_back(static_cast<const float*>(t.data())[offset]);
     }
     return out;
-}
-
-template <class F>
-void expect_error(ErrorCode code, const char* text, F f) {
-    try {
-        (void)f();
-        FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), code);
-        EXPECT_STREQ(error.what(), text);
-    }
 }
 
 TEST(Parts, ShareTheMemoryAndItsOwner) {

@@ -83,17 +83,18 @@ inline bool try_jax_host(const JaxHost& host, const FrameworkFacts& facts) {
     return direct && are_same_to_jax(public_way.get(), direct.get(), facts.pointer);
 }
 
-/// NULL where the entry is not to be used, with a Python exception where that is an interrupt.
-ISTHMUS_NOINLINE inline const JaxHost* look_for_jax_host(const FrameworkFacts& facts) {
-    if (!make_interned()) return nullptr;
+/// The first look, which is kept. False with a Python exception set, and nothing kept, where that is an interrupt.
+ISTHMUS_NOINLINE inline bool look_for_jax_host(const FrameworkFacts& facts) {
+    if (!make_interned()) return false;
     JaxHostLooked found{true, {}};
     if (!found.host.find() || !try_jax_host(found.host, facts)) found.host.give_back();
-    if (is_interrupted()) return found.host.give_back(), nullptr;
+    if (is_interrupted()) return found.host.give_back(), false;
     if (!jax_host.keep(found)) found.host.give_back();
-    return jax_host->host.make != nullptr ? &jax_host->host : nullptr;
+    return true;
 }
+/// NULL where the entry is not to be used, with a Python exception where that is an interrupt.
 inline const JaxHost* find_jax_host(const FrameworkFacts& facts) {
-    if (ISTHMUS_UNLIKELY(!jax_host->done)) return look_for_jax_host(facts);
+    if (ISTHMUS_UNLIKELY(!jax_host->done) && !look_for_jax_host(facts)) return nullptr;
     return jax_host->host.make != nullptr ? &jax_host->host : nullptr;
 }
 
