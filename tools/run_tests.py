@@ -110,7 +110,8 @@ def run_pytest(build: Path, python: Path, arguments: list[str], environment: dic
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
     # A file's tests stay in one process, where they share what they build. `-n 0` among the arguments undoes it.
-    workers = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadfile"]
+    # Files in their own order: by their number of tests, those with few and long ones come last, when other processes idle.
+    workers = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"]
     command = [python, "-m", "pytest", *workers, f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
     return read_junit(report, run_limited(command, environment))
 
