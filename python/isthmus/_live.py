@@ -39,7 +39,8 @@ class LiveTensor:
     age: float
     #: With tracing, where Python was then: "train.py:12 in step"; else empty.
     place: str
-    #: With tracing, the calls in C++, innermost first, for ``addr2line -e FILE OFFSET``; else empty.
+    #: With tracing, the calls in C++, innermost first: "run(int)+0x42 in kernels.so < ..."; of a function without a name, in a
+    #: library that was stripped, "kernels.so+0x1f30". Else empty.
     cpp_place: str
 
     def __str__(self) -> str:

@@ -34,11 +34,11 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What stands at an address: the file that holds it, the function where its name is known, and the bytes from its beginning,
-/// or from that of the file.
+/// What stands at an address: the file that holds it, with and without its folder, and where it begins in memory; the function
+/// where its name is known; and the bytes from its beginning, or from that of the file.
 struct CodePlace {
-    std::string file, function;
-    std::uintptr_t offset = 0;
+    std::string path, file, function;
+    std::uintptr_t base = 0, offset = 0;
 };
 
 #if defined(_WIN32)
@@ -77,9 +77,8 @@ inline bool find_code_place(const void* address, CodePlace& out) {
     const unsigned long length = GetModuleFileNameA(found, path, sizeof path);
     if (length == 0 || length >= sizeof path) return false;
     const char* slash = std::strrchr(path, '\\');
-    out = {slash != nullptr ? slash + 1 : path,
-           {},
-           reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(found)};
+    const auto base = reinterpret_cast<std::uintptr_t>(found);
+    out = {path, slash != nullptr ? slash + 1 : path, {}, base, reinterpret_cast<std::uintptr_t>(address) - base};
     return true;
 }
 
@@ -153,9 +152,10 @@ inline bool find_code_place(const void* address, CodePlace& out) {
     if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
     const char* slash = std::strrchr(info.dli_fname, '/');
     const bool named = info.dli_sname != nullptr;
-    out = {
-        slash != nullptr ? slash + 1 : info.dli_fname, named ? info.dli_sname : "",
-        reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(named ? info.dli_saddr : info.dli_fbase)};
+    const void* from = named ? info.dli_saddr : info.dli_fbase;
+    out = {info.dli_fname, slash != nullptr ? slash + 1 : info.dli_fname, named ? info.dli_sname : "",
+           reinterpret_cast<std::uintptr_t>(info.dli_fbase),
+           reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(from)};
     return true;
 }
 

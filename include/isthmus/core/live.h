@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <isthmus/core/libraries.h>
+#include <isthmus/core/symbols.h>
 #include <isthmus/core/tensor.h>
 
 ISTHMUS_BEGIN
@@ -26,8 +27,8 @@ struct LiveTensor {
     std::string consumer;   ///< who was handed it last: "numpy", "isthmus.Tensor"; "C++" when nobody else was
     double age;             ///< seconds
     std::string place;      ///< with tracing, where Python was: "train.py:12 in step"
-    std::string cpp_place;  ///< with tracing, the calls in C++, innermost first: "kernels.so+0x1f30 < …" (addr2line -e
-                            ///< kernels.so 0x1f30)
+    std::string cpp_place;  ///< with tracing, the calls in C++, innermost first: "run(int)+0x42 in kernels.so < …"; of a
+                            ///< function without a name, in a library that was stripped, "kernels.so+0x1f30"
 };
 
 namespace detail {
@@ -155,17 +156,18 @@ ISTHMUS_STATE constexpr Observer live_observer{
     []() noexcept { live_list.forget(); },
 };
 
-/// "libkernels.so+0x1f30 < libkernels.so(run)+0x42": the calls, innermost first.
-inline std::string describe_frames(const void* const* frames, int count) {
+/// "run(int)+0x42 in libkernels.so < libkernels.so+0x1f30": the calls, innermost first; by offsets in the file where the
+/// function has no name.
+inline std::string describe_frames(CodePlaces& places, const void* const* frames, int count) {
     std::string text;
     for (int i = 0; i < count; ++i) {
-        CodePlace place;
-        if (!find_code_place(frames[i], place)) continue;
-        if (place.file.starts_with("libpython") || place.file.starts_with("python"))
+        const CodePlace* place = places.of_call(frames[i]);
+        if (place == nullptr) continue;
+        if (place->file.starts_with("libpython") || place->file.starts_with("python"))
             break;  // the interpreter's own calls say nothing
-        text += concat({(text.empty() ? "" : " < "), place.file});
-        if (!place.function.empty()) text += concat({"(", place.function, ")"});
-        text += concat({"+", hex(place.offset)});
+        const std::string& first = place->function.empty() ? place->file : place->function;
+        text += concat({text.empty() ? "" : " < ", first, "+", hex(place->offset)});
+        if (!place->function.empty()) text += concat({" in ", place->file});
     }
     return text;
 }
@@ -226,8 +228,9 @@ inline std::vector<LiveTensor> live() {
     });
     // Names are looked up afterwards: that takes the dynamic linker's lock, under which other threads may make tensors.
     const void* const* at = out.frames.data();
+    detail::CodePlaces places;
     for (std::size_t i = 0; i < out.tensors.size(); at += out.counts[i++])
-        out.tensors[i].cpp_place = detail::describe_frames(at, out.counts[i]);
+        out.tensors[i].cpp_place = detail::describe_frames(places, at, out.counts[i]);
     return std::move(out.tensors);
 }
 
