@@ -30,7 +30,7 @@ from ._isthmus import (
     from_dlpack,
     trim,
 )
-from ._live import LiveTensor, live
+from ._live import LiveTensor, LiveTensors, live
 from .blob import Blob, from_blob, to_blob
 from .paths import get_cmake_dir, get_include, get_includes
 from .tensor_file import TensorFile, load
@@ -45,6 +45,7 @@ __all__ = [
     "DeviceType",
     "Error",
     "LiveTensor",
+    "LiveTensors",
     "Tensor",
     "TensorBufferError",
     "TensorFile",

@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ._isthmus import Device, DType, _live_disable, _live_enable, _live_enabled, _live_list
+from ._terminal import show, text_lines
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,53 @@ class LiveTensor:
         return text + "".join(f"\n    {place}" for place in (self.place, self.cpp_place) if place)
 
 
+class LiveTensors(list[LiveTensor]):
+    """The tensors that are alive, oldest first; as text a table, which rich draws too (``rich.print(isthmus.live())``)."""
+
+    _TITLES = ("number", "from", "to", "elements", "device", "bytes", "handles", "age", "")
+    _RIGHT = (0, 5, 6, 7)  # the columns of numbers
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(tensor.serial),
+                tensor.producer,
+                tensor.consumer,
+                f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]",
+                str(tensor.device),
+                f"{tensor.nbytes:,}",
+                str(tensor.handles),
+                f"{tensor.age:.3g} s",
+                ", ".join(name for name, is_so in (("read-only", tensor.read_only), ("borrowed", tensor.borrowed)) if is_so),
+            )
+            for tensor in self
+        ]
+
+    def _end(self) -> str:
+        return f"{len(self)} tensor{'s' if len(self) != 1 else ''} alive, {sum(tensor.nbytes for tensor in self):,} bytes"
+
+    def __str__(self) -> str:
+        lines = list(text_lines([self._TITLES, *self._rows()], self._RIGHT)) if self else []
+        for number in reversed(range(len(self))):  # each line's places go below it
+            lines[number + 3 : number + 3] = [f"    {place}" for place in (self[number].place, self[number].cpp_place) if place]
+        return "\n".join([*lines, self._end()])
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(caption=self._end(), caption_justify="left")
+        for i, title in enumerate(self._TITLES):
+            table.add_column(title, justify="right" if i in self._RIGHT else "left")
+        traced = any(tensor.place or tensor.cpp_place for tensor in self)
+        if traced:
+            table.add_column("made")
+        for tensor, cells in zip(self, self._rows(), strict=True):
+            made = Text("\n".join([tensor.place, *tensor.cpp_place.split(" < ")]).strip())
+            table.add_row(*map(Text, cells), *([made] if traced else []), style="yellow" if tensor.borrowed else "")
+        return table
+
+
 class Live:
     """The list of tensors that are alive between Python and C++: ``isthmus.live()``.
 
@@ -61,14 +113,19 @@ class Live:
     environment variable ISTHMUS_LIVE switches it on from the start: 1, or ``trace`` for tracing as well.
     """
 
-    def __call__(self) -> list[LiveTensor]:
+    def __call__(self) -> LiveTensors:
         """The tensors that are alive and came to life since `enable`, oldest first.
 
         Warns (RuntimeWarning) and returns an empty list when the list is not kept.
         """
         if not _live_enabled():
             warnings.warn("isthmus.live() is off; call isthmus.live.enable() first", RuntimeWarning, stacklevel=2)
-        return sorted((LiveTensor(*fields) for fields in _live_list()), key=lambda tensor: tensor.serial)
+        return LiveTensors(sorted((LiveTensor(*fields) for fields in _live_list()), key=lambda tensor: tensor.serial))
+
+    def show(self) -> None:
+        """Print the list as a table: in a terminal by rich, where it is installed (``pip install isthmus[terminal]``)."""
+        tensors = self()
+        show(str(tensors), lambda: tensors)
 
     def enable(self, *, tracing: bool = False) -> None:
         """Keep the list from now on.

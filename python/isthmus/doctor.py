@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 import isthmus
 
 from ._isthmus import _framework_names, _protocol_of
+from ._terminal import show
 from .probe.child import version_of
 from .probe.frameworks import FRAMEWORKS
 from .timing import nanoseconds
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from rich.console import Group
 
 #: Exits that are objects of ours or capsules: they refuse nothing that the frameworks' own would not.
 _OWN_EXITS = ("tensor", "capsule", "capsule_legacy")
@@ -131,12 +134,37 @@ def _lines(rows: list[tuple[str, str]]) -> Iterator[str]:
         yield f"{what:<{width}}  {value}"
 
 
+def _sections(expression: str) -> list[list[tuple[str, str]]]:
+    sections = [list(environment())]
+    if expression:
+        sections.append([("array", expression), *examine(_evaluate(expression))])
+    return sections
+
+
+def _text(sections: list[list[tuple[str, str]]]) -> str:
+    return "\n\n".join("\n".join(_lines(rows)) for rows in sections)
+
+
 def report(expression: str = "") -> str:
     """The whole report: the environment, and what `examine` finds of the expression's value, where one is given."""
-    parts = ["\n".join(_lines(list(environment())))]
-    if expression:
-        parts.append("\n".join(_lines([("array", expression), *examine(_evaluate(expression))])))
-    return "\n\n".join(parts)
+    return _text(_sections(expression))
+
+
+def _drawn(sections: list[list[tuple[str, str]]]) -> Group:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    def table(rows: list[tuple[str, str]]) -> Table:
+        drawn = Table(show_header=False)
+        drawn.add_column(style="bold", no_wrap=True)
+        for what, value in rows:
+            bad = re.match(r"refused|COPIED|missing|none|no:|not to", value)
+            good = value.startswith("shared")
+            drawn.add_row(what, Text(value, style="yellow" if bad else "green" if good else ""))
+        return drawn
+
+    return Group(*map(table, sections))
 
 
 def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -158,7 +186,8 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        print(report(options.expression))
+        sections = _sections(options.expression)
     except Exception as error:  # of the expression: what it raises is no report
         options.fail(f"argument 'EXPRESSION': {options.expression!r} raised {type(error).__name__}: {error}")
+    show(_text(sections), lambda: _drawn(sections))
     return 0

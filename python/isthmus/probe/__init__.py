@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._terminal import show
 from .frameworks import FRAMEWORKS
 from .page import html_page
 from .parent import probe
-from .table import text_table
+from .table import rich_table, text_table
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -45,7 +46,10 @@ def _run(options: argparse.Namespace) -> int:
             print(f"probing {name} ...", file=sys.stderr, flush=True)
 
     report = probe(options.frameworks or list(FRAMEWORKS), timeout=options.timeout, tell=tell)
-    print(json.dumps(report, indent=2) if options.json else text_table(report))
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(text_table(report), lambda: rich_table(report))
     if options.html:
         options.html.write_text(html_page(report), encoding="utf-8")
         if not options.quiet:

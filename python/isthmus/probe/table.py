@@ -1,12 +1,24 @@
-"""The probe's report as a table of text, at most 100 columns wide."""
+"""The probe's report as a table: of text, at most 100 columns wide, or for rich."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .._terminal import column_widths, text_lines
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 WIDTH = 100
 _TITLES = ("framework", "version", "way in", "memory", "ns", "memory", "ns", "back")
+_RIGHT = {4, 6}  # the columns of numbers
+_LEGEND = (
+    "shared: the same address on both sides; rw: it may be written, ro: read-only; same: an array that",
+    "came from the framework goes back as the very object.",
+)
+#: The colours of what became of the memory, by its first word.
+_STYLES = {"shared": "green", "would": "yellow", "COPIED": "bold red", "error": "bold red"}
 
 
 def memory_of(part: dict[str, Any] | None) -> str:
@@ -60,37 +72,45 @@ def notes_of(row: dict[str, Any]) -> list[str]:
     return notes
 
 
+def _head(report: dict[str, Any]) -> str:
+    return (
+        f"isthmus {report['isthmus']}, Python {report['python']}, {report['machine']}; {report['elements']:,} elements; "
+        "ns per call from Python"
+    )
+
+
+def _notes(report: dict[str, Any]) -> list[str]:
+    return [f"{row['name']}: {note}" for row in report["frameworks"] for note in notes_of(row)]
+
+
 def text_table(report: dict[str, Any]) -> str:
     rows = [_TITLES, *(_cells(row) for row in report["frameworks"])]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_TITLES))]
-    right = {4, 6}
-
-    def line(cells: tuple[str, ...]) -> str:
-        padded = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))
-        return "  ".join(padded).rstrip()
-
+    widths = column_widths(rows)
     # Over the columns of each direction, its name.
     start_in = sum(widths[:2]) + 4
     start_out = sum(widths[:5]) + 10
     start_back = sum(widths[:7]) + 14
-    head = f"{'':{start_in}}{'into isthmus':{start_out - start_in}}{'out of isthmus':{start_back - start_out}}".rstrip()
-    out = [
-        f"isthmus {report['isthmus']}, Python {report['python']}, {report['machine']}; {report['elements']:,} elements; "
-        "ns per call from Python",
-        "",
-        head,
-        line(_TITLES),
-        line(tuple("-" * w for w in widths)),
-        *map(line, rows[1:]),
-    ]
-    notes = [(row["name"], note) for row in report["frameworks"] for note in notes_of(row)]
+    over = f"{'':{start_in}}{'into isthmus':{start_out - start_in}}{'out of isthmus':{start_back - start_out}}".rstrip()
+    out = [_head(report), "", over, *text_lines(rows, _RIGHT)]
+    notes = _notes(report)
     if notes:
         out.append("")
-    for name, note in notes:
-        out += textwrap.wrap(f"{name}: {note}", WIDTH, subsequent_indent="    ", break_long_words=False)
-    out += [
-        "",
-        "shared: the same address on both sides; rw: it may be written, ro: read-only; same: an array that",
-        "came from the framework goes back as the very object.",
-    ]
-    return "\n".join(out)
+    for note in notes:
+        out += textwrap.wrap(note, WIDTH, subsequent_indent="    ", break_long_words=False)
+    return "\n".join([*out, "", *_LEGEND])
+
+
+def rich_table(report: dict[str, Any]) -> Group:
+    """The same, for rich: frameworks that are not installed are dim, memory is coloured by what became of it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=_head(report), title_justify="left", caption=" ".join(_LEGEND), caption_justify="left")
+    for i, title in enumerate(_TITLES):
+        direction = {2: "in: ", 3: "in: ", 4: "in: ", 5: "out: ", 6: "out: "}.get(i, "")
+        table.add_column(direction + title, justify="right" if i in _RIGHT else "left", no_wrap=i not in (1, 2))
+    for row in report["frameworks"]:
+        cells = [Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in _cells(row)]
+        table.add_row(*cells, style="dim" if row["status"] == "absent" else "")
+    return Group(table, *map(Text, _notes(report)))
