@@ -26,6 +26,18 @@ TEST(Segment, IsSealedByWhoMayWrite) {
     EXPECT_NE(::fcntl(sealed.descriptor(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
+#if defined(__linux__)
+TEST(Segment, KnowsWhatMemoryThereIsWithoutProc) {
+    const auto whole =
+        static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    EXPECT_LT(isthmus::shared::impl::system_memory(), 16 * whole);  // with swap
+    for (const char* not_meminfo : {"/nowhere", "/dev/null"}) {
+        EXPECT_GT(isthmus::shared::impl::system_memory(not_meminfo), 0U) << not_meminfo;
+        EXPECT_LT(isthmus::shared::impl::system_memory(not_meminfo), 16 * whole) << not_meminfo;
+    }
+}
+#endif
+
 TEST(Segment, IsReservedWholeAndWrittenByItsMaker) {
     const Segment segment = Segment::create((1 << 20) + 1).value();
     struct stat status{};

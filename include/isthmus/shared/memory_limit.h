@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include <sys/sysinfo.h>
+
 #include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
@@ -41,13 +43,21 @@ inline std::uint64_t read_number(const std::string& path) {
     return is_number ? value : no_limit;
 }
 
-/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap.
-inline std::uint64_t system_memory() {
+/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. Where /proc is
+/// not mounted, as in a plain chroot, only what is free (sysinfo(2)): too little is refused in words, too much ends other
+/// processes.
+inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
     std::uint64_t kilobytes = 0;
-    const bool read = read_numbers("/proc/meminfo", [&](const char* key, std::uint64_t value) {
-        if (std::strcmp(key, "MemAvailable:") == 0 || std::strcmp(key, "SwapFree:") == 0) kilobytes += value;
+    bool told = false;
+    (void)read_numbers(meminfo, [&](const char* key, std::uint64_t value) {
+        const bool available = std::strcmp(key, "MemAvailable:") == 0;
+        told = told || available;
+        if (available || std::strcmp(key, "SwapFree:") == 0) kilobytes += value;
     });
-    return read ? kilobytes * 1024 : no_limit;
+    if (told) return kilobytes * 1024;
+    struct sysinfo now{};
+    if (::sysinfo(&now) != 0) return no_limit;
+    return (std::uint64_t{now.freeram} + now.bufferram + now.freeswap) * now.mem_unit;
 }
 
 /// What one control group has left; file pages count as free, since the kernel drops them first.
