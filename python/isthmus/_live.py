@@ -86,9 +86,13 @@ class LiveTensors(list[LiveTensor]):
 
     def __str__(self) -> str:
         lines = list(text_lines([self._TITLES, *self._rows()], self._RIGHT)) if self else []
-        for number in reversed(range(len(self))):  # each line's places go below it
-            lines[number + 3 : number + 3] = [f"    {place}" for place in (self[number].place, self[number].cpp_place) if place]
+        for number in reversed(range(len(self))):  # where it was made goes below its line
+            lines[number + 3 : number + 3] = [f"    {place}" for place in self._places(self[number])]
         return "\n".join([*lines, self._end()])
+
+    @staticmethod
+    def _places(tensor: LiveTensor) -> list[str]:
+        return [place for place in [tensor.place, *tensor.cpp_place.split(" < ")] if place]
 
     def __rich__(self) -> Table:
         from rich.table import Table
@@ -101,7 +105,7 @@ class LiveTensors(list[LiveTensor]):
         if traced:
             table.add_column("made")
         for tensor, cells in zip(self, self._rows(), strict=True):
-            made = Text("\n".join([tensor.place, *tensor.cpp_place.split(" < ")]).strip())
+            made = Text("\n".join(self._places(tensor)))
             table.add_row(*map(Text, cells), *([made] if traced else []), style="yellow" if tensor.borrowed else "")
         return table
 
