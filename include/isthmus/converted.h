@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <isthmus/core/copy.h>
+#include <isthmus/core/empty.h>
 #include <isthmus/core/view/view.h>
 #include <isthmus/small_floats.h>
 
@@ -195,23 +196,9 @@ ISTHMUS_COLD inline Error refuse_element(const DLTensor& t, const Requirement& r
     return refuse_conversion(t, r, {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
 }
 
-/// Owns what allocate_aligned() gave, under a name of its own in isthmus.live().
-class ConvertedMemory {
-public:
-    explicit ConvertedMemory(void* taken) noexcept : memory_(taken) {}
-    ConvertedMemory(ConvertedMemory&& other) noexcept : memory_(other.release()) {}
-    ConvertedMemory& operator=(ConvertedMemory&&) = delete;
-    ~ConvertedMemory() { free_aligned(memory_); }
-    void* get() const noexcept { return memory_; }
-    void* release() noexcept { return std::exchange(memory_, nullptr); }
-    static const OwnerOps& owner_ops() noexcept { return ops; }
-
-private:
-    static void give_back(void* memory) { free_aligned(memory); }
-    static constexpr OwnerOps ops{.release = give_back, .producer = "a converted argument", .owns_memory = true};
-
-    void* memory_;
-};
+/// Under a name of its own in isthmus.live(), for memory behind its block (which gives nothing back) and apart from it.
+template <void (*release)(void*)>
+inline constexpr OwnerOps converted_ops{.release = release, .producer = "a converted argument", .owns_memory = true};
 
 /// Row-major, or column-major: the sizes of new memory with the steps that it has, and a source seen in the order in which
 /// that memory lies.
@@ -249,21 +236,20 @@ inline Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
         const std::size_t alignment = r.alignment > 64 ? r.alignment : 64;
         const std::int64_t bytes =
             bytes_of_new(t.shape, t.ndim, wanted.is_subbyte() ? uint8 : wanted, static_cast<std::int64_t>(alignment));
-        ConvertedMemory memory(allocate_aligned(alignment, (static_cast<std::size_t>(bytes) + alignment) & ~(alignment - 1)));
-        auto* data = static_cast<char*>(memory.get());
-        if (data == nullptr) return make_error(ErrorCode::out_of_memory, {"no memory for ", bytes, " bytes of ", r.words});
         const ConvertedLayout layout(t, r.order == Order::f);
+        DLTensor made{nullptr, Device::cpu(), t.ndim, wanted, t.shape, const_cast<std::int64_t*>(layout.strides), 0};
+        Block* block = new_elements(made, flag::copied | (wanted.is_subbyte() ? flag::padded : 0), bytes, alignment);
+        const bool apart = block->ops->release != nullptr;
+        block->ops = apart ? &converted_ops<release_new_memory> : &converted_ops<nullptr>;
+        Tensor converted = Tensor::steal(announce(block));
+        auto* data = static_cast<char*>(made.data);
         std::int64_t refused = -1;
         if (same)
             copy_elements(layout.source, data);
         else
             refused = convert_elements(layout.source, *from, write, static_cast<std::size_t>(wanted.itemsize()), data);
         if (refused >= 0) return refuse_element(t, r, wanted, refused);
-        const auto ndim = static_cast<std::size_t>(t.ndim);
-        Tensor made = Tensor::wrap(data, std::span(t.shape, ndim), std::span(layout.strides, ndim), wanted, Device::cpu(),
-                                   std::move(memory));
-        made.block()->flags |= flag::copied | (wanted.is_subbyte() ? flag::padded : 0);
-        return made;
+        return converted;
     } catch (Error& error) {
         return std::move(error);
     }

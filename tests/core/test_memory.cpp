@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include <isthmus/converted.h>
 #include <isthmus/isthmus.h>
 
 #include "support/allocations.h"
@@ -235,19 +236,20 @@ TEST_F(KeptMemory, ResidentMemoryStaysBoundedOverRoundsOfMixedSizes) {
 
 /// An allocator that counts, and may be told to fail.
 struct Counting {
-    static void* allocate(std::size_t size, std::size_t alignment, void* context) noexcept {
+    static constexpr std::align_val_t page{4096};  // for whatever alignment is wanted here
+    static void* allocate(std::size_t size, std::size_t, void* context) noexcept {
         auto& self = *static_cast<Counting*>(context);
         if (self.fails) return nullptr;
         ++self.alive;
         self.bytes += size;
-        void* memory = isthmus::detail::allocate_aligned(alignment, (size + alignment) / alignment * alignment);
+        void* memory = ::operator new(size + 8, page);
         return self.askew ? static_cast<char*>(memory) + 8 : memory;
     }
     static void release(void* memory, std::size_t size, void* context) noexcept {
         auto& self = *static_cast<Counting*>(context);
         --self.alive;
         self.bytes -= size;
-        isthmus::detail::free_aligned(self.askew ? static_cast<char*>(memory) - 8 : memory);
+        ::operator delete(self.askew ? static_cast<char*>(memory) - 8 : memory, page);
     }
     Allocator allocator{allocate, release, this};
     int alive = 0;
@@ -270,6 +272,42 @@ TEST_F(KeptMemory, AnAllocatorGivesAndTakesBack) {
     EXPECT_EQ(counting.alive, 0);
     EXPECT_EQ(counting.bytes, 0U);
     EXPECT_EQ(isthmus::trim(), 0U);
+}
+
+isthmus::Result<Tensor> as_float64(const Tensor& t) {
+    using Wanted = isthmus::detail::Wanted<const double, 1, isthmus::converted>;
+    return isthmus::detail::convert_tensor(t.block()->dl, Wanted::requirement);
+}
+
+TEST_F(KeptMemory, AConvertedArgumentIsOfIt) {
+    const Tensor small = Tensor::own(std::vector<float>{1, 2, 3}), large = Tensor::own(std::vector<float>(MiB));
+    Counting counting;
+    isthmus::set_allocator(&counting.allocator);
+    {
+        const Tensor converted = as_float64(small).value();
+        EXPECT_EQ(counting.alive, 1);
+        EXPECT_EQ(counting.bytes, 24U);
+        EXPECT_EQ(static_cast<const double*>(converted.data())[2], 3);
+        EXPECT_TRUE(isthmus::detail::owns_memory(converted.block()));
+    }
+    EXPECT_EQ(counting.alive, 0);
+    counting.fails = true;
+    EXPECT_EQ(as_float64(small).error().code(), ErrorCode::out_of_memory);
+    isthmus::set_allocator(nullptr);
+    EXPECT_TRUE(isthmus::detail::owns_memory(as_float64(small).value().block()));
+    isthmus::set_cached_memory(64 * MiB);
+    const void* first = as_float64(large).value().data();  // 8 MiB, dropped at once
+    EXPECT_EQ(as_float64(large).value().data(), first);
+    EXPECT_GE(isthmus::trim(), 8 * MiB);
+}
+
+TEST_F(KeptMemory, AConversionThatIsRefusedGivesItBack) {
+    const Tensor beyond = Tensor::own(std::vector<std::int64_t>{1, 1 << 20});
+    Counting counting;
+    isthmus::set_allocator(&counting.allocator);
+    using Wanted = isthmus::detail::Wanted<const std::int16_t, 1, isthmus::converted>;
+    EXPECT_FALSE(isthmus::detail::convert_tensor(beyond.block()->dl, Wanted::requirement));
+    EXPECT_EQ(counting.alive, 0);
 }
 
 TEST_F(KeptMemory, ATensorGoesBackToTheAllocatorThatItCameFrom) {

@@ -14,6 +14,12 @@ namespace detail {
 /// The bytes of a new row-major tensor, sub-byte elements packed. Throws Error, which names the argument, where it cannot be,
 /// or where fewer than `spare` bytes are left beside it.
 ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std::int64_t spare);
+
+/// Takes the memory of new elements back, which a block's owner describes.
+ISTHMUS_API void release_new_memory(void* memory);
+/// A block of new elements that lie as `t` says, whose data it is given; the caller announces it. Throws Error.
+/// nbytes: of all elements; alignment: a power of two from 64 on.
+ISTHMUS_API Block* new_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment);
 }  // namespace detail
 
 #if ISTHMUS_DEFINE
@@ -36,21 +42,20 @@ ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType
     return nbytes;
 }
 
-/// Takes the memory of new elements back, which a block's owner describes.
-inline void release_new_memory(void* memory) { give_memory_back(*static_cast<NewMemory*>(memory)); }
+ISTHMUS_API void release_new_memory(void* memory) { give_memory_back(*static_cast<NewMemory*>(memory)); }
 
-ISTHMUS_COLD inline Error explain_no_memory(const TensorSpec& spec, std::int64_t nbytes) {
+ISTHMUS_COLD inline Error explain_no_memory(const DLTensor& t, std::int64_t nbytes) {
     return make_error(ErrorCode::out_of_memory,
-                      {"no memory for ", nbytes, " bytes of ", DType(spec.dtype), sizes_text(spec.shape, spec.ndim)});
+                      {"no memory for ", nbytes, " bytes of ", DType(t.dtype), sizes_text(t.shape, t.ndim)});
 }
 /// A block whose elements lie elsewhere: what takes them back is written behind its dims. Throws Error.
-ISTHMUS_NOINLINE inline Block* allocate_apart(const TensorSpec& spec, std::int64_t nbytes, std::size_t alignment) {
-    Block* block = allocate_block(spec.ndim, sizeof(NewMemory));
-    if (block == nullptr) throw explain_no_memory(spec, nbytes);
-    auto* memory = ::new (block->dims() + 2 * spec.ndim) NewMemory(take_memory(static_cast<std::size_t>(nbytes), alignment));
+ISTHMUS_NOINLINE inline Block* allocate_apart(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
+    Block* block = allocate_block(t.ndim, sizeof(NewMemory));
+    if (block == nullptr) throw explain_no_memory(t, nbytes);
+    auto* memory = ::new (block->dims() + 2 * t.ndim) NewMemory(take_memory(static_cast<std::size_t>(nbytes), alignment));
     const bool aligned = memory->allocator == nullptr || reinterpret_cast<std::uintptr_t>(memory->start) % alignment == 0;
     if (memory->start == nullptr || !aligned) {
-        Error why = aligned ? explain_no_memory(spec, nbytes)
+        Error why = aligned ? explain_no_memory(t, nbytes)
                             : make_error(ErrorCode::bad_layout, {"the allocator gave memory at ", hex(memory->start),
                                                                  ", which is no multiple of ", alignment, " bytes"});
         if (!aligned) give_memory_back(*memory);
@@ -64,13 +69,23 @@ ISTHMUS_NOINLINE inline Block* allocate_apart(const TensorSpec& spec, std::int64
 }
 /// A block with its elements behind it, in one allocation. It is malloc's: aligned_alloc() costs three times as much, and keeps
 /// no small memory for its thread. Throws Error.
-ISTHMUS_ALWAYS_INLINE Block* allocate_together(const TensorSpec& spec, std::int64_t nbytes, std::size_t alignment) {
-    const std::size_t header = sizeof(Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
+ISTHMUS_ALWAYS_INLINE Block* allocate_together(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
+    const std::size_t header = sizeof(Block) + 2 * static_cast<std::size_t>(t.ndim) * sizeof(std::int64_t);
     auto* block = static_cast<Block*>(std::malloc(header + alignment - 1 + static_cast<std::size_t>(nbytes)));
-    if (block == nullptr) throw explain_no_memory(spec, nbytes);
-    init_block(block, spec.ndim, block->dims());
+    if (block == nullptr) throw explain_no_memory(t, nbytes);
+    init_block(block, t.ndim, block->dims());
     block->dl.data = reinterpret_cast<char*>(block) + header;
     return block;
+}
+ISTHMUS_ALWAYS_INLINE Block* make_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment) {
+    Block* block = has_memory_of_its_own(static_cast<std::size_t>(nbytes)) ? allocate_apart(t, nbytes, alignment)
+                                                                           : allocate_together(t, nbytes, alignment);
+    t.data = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(block->dl.data) + alignment - 1) & ~(alignment - 1));
+    describe(block, t, flags);
+    return block;
+}
+ISTHMUS_API Block* new_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment) {
+    return make_elements(t, flags, nbytes, alignment);
 }
 
 }  // namespace detail
@@ -82,14 +97,8 @@ ISTHMUS_API Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t al
         throw detail::make_error(ErrorCode::bad_argument,
                                  {"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most});
     const std::int64_t nbytes = detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(alignment));
-    detail::Block* block = detail::has_memory_of_its_own(static_cast<std::size_t>(nbytes))
-                               ? detail::allocate_apart(spec, nbytes, alignment)
-                               : detail::allocate_together(spec, nbytes, alignment);
-    const auto aligned = (reinterpret_cast<std::uintptr_t>(block->dl.data) + alignment - 1) & ~(alignment - 1);
-    const DLTensor t{reinterpret_cast<void*>(aligned),      Device::cpu(), spec.ndim, dtype,
-                     const_cast<std::int64_t*>(spec.shape), nullptr,       0};
-    detail::describe(block, t, 0);
-    return steal(detail::announce(block));
+    DLTensor t{nullptr, Device::cpu(), spec.ndim, dtype, const_cast<std::int64_t*>(spec.shape), nullptr, 0};
+    return steal(detail::announce(detail::make_elements(t, 0, nbytes, alignment)));
 }
 #endif
 

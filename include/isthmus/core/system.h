@@ -89,10 +89,6 @@ bool start_thread(void* argument) noexcept {
     return thread != nullptr;
 }
 
-/// `size` is a multiple of `alignment`, a power of two; free_aligned() gives it back.
-inline void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept { return _aligned_malloc(size, alignment); }
-inline void free_aligned(void* memory) noexcept { _aligned_free(memory); }
-
 #else
 
 [[noreturn]] inline void stop_this_thread() noexcept {
@@ -128,10 +124,6 @@ bool start_thread(void* argument) noexcept {
     pthread_t thread{};
     return pthread_create(&thread, nullptr, entry, argument) == 0 && pthread_detach(thread) == 0;
 }
-
-/// `size` is a multiple of `alignment`, a power of two; free_aligned() gives it back.
-inline void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept { return std::aligned_alloc(alignment, size); }
-inline void free_aligned(void* memory) noexcept { std::free(memory); }
 
 #endif
 
