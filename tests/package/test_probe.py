@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,9 @@ from isthmus.probe import probe
 from isthmus.probe.child import MARK
 from isthmus.probe.frameworks import FRAMEWORKS
 from isthmus.probe.page import html_page
-from isthmus.probe.table import WIDTH, text_table
+from isthmus.probe.table import WIDTH, back_of, memory_of, text_table, way_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def only(name: str, **options: object) -> dict:
@@ -42,6 +45,27 @@ def test_framework(name):
     assert row["in"]["shared"], row
     # MLX says that it copies, and is not made to.
     assert row["out"]["shared"] or row["out"]["reason"], row
+    if row["version"] in tested_versions():
+        assert documented(name) == [way_of(row), memory_of(row["in"]), memory_of(row["out"]), back_of(row["back"])]
+
+
+def tested_versions() -> set[str]:
+    """Those that the table of docs/frameworks.md is of; a version's local part ("+cpu") changes nothing."""
+    pinned = (ROOT / "requirements" / "tested.txt").read_text()
+    return set(re.findall(r"(?m)^[^#\s]+==([^;\s]+)", pinned))
+
+
+def documented(name: str) -> list[str]:
+    """The cells of the framework's row in docs/frameworks.md."""
+    page = (ROOT / "docs" / "frameworks.md").read_text()
+    table = page.split("## What the probe shows")[1].split("\n## ")[0]
+    (cells,) = re.findall(rf"(?m)^\| {re.escape(name)} \| (.*) \|$", table)
+    return cells.split(" | ")
+
+
+def test_the_page_has_every_framework():
+    for name in FRAMEWORKS:
+        assert name == "cupy" or len(documented(name)) == 4
 
 
 @pytest.mark.parametrize("name", ["jax", "tensorflow"])
