@@ -67,14 +67,16 @@ def test_a_terminal_without_rich_gets_text(terminal, monkeypatch):
 
 
 def test_brackets_are_no_markup(terminal):
-    """rich reads [red] in a text as a colour; a dtype's sizes are in such brackets."""
+    """rich takes [red] in a text for a colour."""
+    odd = type("[red]", (), {"__array_interface__": np.zeros(3).__array_interface__})
     isthmus.live.enable()
     try:
-        t = isthmus.from_dlpack(np.zeros((2, 3), np.float32))
-        assert "float32[2, 3]" in terminal(isthmus.live.show)
+        t = isthmus.from_dlpack(odd())
+        assert "[red]" in terminal(isthmus.live.show)
         del t
     finally:
         isthmus.live.disable()
+    assert "'[red]'" in terminal(lambda: main(["doctor", "'[red]'"]))
 
 
 @pytest.mark.parametrize("tracing", [False, True])
