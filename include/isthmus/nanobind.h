@@ -6,12 +6,20 @@
 
 #include <nanobind/nanobind.h>
 
+#if NB_VERSION_MAJOR < 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR < 7)
+#error "Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path"
+#endif
+
 #include <isthmus/python/agreeing.h>
 #include <isthmus/python/incoming.h>
 
 // Whether an argument's type may say that None is welcome.
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
 #define ISTHMUS_NANOBIND_KNOWS_DEFAULTS 1
+#endif
+// Whether its own pair and tuple hold until the call what a sequence made when it was asked.
+#if NB_VERSION_MAJOR > 3 || (NB_VERSION_MAJOR == 3 && NB_VERSION_MINOR >= 1)
+#define ISTHMUS_NANOBIND_HOLDS_PAIRS 1
 #endif
 
 ISTHMUS_BEGIN
@@ -281,3 +289,7 @@ struct type_caster<at::Tensor> {
 
 NAMESPACE_END(detail)
 NAMESPACE_END(NB_NAMESPACE)
+
+#if !defined(ISTHMUS_NANOBIND_HOLDS_PAIRS)
+#include <isthmus/nanobind_stl.h>  // its pair and tuple, also for who includes <nanobind/stl/pair.h> alone
+#endif

@@ -1,4 +1,5 @@
-// Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant.
+// Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant;
+// pair and tuple too where nanobind's own let their elements go.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -103,6 +104,18 @@ struct type_caster<std::optional<E>> : isthmus_container_caster<std::optional<E>
 template <class E>
     requires isthmus::detail::borrows<E>
 struct has_arg_defaults<std::optional<E>> : std::true_type {};
+#endif
+#if !defined(ISTHMUS_NANOBIND_HOLDS_PAIRS)
+template <class... E>
+struct isthmus_tuple_name {
+    static constexpr auto text() { return const_name("tuple[") + concat(make_caster<E>::Name...) + const_name("]"); }
+};
+template <class A, class B>
+    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
+struct type_caster<std::pair<A, B>> : isthmus_container_caster<std::pair<A, B>, isthmus_tuple_name<A, B>> {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::tuple<E...>> : isthmus_container_caster<std::tuple<E...>, isthmus_tuple_name<E...>> {};
 #endif
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)

@@ -6,6 +6,10 @@
 
 #include <pybind11/pybind11.h>
 
+#if PYBIND11_VERSION_MAJOR < 2 || (PYBIND11_VERSION_MAJOR == 2 && PYBIND11_VERSION_MINOR < 13)
+#error "Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path"
+#endif
+
 #include <deque>
 
 #include <isthmus/python/agreeing.h>

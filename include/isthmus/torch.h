@@ -6,6 +6,12 @@
 
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
+#include <torch/version.h>
+
+#if TORCH_VERSION_MAJOR < 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9)
+#error "isthmus/torch.h needs PyTorch 2.9 or newer: an older one was found first on the include path"
+#endif
+
 #include <isthmus/python/framework/torch/dtypes.h>
 #include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/rules.h>
@@ -16,7 +22,6 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/Export.h>
-#include <torch/version.h>
 
 // As torch/csrc/autograd/python_variable.h declares them. That header brings pybind11 and the whole of autograd.
 TORCH_PYTHON_API extern PyObject* THPVariableClass;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import libraries
 import pytest
 from casters import CASTERS
 
@@ -18,4 +19,4 @@ def torch():
 
 @pytest.fixture
 def jax():
-    return pytest.importorskip("jax")
+    return libraries.library("jax")

@@ -7,6 +7,7 @@ import types
 import weakref
 
 import capsules
+import libraries
 import numpy as np
 import pytest
 
@@ -37,7 +38,7 @@ class Producer:
         return (1, 0)
 
     def __dlpack__(self, **options):
-        return self.memory.array().__dlpack__(**options)
+        return libraries.export(self.memory.array(), **options)
 
 
 class Fresh:

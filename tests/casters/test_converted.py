@@ -7,6 +7,7 @@ import gc
 import sys
 import weakref
 
+import libraries
 import numpy as np
 import pytest
 
@@ -291,7 +292,7 @@ def test_the_producers_memory_is_let_go_before_the_call(ext):
         def __dlpack__(self, **options):
             array = np.arange(3.0)
             self.gone = weakref.ref(array)
-            return array.__dlpack__(**options)
+            return libraries.export(array, **options)
 
     x = Memory()
     alive = []
@@ -302,7 +303,7 @@ def test_the_producers_memory_is_let_go_before_the_call(ext):
 def test_a_capsule_is_whole_again(ext):
     array = np.arange(3.0)
     before = sys.getrefcount(array)
-    capsule = array.__dlpack__(max_version=(1, 0))
+    capsule = libraries.capsule(array, (1, 0))
     assert ext.signal_sum(capsule) == 3
     assert ext.signal_sum(capsule) == 3
     del capsule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import libraries
 import numpy as np
 import processes
 import pytest
@@ -98,7 +99,7 @@ class TestArgumentsOfHandles:
     @pytest.mark.parametrize("name", ["describe_of", "copied_of"])
     def test_a_capsule_is_whole_when_another_argument_misfits(self, ext, name, how):
         capsules = pytest.importorskip("capsules")
-        capsule = np.zeros((2, 3), np.float32).__dlpack__(**how)
+        capsule = libraries.capsule(np.zeros((2, 3), np.float32), **how)
         with pytest.raises(TypeError):
             getattr(ext, f"{name}_if")(capsule, "no number")
         assert capsules.is_whole(capsule)

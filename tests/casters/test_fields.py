@@ -11,6 +11,7 @@ import weakref
 from collections import OrderedDict, defaultdict, namedtuple
 
 import capsules
+import libraries
 import numpy as np
 import pytest
 
@@ -56,7 +57,7 @@ def wide_types_of_jax_for_one_test():
 
 
 def jax_bcsr():
-    jax = pytest.importorskip("jax")
+    jax = libraries.library("jax")
     sparse = pytest.importorskip("jax.experimental.sparse")
     jax.config.update("jax_enable_x64", True)
     return sparse.BCSR((jax.numpy.asarray(DATA), jax.numpy.asarray(INDICES), jax.numpy.asarray(INDPTR)), shape=SHAPE)

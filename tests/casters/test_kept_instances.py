@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import libraries
 import processes
 import pytest
 from casters import CASTERS
@@ -30,8 +31,10 @@ EXITS = {
     "capsule": "np.from_dlpack(Capsule(x))",
     "buffer": "np.asarray(memoryview(x))",
 }
-if importlib.util.find_spec("jax"):
+if libraries.is_usable("jax"):
     EXITS["jax"] = "tensor_to(x, 'jax')"
+#: What `np.from_dlpack` understands.
+MAX_VERSION = (1, 0) if libraries.NUMPY_KNOWS_VERSIONS else None
 CODE = """
 import gc, importlib, numpy as np, torch
 Grid = importlib.import_module({ext!r}).Grid
@@ -39,7 +42,7 @@ gc.freeze()  # what torch has made takes a collection a third of a second
 
 class Capsule:
     def __init__(self, x):
-        self.capsule = x.__dlpack__(max_version=(1, 0))
+        self.capsule = x.__dlpack__(max_version={max_version})
     def __dlpack_device__(self):
         return (1, 0)
     def __dlpack__(self, **_):
@@ -87,7 +90,7 @@ def ext(request) -> Path:
 
 
 def test_the_instance_lives_as_long_as_what_shows_its_memory(ext: Path) -> None:
-    code = CODE.format(ext=ext.name.split(".")[0], ways=WAYS, exits=EXITS)
+    code = CODE.format(ext=ext.name.split(".")[0], ways=WAYS, exits=EXITS, max_version=MAX_VERSION)
     done = processes.run_python(code, ext.parent)
     assert len(done.stdout.splitlines()) == len(WAYS) * len(EXITS)
 

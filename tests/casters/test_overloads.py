@@ -6,6 +6,7 @@ import gc
 import sys
 
 import capsules
+import libraries
 import numpy as np
 import pytest
 
@@ -80,6 +81,15 @@ def test_without_names(ext):
     assert refused(ext.unnamed, np.ones((2, 2)), 1.0)[-1].endswith("(numpy.can_cast, 'same_kind')")
 
 
+def test_annotations_without_a_name(ext):
+    assert ext.annotated(ONES, None) == "written"
+    assert refused(ext.annotated, np.arange(3), None)[1:] == [
+        refused(ext.unnamed, np.arange(3), None)[1],
+        "  argument 'arg0': expected writable float32[:] on cpu, got int64[3] on cpu: dtype differs",
+    ]
+    assert refused(ext.annotated, ONES)[1:] == ["  argument 'arg1' is missing"]
+
+
 def test_methods_and_lambdas(ext):
     scale = ext.Scale()
     assert scale.apply(np.ones((2, 2), np.float32)) == "rows"
@@ -125,7 +135,7 @@ def test_what_passes_through_does(ext, raised):
 def test_nothing_is_taken_and_no_reference_lost(ext):
     array = np.arange(3)
     count = sys.getrefcount(array)
-    capsule = array.__dlpack__(max_version=(1, 0))
+    capsule = libraries.capsule(array, (1, 0))
     for _ in range(10):
         refused(ext.totals, capsule)
         refused(ext.unnamed, capsule, None)

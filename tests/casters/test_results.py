@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType, SimpleNamespace
 
+import libraries
 import numpy as np
 import pytest
 
@@ -55,7 +56,7 @@ class TestMadeWhereTheCallerLives:
                 return self.memory.__dlpack_device__()
 
             def __dlpack__(self, **options):
-                return self.memory.__dlpack__(**options)
+                return libraries.export(self.memory, **options)
 
         class Device:
             def __init__(self, number):

@@ -37,10 +37,15 @@ def test_the_oldest_numpy() -> None:
 @pytest.mark.parametrize(
     ("file", "said", "library"),
     [
+        ("include/isthmus/nanobind.h", r"needs nanobind ([\d.]+) or newer", "nanobind"),
+        ("include/isthmus/pybind11.h", r"needs pybind11 ([\d.]+) or newer", "pybind11"),
+        ("include/isthmus/torch.h", r"needs PyTorch ([\d.]+) or newer", "torch"),
         ("docs/casters.md", r"\(pybind11 ([\d.]+) and newer\)", "pybind11"),
         ("docs/install.md", r'"nanobind>=([\d.]+)"', "nanobind"),
-        ("docs/install.md", r"NumPy ([\d.]+), PyTorch", "numpy"),
-        ("docs/install.md", r"PyTorch ([\d.]+)", "torch"),
+        ("docs/install.md", r"(?m)^\| NumPy \| ([\d.]+) \|", "numpy"),
+        ("docs/install.md", r"(?m)^\| nanobind \| ([\d.]+) \|", "nanobind"),
+        ("docs/install.md", r"(?m)^\| pybind11 \| ([\d.]+) \|", "pybind11"),
+        ("docs/install.md", r"(?m)^\| PyTorch \| ([\d.]+) \|", "torch"),
         ("docs/torch.md", r"PyTorch ([\d.]+)\. Older ones", "torch"),
         ("requirements/old-torch.txt", r"(?m)^torch==([\d.]+)\.\d+$", "torch"),
         ("requirements/demo.txt", r"(?m)^torch>=([\d.]+)$", "torch"),

@@ -15,6 +15,11 @@ from pathlib import Path
 
 import pytest
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+import test_floors as floors  # noqa: E402
+
 isthmus = pytest.importorskip("isthmus")
 
 #: A copy of include/ to test in place of the installed one.
@@ -187,3 +192,31 @@ def test_the_first_error_tells_what_is_needed(flags: str, said: str, tmp_path: P
     assert done.returncode != 0
     first = next(line for line in done.stderr.splitlines() if "error" in line)
     assert said in first
+
+
+#: A header of ours -> (the library's that tells its version, how it does, what the first error calls the library).
+VERSIONED = {
+    "nanobind": ("nanobind/nanobind.h", "#define NB_VERSION_MAJOR {}\n#define NB_VERSION_MINOR {}\n", "nanobind"),
+    "pybind11": (
+        "pybind11/pybind11.h", "#define PYBIND11_VERSION_MAJOR {}\n#define PYBIND11_VERSION_MINOR {}\n", "pybind11",
+    ),
+    "torch": ("torch/version.h", "#define TORCH_VERSION_MAJOR {}\n#define TORCH_VERSION_MINOR {}\n", "PyTorch"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("header", VERSIONED)
+def test_a_library_that_is_too_old_is_told_in_the_first_error(header: str, tmp_path: Path) -> None:
+    file, text, name = VERSIONED[header]
+    major, minor = map(int, floors.floor(header).split("."))
+    (tmp_path / file).parent.mkdir()
+    for version, refused in (
+        ((major, minor - 1), True),
+        ((major - 1, 99), True),
+        ((major, minor), False),
+        ((major + 1, 0), False),
+    ):
+        (tmp_path / file).write_text(text.format(*version))
+        # Preprocessed alone: there is no more of the library, and it is a tenth of the time.
+        done = compile_(f"#include <isthmus/{header}.h>\n", "-std=c++20", "-E", f"-I{tmp_path}")
+        first = next((line for line in done.stderr.splitlines() if "error" in line), "")
+        assert (f"needs {name} {major}.{minor} or newer" in first) is refused, (version, first)

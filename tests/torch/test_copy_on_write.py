@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import libraries
 import pytest
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 ext = pytest.importorskip("isthmus_torch_stable_ext")
 if not hasattr(torch, "_lazy_clone"):
     pytest.skip("this torch has no copy-on-write storage", allow_module_level=True)
+
+
+in_place = libraries.from_torch("2.14", "copy-on-write memory is read in place")
 
 
 def shared() -> tuple[torch.Tensor, torch.Tensor]:
@@ -29,6 +33,7 @@ def from_dlpack(x: torch.Tensor) -> object:
     return pytest.importorskip("isthmus").from_dlpack(x)
 
 
+@in_place
 @pytest.mark.parametrize("call", [ext.borrow, ext.own, ext.there_and_back, from_dlpack])
 def test_reading_leaves_it_shared(call: Callable) -> None:
     x, y = shared()
@@ -38,6 +43,7 @@ def test_reading_leaves_it_shared(call: Callable) -> None:
     assert is_shared(x)
 
 
+@in_place
 def test_it_is_read_only() -> None:
     x, y = shared()
     told = ext.own(y)
@@ -54,6 +60,7 @@ def test_writing_makes_it_its_own() -> None:
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
+@in_place
 def test_an_argument_that_is_read(run_script) -> None:
     """View<const float, 1> of the bare API: reads, so nothing is copied."""
     run_script("""

@@ -89,6 +89,15 @@ def test_a_copy_leaves_the_storage_resizable() -> None:
     assert x.untyped_storage().resizable()
 
 
+def test_a_copy_of_what_requires_grad_is_plain_memory() -> None:
+    isthmus = pytest.importorskip("isthmus")
+    for x in (torch.arange(3.0, requires_grad=True), torch.arange(3.0, requires_grad=True) * 1):
+        copy = isthmus.from_dlpack(x, copy=True)
+        assert np.from_dlpack(copy).tolist() == [0, 1, 2]
+        assert copy.data_ptr != x.data_ptr()
+        assert x.untyped_storage().resizable()
+
+
 def test_a_refused_import_leaves_the_storage_resizable() -> None:
     leaf = torch.zeros(3, requires_grad=True)
     with pytest.raises(ext.Error):

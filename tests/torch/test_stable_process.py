@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import libraries
 import processes
 import pytest
 
@@ -52,6 +53,7 @@ assert type(x) is sys.modules["torch"].Tensor and x.tolist() == [0, 1, 2, 3]
 """)
 
 
+@libraries.from_torch("2.14", "a torch that is taken out of sys.modules is still known")
 def test_torch_is_forgotten_and_imported_again(run_script) -> None:
     run_script("""
 import sys, torch, isthmus_torch_stable_ext as ext

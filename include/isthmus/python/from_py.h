@@ -110,11 +110,13 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     plain.require_writable = options.require_writable && options.copy != Copy::always;
     plain.announce = false;
     // What is only read for a copy is not held, and so not marked.
-    const bool lent = options.copy == Copy::always && request.producer.protocol == Protocol::torch_stable;
+    const Protocol by = request.producer.protocol;
+    const bool torch = by == Protocol::torch_stable || by == Protocol::torch_exchange || by == Protocol::torch_method;
+    const bool lent = torch && options.copy == Copy::always;
     ImportRequest shared{request.object, plain, request.out, request.owning && !lent, request.producer, request.outcome};
     if (!import_by_protocol(shared)) return false;
     const Device found = request.out.dl().device;
-    const bool copied = (request.out.flags() & flag::copied) != 0;
+    const bool copied = !lent && (request.out.flags() & flag::copied) != 0;
     const bool moved = options.device.type != 0 && options.device != found;
     const bool copy = options.copy == Copy::always && !copied;
     // A copy of ours lies on the heap: one in memory of another kind is the producer's to make.
@@ -132,7 +134,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
         const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
         return silent || announce_now(request);
     }
-    Result<Tensor> made = copy_of(request.out.dl(), request.out.flags());
+    Result<Tensor> made = copy_of(request.out.dl(), request.out.flags() & flag::dlpack_known);
     if (!made) {
         give_back(request.object, request.out.b);
         return request.fail(std::move(made).error());

@@ -15,7 +15,7 @@ namespace detail {
 
 /// A parameter as the author of the function named it.
 struct ParameterName {
-    const char* name;
+    const char* name;  ///< NULL where it was annotated and not named
     bool has_default;
 };
 
@@ -46,7 +46,8 @@ struct RefusedCall {
     /// The name of parameter `place` of `count`; "arg0" where the author gave none.
     std::string name_of(std::size_t place, std::size_t count) const {
         const std::size_t unnamed = count - names.size();
-        return names.empty() || place < unnamed ? concat({"arg", place}) : names[place - unnamed].name;
+        const char* given = names.empty() || place < unnamed ? nullptr : names[place - unnamed].name;
+        return given == nullptr ? concat({"arg", place}) : std::string(given);
     }
     bool has_default(std::size_t place, std::size_t count) const noexcept {
         const std::size_t unnamed = count - names.size();

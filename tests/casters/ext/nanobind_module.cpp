@@ -20,20 +20,48 @@
 #include "grid.h"
 #include "overloads.h"
 
+namespace {
+
+template <class A>
+inline constexpr bool is_optional = false;
+template <class X>
+inline constexpr bool is_optional<std::optional<X>> = true;
+
+template <class R, class... A>
+void define(nanobind::module_& m, const char* name, auto function, R (*)(A...)) {
+#if !defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
+    // None for an optional: before nanobind 2.11 only where the author of the binding says so.
+    if constexpr ((is_optional<std::remove_cvref_t<A>> || ...)) {
+        m.def(name, function, nanobind::arg().none(is_optional<std::remove_cvref_t<A>>)...);
+        return;
+    }
+#endif
+    m.def(name, function);
+}
+
+}  // namespace
+
 NB_MODULE(isthmus_nanobind_test_ext, m) {
-    casters::bind([&m](const char* name, auto function) { m.def(name, function); });
+    const auto def = [&m](const char* name, auto function) {
+        define(m, name, function, typename isthmus::detail::BoundSignature<decltype(function)>::type{});
+    };
+    casters::bind(def);
     m.def("fill_without_gil", casters::fill, nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("cast_later", [](const nanobind::object& x) { return nanobind::cast<isthmus::Tensor>(x); });
     m.def("twice_after", casters::twice_after<nanobind::callable>);
     m.def("positional", casters::sum, nanobind::arg("x"));
-    casters::bind_containers<nanobind::callable>([&m](const char* name, auto function) { m.def(name, function); });
-    casters::bind_fields([&m](const char* name, auto function) { m.def(name, function); });
-    casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_containers<nanobind::callable>(def);
+    casters::bind_fields(def);
+    casters::bind_converted(def);
     m.def("signal_then", casters::signal_then<nanobind::callable>);
     m.def("signal_strict", casters::signal_sum, nanobind::arg("x").noconvert());
+#if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
     casters::bind_overloads<nanobind::arg>(m);
+#else
+    casters::bind_overloads<nanobind::arg>(m, nanobind::arg(), nanobind::arg().none());
+#endif
     nanobind::class_<casters::Scale> scale(m, "Scale");
     casters::bind_scale<nanobind::arg>(scale.def(nanobind::init<>()));
     m.def("leaves_of", casters::leaves_of<nanobind::object>);

@@ -30,12 +30,13 @@ struct Scale {
 };
 inline std::string scale_outside(const Scale&, View<const double, 2>) { return "outside"; }
 
-/// `define` is overloads() of the binder.
-template <class Arg, class Module>
-void bind_overloads(Module& m) {
+/// `maybe` says that the second argument may be None, for a binder that does not see it in the type.
+template <class Arg, class Module, class... Maybe>
+void bind_overloads(Module& m, const Maybe&... maybe) {
     overloads<total_float, total_double>(m, "totals", Arg("x"), Arg("power") = 1.0, "the sum of the powers");
     overloads<total_float, total_text>(m, "total_or_text", Arg("x"), Arg("power"));
-    overloads<any_kept, any_written, any_converted>(m, "unnamed");
+    overloads<any_kept, any_written, any_converted>(m, "unnamed", maybe...);
+    overloads<any_kept, any_written>(m, "annotated", Arg().noconvert(), Arg().none());
     overloads<total_rows>(m, "rows_of", Arg("rows"), Arg("count"));
 }
 template <class Arg, class Class>

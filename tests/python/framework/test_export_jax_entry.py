@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import textwrap
@@ -124,6 +125,8 @@ jax.dlpack.from_dlpack = count
 
 
 def run(body: str) -> None:
+    if importlib.util.find_spec("jaxlib._jax") is None:
+        pytest.skip(f"jaxlib {jax.lib.__version__} has no module _jax, whose entry is counted here; jaxlib 0.10 has one")
     code = PROGRAM + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
