@@ -31,7 +31,7 @@ ELSEWHERE = {"shared_weights": "run.py ray"}
 
 def require(name: str) -> None:
     for need in NEEDS[name].split():
-        if need.startswith(".") and shutil.which(need[1:]) is None:
+        if need.startswith(".") and shutil.which(need[1:], path=readmes.PATH) is None:
             pytest.skip(f"{need[1:]} is not installed")
         if not need.startswith(".") and importlib.util.find_spec(need) is None:
             pytest.skip(f"{need} is not installed: pip install -r requirements/test.txt")

@@ -14,6 +14,8 @@ from pathlib import Path
 BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 #: Blocks that are run or compared with what ran; every other one is a part of a file.
 RUN = {"sh", "text", "pycon"}
+#: This Python and the tools of its environment come first.
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 FAST = """
 set(CMAKE_UNITY_BUILD ON)
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
@@ -37,7 +39,7 @@ def strangers(folder: Path) -> list[str]:
 def shell(command: str, folder: Path, **environment: str) -> str:
     """What a command prints, with this Python and the tools of its environment; not optimised, which takes half the time."""
     settings = {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": PATH,
         "CMAKE_BUILD_TYPE": "Debug",
         "SKBUILD_CMAKE_BUILD_TYPE": "Debug",
         "CFLAGS": "-O0",
