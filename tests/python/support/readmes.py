@@ -68,7 +68,8 @@ def follow(example: Path, folder: Path, leave_out: str = "\0") -> None:
     work = folder / example.name
     shutil.copytree(example, work)
     (folder / "fast.cmake").write_text(FAST)
-    environment = {"CMAKE_TOOLCHAIN_FILE": str(folder / "fast.cmake"), "PIP_TARGET": "site", "PYTHONPATH": "site"}
+    packages = os.pathsep.join(filter(None, ("site", os.environ.get("PYTHONPATH"))))
+    environment = {"CMAKE_TOOLCHAIN_FILE": str(folder / "fast.cmake"), "PIP_TARGET": "site", "PYTHONPATH": packages}
     printed, left_out = "", False
     for language, text in blocks(example):
         if language == "sh":
@@ -80,4 +81,4 @@ def follow(example: Path, folder: Path, leave_out: str = "\0") -> None:
     if session:
         (work / "session.txt").write_text(session)
         test = "import doctest, sys; sys.exit(doctest.testfile('session.txt', False, optionflags=doctest.ELLIPSIS)[0] != 0)"
-        shell(f'"{sys.executable}" -c "{test}"', work, PYTHONPATH=os.pathsep.join(("site", "build", ".")))
+        shell(f'"{sys.executable}" -c "{test}"', work, PYTHONPATH=os.pathsep.join((packages, "build", ".")))
