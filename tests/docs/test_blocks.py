@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = {"cpp", "c", "python", "pycon", "cmake", "meson", "sh"}
+CODE = {"cpp", "c", "python", "pycon", "cmake", "meson", "rust", "sh"}
 
 #: (page, language, number of the block of that language on the page) → the test that compiles or runs it as it stands there.
 CLAIMED = {
     ("README.md", "cpp", 0): "tests/install/test_readme.py",
     ("README.md", "sh", 0): "tests/install/test_readme.py",
     ("README.md", "pycon", 0): "tests/install/test_readme.py",
-    **{("docs/coming_from.md", "cpp", i): "tests/install/test_coming_from.py" for i in range(9)},
+    **{("docs/coming_from.md", "cpp", i): "tests/install/test_coming_from.py" for i in range(10)},
+    **{("docs/coming_from.md", "rust", i): "tests/install/test_coming_from.py" for i in range(2)},
     ("docs/distributed.md", "python", 0): "tests/install/test_distributed_guide.py",
     **{("docs/fields.md", "cpp", i): "tests/install/test_fields_guide.py" for i in range(2)},
     **{("docs/install.md", "cmake", i): "tests/install/test_install_guide.py" for i in range(4)},

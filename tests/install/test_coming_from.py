@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -14,12 +15,14 @@ import pytest
 
 isthmus = pytest.importorskip("isthmus")
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "coming_from.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = (ROOT / "docs" / "coming_from.md").read_text()
 PROGRAMS = [
     (section.splitlines()[0], number, program)
     for section in GUIDE.split("\n## ")[1:]
     for number, program in enumerate(re.findall(r"(?ms)^```cpp\n(.*?)^```$", section))
 ]
+THERE, HERE = re.findall(r"(?ms)^```rust\n(.*?)^```$", GUIDE)
 CXX = shutil.which("c++") or "c++"
 #: A copy of include/ to test in place of the installed one.
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
@@ -39,6 +42,8 @@ def test_it_compiles(section: str, number: int, program: str, tmp_path: Path) ->
     for header, package in (("nanobind", "nanobind"), ("pybind11", "pybind11"), ("tvm/ffi", "tvm_ffi")):
         if re.search(rf"#include <(?:isthmus/)?{header}[/.]", program):
             includes += folders(package)
+    if "#include <torch/" in program:
+        includes += (torch := folders("torch")) + [f"{folder}/torch/csrc/api/include" for folder in torch]
     source = tmp_path / "program.cpp"
     source.write_text(program)
     command = [CXX, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *includes, source]
@@ -46,7 +51,30 @@ def test_it_compiles(section: str, number: int, program: str, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+def check_crate(program: str, dependencies: str, folder: Path, *arguments: str) -> None:
+    """`cargo check` of a library of one file; nothing is downloaded with --offline."""
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    (folder / "src").mkdir()
+    (folder / "src" / "lib.rs").write_text(program)
+    manifest = f'[package]\nname = "example"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n{dependencies}\n'
+    (folder / "Cargo.toml").write_text(manifest)
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(folder / "target"), "PYO3_PYTHON": sys.executable}
+    command = ["cargo", "check", "--quiet", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_rust_here(tmp_path: Path) -> None:
+    check_crate(HERE, f'isthmus = {{ path = "{ROOT / "examples" / "rust"}" }}', tmp_path, "--offline")
+
+
+@pytest.mark.skipif("ISTHMUS_CRATES" not in os.environ, reason="downloads crates and takes a minute: ISTHMUS_CRATES=1")
+def test_rust_there(tmp_path: Path) -> None:
+    check_crate(THERE, 'pyo3 = "0.30"\nnumpy = "0.30"', tmp_path)
+
+
 def test_both_sides_are_there() -> None:
     programs = [program for _, _, program in PROGRAMS]
-    assert len(programs) >= 9
+    assert len(programs) >= 10
     assert sum("#include <isthmus/" in program for program in programs) >= 5

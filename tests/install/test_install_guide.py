@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from readmes import shell as run
 
 isthmus = pytest.importorskip("isthmus")
 
@@ -42,25 +41,6 @@ def blocks(title: str, language: str) -> list[str]:
     found = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", section(title))
     assert found, f"{title!r} in docs/install.md has no {language} block"
     return found
-
-
-def run(command: str, folder: Path, **environment: str) -> str:
-    """A command of the guide, by this Python and the tools of its environment; not optimised, which takes half the time."""
-    settings = {
-        "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
-        "CMAKE_BUILD_TYPE": "Debug",
-        "SKBUILD_CMAKE_BUILD_TYPE": "Debug",
-        "CFLAGS": "-O0",
-        "CXXFLAGS": "-O0",
-        # The requirements are installed already: a build asks no registry.
-        "PIP_NO_BUILD_ISOLATION": "0",
-        "PIP_NO_DEPS": "1",
-    }
-    done = subprocess.run(
-        ["bash", "-euc", command], cwd=folder, capture_output=True, text=True, env={**os.environ, **settings, **environment}
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def use(folder: Path) -> None:

@@ -28,9 +28,26 @@ ROOT = headers.ROOT
 HERE = Path(__file__).resolve().parent
 #: Pages that stand at the root of the repository, and the place of each in the site.
 ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-#: The guides of the site's contents, in the order in which they are read; a page that is in none of these is an error.
+#: The folders of examples/ whose README is a tutorial.
+TUTORIALS = [
+    "with_nanobind",
+    "with_pybind11",
+    "bare",
+    "my_class",
+    "camera",
+    "threads",
+    "torch_op",
+    "operators",
+    "nanoflann",
+    "embed",
+    "shared_weights",
+    "rust",
+    "java",
+]
+#: The pages of the site's contents, in the order in which they are read; one that is in none of these is an error.
 CONTENTS = {
     "Start": ["install", "coming_from", "frameworks", "platforms"],
+    "Tutorials": [f"examples/{name}" for name in TUTORIALS],
     "Guides": ["import", "export", "views", "casters", "fields", "ownership", "threads", "devices", "operators", "torch"],
     "Beyond one process": ["blobs", "shared", "weights", "distributed"],
     "Measured": ["benchmark/method", "cost_study", "reliability"],
@@ -55,6 +72,9 @@ class Sources:
 
     def place_of(self, path: Path) -> str | None:
         """Where a file of the repository stands in the site."""
+        tutorial = path.parent if path.name == "README.md" else path
+        if tutorial.parent == ROOT / "examples" and (tutorial / "README.md").is_file():
+            return f"examples/{tutorial.name}.md"
         name = str(path.relative_to(ROOT))
         if name in ROOT_PAGES:
             return ROOT_PAGES[name]
@@ -100,12 +120,13 @@ class Sources:
 
     def lay_out(self) -> None:
         docs = ROOT / "docs"
-        pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"README.md"}
+        pages = [page for page in docs.rglob("*.md") if page != docs / "README.md"] + [*ROOT.glob("examples/*/README.md")]
         listed = {f"{name}.md" for names in CONTENTS.values() for name in names}
-        for missing in sorted(pages - listed):
-            self.errors.append(f"docs/{missing} is in no list of CONTENTS (tools/site/build_site.py)")
-        for page in pages:
-            self.add(docs / page, page)
+        for page in sorted(pages):
+            place = self.place_of(page)
+            if place not in listed:
+                self.errors.append(f"{page.relative_to(ROOT)} is in no list of CONTENTS (tools/site/build_site.py)")
+            self.add(page, str(place))
         for name, place in ROOT_PAGES.items():
             self.add(ROOT / name, place)
         for file in docs.rglob("*"):
