@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 
+#include <vector>
+
 using isthmus::Framework;
 using isthmus::Tensor;
 
@@ -78,6 +80,12 @@ PyObject* to(PyObject*, PyObject*) {
     return object ? *object : raise(object.error());
 }
 
+// As a function does that makes its result: the vector is made in the call.
+PyObject* vector_to_capsule(PyObject*, PyObject*) {
+    auto object = isthmus::to_py(Tensor::own(std::vector<float>(16)), Framework::capsule);
+    return object ? *object : raise(object.error());
+}
+
 PyObject* set_size(PyObject*, PyObject* n) {
     const Py_ssize_t size = PyLong_AsSsize_t(n);
     if (size < 0) return nullptr;
@@ -100,6 +108,7 @@ PyMethodDef methods[] = {
     {"to_tensorflow", to<Framework::tensorflow>, METH_O, nullptr},
     {"to_paddle", to<Framework::paddle>, METH_O, nullptr},
     {"to_capsule", to<Framework::capsule>, METH_O, nullptr},
+    {"vector_to_capsule", vector_to_capsule, METH_O, nullptr},
     {"to_legacy_capsule", to<Framework::capsule_legacy>, METH_O, nullptr},
     {"to_tensor", to<Framework::tensor>, METH_O, nullptr},
     {"set_size", set_size, METH_O, nullptr},
