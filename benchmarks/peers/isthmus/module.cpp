@@ -8,7 +8,10 @@ using isthmus::Tensor;
 
 namespace {
 
-void* volatile sink;
+#if defined(Py_GIL_DISABLED)
+thread_local  // or the threads would share a cache line
+#endif
+    void* volatile sink;
 Tensor held;  // the memory that the exports show
 
 PyObject* raise(const isthmus::Error& error) {
@@ -118,4 +121,10 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "bench_isthmus", nullptr, -1, meth
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_bench_isthmus() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_bench_isthmus() {
+    PyObject* module = PyModule_Create(&definition);
+#if defined(Py_GIL_DISABLED)
+    if (module != nullptr) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
+    return module;
+}
