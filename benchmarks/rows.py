@@ -167,6 +167,17 @@ def numpy_rows(np: Any) -> list[Row]:
             scope,
             notes,
         ),
+        Row(
+            "numpy: there and back, one typed array",
+            "there and back",
+            {
+                FLOOR: Call(FLOOR, "round_trip_numpy"),
+                OURS: Call(OURS, "typed_round_trip"),
+                "rust-numpy": Call(RUST_NUMPY, "round_trip"),
+            },
+            scope,
+            notes | {OURS: "a view of one dtype and rank, checked; the argument itself goes back"},
+        ),
     ]
 
 

@@ -64,6 +64,14 @@ PyObject* round_trip(PyObject*, PyObject* x) {
     return back ? *back : raise(back.error());
 }
 
+// A typed function that hands its argument back has the object at hand.
+PyObject* typed_round_trip(PyObject* self, PyObject* x) {
+    PyObject* none = typed(self, x);
+    if (none == nullptr) return nullptr;
+    Py_DECREF(none);
+    return Py_NewRef(x);
+}
+
 // Keeps an imported tensor, and hands it back: the way home alone.
 Tensor guest;
 PyObject* hold(PyObject*, PyObject* x) {
@@ -103,6 +111,7 @@ PyMethodDef methods[] = {
     {"own", own, METH_O, nullptr},
     {"kernel", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(kernel)), METH_FASTCALL, nullptr},
     {"round_trip", round_trip, METH_O, nullptr},
+    {"typed_round_trip", typed_round_trip, METH_O, nullptr},
     {"hold", hold, METH_O, nullptr},
     {"back", back, METH_O, nullptr},
     {"to_torch", to<Framework::torch>, METH_O, nullptr},
