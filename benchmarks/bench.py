@@ -57,7 +57,7 @@ class Progress:
 def timed(row: Row, peers: Peers, rounds: int) -> list[Result]:
     """The results of one row, the floor's first."""
     contenders, missing = row.bind(peers)
-    with harness.pinned():
+    with harness.pinned(), row.within():
         measured = harness.compare(contenders, rounds)
     floor = next((m for m in measured if m.library == row.floor and m.turns), None)
     results = []

@@ -215,15 +215,16 @@ def fingerprint(files: list[Path], words: list[str]) -> str:
     return digest.hexdigest()
 
 
-def compile_command(recipe: Recipe, out: Path) -> list[str]:
-    flags = [*OPTIMISE, *recipe.flags, python_include()]
+def compile_command(recipe: Recipe, out: Path, include: str = "") -> list[str]:
+    flags = [*OPTIMISE, *recipe.flags, include or python_include()]
     return [compiler(recipe.sources[0]), *flags, "-shared", *map(str, recipe.sources), "-o", str(out), *recipe.link]
 
 
-def build_native(peer: Peer, recipe: Recipe) -> Path:
-    target = MODULES / (peer.module + (recipe.suffix or SUFFIX))
-    command = compile_command(recipe, target)
-    stamp = OUT / f"{peer.module}.stamp"
+def build_native(peer: Peer, recipe: Recipe, suffix: str = SUFFIX, include: str = "") -> Path:
+    """`suffix` and `include` of another interpreter than the one that runs this."""
+    target = MODULES / (peer.module + (recipe.suffix or suffix))
+    command = compile_command(recipe, target, include)
+    stamp = OUT / f"{target.name}.stamp"
     state = fingerprint([*recipe.sources, *recipe.sources[0].parent.glob("*.h"), *recipe.depends], [*command, peer.version()])
     if not (target.exists() and stamp.exists() and stamp.read_text() == state):
         run(command, OUT / f"{peer.module}.log")
@@ -269,6 +270,20 @@ def build(peer: Peer) -> Built:
     except (Unavailable, OSError) as why:
         return Built(peer.name, why_not=str(why))
     return Built(peer.name, peer.version(), path=path)
+
+
+def build_for(python: str, peer: Peer) -> Path:
+    """A peer's module for another interpreter. Raises Unavailable."""
+    asked = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX')); print(sysconfig.get_path('include'))"
+    try:
+        done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False)
+    except OSError as why:
+        raise Unavailable(str(why)) from why
+    if done.returncode or peer.recipe is None:
+        raise Unavailable(f"{python}: {(done.stderr.strip().splitlines() or ['no recipe'])[-1]}")
+    suffix, include = done.stdout.split("\n")[:2]
+    MODULES.mkdir(parents=True, exist_ok=True)
+    return build_native(peer, peer.recipe(), suffix, f"-I{include}")
 
 
 def build_all(say: Callable[[str], None]) -> dict[str, Built]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,15 +25,19 @@ ONE, THREE = ("x",), ("x", "y", "out")
 class Call:
     """What is timed: a function of a peer's module, or of the row's scope where `module` is None, and its arguments' names.
 
-    `then`: a function of the scope that takes the result.
+    `then`: a function of the scope that takes the result. `times`: how often a thread of C++ calls it, which takes the GIL
+    each time; 0 where Python itself calls.
     """
 
     module: str | None
     function: str
     arguments: tuple[str, ...] = ONE
     then: str = ""
+    times: int = 0
 
     def statement(self) -> str:
+        if self.times:
+            return f"from_thread({self.times}, {self.name()}, {', '.join(self.arguments)})"
         called = f"{self.name()}({', '.join(self.arguments)})"
         return f"{self.then}({called})" if self.then else called
 
@@ -63,11 +69,12 @@ class Row:
     notes: dict[str, str] = field(default_factory=dict)
     floor: str = FLOOR
     empty: str = "empty(x)"
+    within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext  # in what the row is measured
 
     def bind(self, peers: Peers) -> tuple[list[Contender], dict[str, str]]:
         """The contenders that can run, and why the others cannot."""
         floor = peers.get(FLOOR)
-        scope = {"empty": floor.empty, "empty3": floor.empty3, **self.scope}
+        scope = {"empty": floor.empty, "empty3": floor.empty3, "from_thread": floor.from_thread, **self.scope}
         ready, missing = [], {}
         for library, call in self.contenders.items():
             names = call.names(peers)
@@ -77,5 +84,6 @@ class Row:
                 missing[library] = "not here"
             else:
                 scope |= names
-                ready.append(Contender(library, call.statement(), scope, self.notes.get(library, ""), self.empty))
+                note = self.notes.get(library, "")
+                ready.append(Contender(library, call.statement(), scope, note, self.empty, max(call.times, 1)))
         return ready, missing

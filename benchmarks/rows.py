@@ -167,6 +167,17 @@ def numpy_rows(np: Any) -> list[Row]:
             scope,
             notes,
         ),
+        Row(
+            "numpy: there and back, one typed array",
+            "there and back",
+            {
+                FLOOR: Call(FLOOR, "round_trip_numpy"),
+                OURS: Call(OURS, "typed_round_trip"),
+                "rust-numpy": Call(RUST_NUMPY, "round_trip"),
+            },
+            scope,
+            notes | {OURS: "a view of one dtype and rank, checked; the argument itself goes back"},
+        ),
     ]
 
 
@@ -279,6 +290,24 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             },
             scope,
             {FLOOR: "malloc and PyCapsule_New", "pyo3-dlpack": "a legacy capsule", "nanobind": "an nb::ndarray object"},
+        ),
+        Row(
+            "std::vector → capsule",
+            "out",
+            {
+                FLOOR: Call(FLOOR, "vector_to_capsule"),
+                OURS: Call(OURS, "vector_to_capsule"),
+                "dlpark": Call(DLPARK, "vector_to_capsule"),
+                "pyo3-dlpack": Call(PYO3_DLPACK, "vector_to_capsule"),
+                "nanobind": Call(NANOBIND, "vector_to_capsule"),
+            },
+            scope,
+            {
+                FLOOR: "two mallocs and PyCapsule_New",
+                OURS: "Tensor::own() and to_py() of a vector of 16 floats that is made in the call",
+                "pyo3-dlpack": "a legacy capsule",
+                "nanobind": "an nb::ndarray object",
+            },
         ),
         Row(
             "the same object back",

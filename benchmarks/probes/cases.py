@@ -33,6 +33,8 @@ def cases(modules: str, with_torch: bool) -> Iterator[Case]:
     yield "C++ → numpy", "isthmus", ours.to_numpy, x
     yield "C++ → capsule", "floor", floor.to_capsule, x
     yield "C++ → capsule", "isthmus", ours.to_capsule, x
+    yield "std::vector → capsule", "floor", floor.vector_to_capsule, x
+    yield "std::vector → capsule", "isthmus", ours.vector_to_capsule, x
     if not with_torch or not floor.load_shims():
         return
     floor.load_exchange(torch.Tensor)

@@ -1,7 +1,6 @@
 """``isthmus bench``: what an exchange costs here, beside the other importers that are installed, in one run.
 
-Only calls from Python are compared, so that nothing has to be compiled. All rows of a table are measured in turn, round by
-round, for the machine is never equally fast for long.
+Only calls from Python are compared, so that nothing has to be compiled. All rows are measured in turn, round by round.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import isthmus
 
-from .timing import nanoseconds
+from .timing import ELEMENTS, ROUNDS, Call, compare, way_out
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-ELEMENTS = 1000
 _Function = Callable[[Any], Any]
 
 
@@ -32,7 +30,7 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Time an exchange of 1,000 float32 elements, called from Python, by Isthmus and by the other importers "
         "that are installed. Best of the rounds, the empty call taken off.",
     )
-    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="how often each is measured (%(default)d)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="how often each is measured (%(default)d)")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON instead")
     parser.set_defaults(run=_run)
 
@@ -45,16 +43,12 @@ def _load(module: str) -> Any:
         return None
 
 
-def _leave(name: Any) -> _Function:
-    return lambda tensor: tensor.to(name)
-
-
 def _there_and_back(name: Any) -> _Function:
     return lambda array: isthmus.from_dlpack(array).to(name)
 
 
-def _cases() -> Iterator[tuple[str, str, _Function, Any]]:
-    """(exchange, by whom, function, argument) for what is installed, of the frameworks that can live in one process."""
+def _cases() -> Iterator[tuple[str, str, Call]]:
+    """(exchange, by whom, what is called) for what is installed, of the frameworks that can live in one process."""
     numpy, torch, tvm_ffi = _load("numpy"), _load("torch"), _load("tvm_ffi")
     jax_numpy, jax_dlpack = _load("jax.numpy"), _load("jax.dlpack")
     sources: dict[str, Any] = {}
@@ -76,7 +70,7 @@ def _cases() -> Iterator[tuple[str, str, _Function, Any]]:
     for source, array in sources.items():
         for name, function in importers.items():
             if name != source:
-                yield f"{source} -> tensor", f"{name}.from_dlpack", function, array
+                yield f"{source} -> tensor", f"{name}.from_dlpack", (function, array)
 
     tensor = isthmus.empty((ELEMENTS,))
     outs = {
@@ -86,29 +80,28 @@ def _cases() -> Iterator[tuple[str, str, _Function, Any]]:
     }
     for name, function in outs.items():
         if function:
-            yield f"tensor -> {name}", f"t.to({name!r})", _leave(name), tensor
-            yield f"tensor -> {name}", f"{name}.from_dlpack(t)", function, tensor
+            yield f"tensor -> {name}", f"t.to({name!r})", way_out(tensor, name)
+            yield f"tensor -> {name}", f"{name}.from_dlpack(t)", (function, tensor)
     for name, array in sources.items():
         if name != "jax":
-            yield f"{name} and back", "isthmus", _there_and_back(name), array
+            yield f"{name} and back", "isthmus", (_there_and_back(name), array)
 
 
-def bench(rounds: int = 7) -> dict[str, Any]:
+def bench(rounds: int = ROUNDS) -> dict[str, Any]:
     """Measure; the report's "rows" are dicts of exchange, by, ns (or error). Nanoseconds per call, the best of `rounds`."""
     rows: list[dict[str, Any]] = []
-    cases = list(_cases())
-    for exchange, by, function, argument in cases:
+    timed: list[tuple[dict[str, Any], Call]] = []
+    for exchange, by, (function, argument) in _cases():
         row: dict[str, Any] = {"exchange": exchange, "by": by}
+        rows.append(row)
         try:
             function(argument)
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}".split("\n", 1)[0]
-        rows.append(row)
-    for _ in range(rounds):
-        for row, (_exchange, _by, function, argument) in zip(rows, cases, strict=True):
-            if "error" not in row:
-                ns = nanoseconds(function, argument, rounds=1, spend_ms=5)
-                row["ns"] = min(row.get("ns", ns), ns)
+        else:
+            timed.append((row, (function, argument)))
+    for (row, _), ns in zip(timed, compare([call for _, call in timed], rounds=rounds), strict=True):
+        row["ns"] = ns
     return {
         "isthmus": isthmus.__version__,
         "python": platform.python_version(),

@@ -20,7 +20,7 @@ from ._isthmus import _framework_names, _protocol_of
 from ._terminal import show
 from .probe.child import version_of
 from .probe.frameworks import FRAMEWORKS
-from .timing import nanoseconds
+from .timing import nanoseconds, way_out
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -98,7 +98,7 @@ def _leaving(tensor: isthmus.Tensor, name: str) -> str:
         tensor.to(name)  # type: ignore[call-overload]
     except isthmus.Error as error:
         return f"refused: {error}"
-    return f"shared, {nanoseconds(lambda it: it.to(name), tensor):,.0f} ns"
+    return f"shared, {nanoseconds(*way_out(tensor, name)):,.0f} ns"
 
 
 def examine(x: Any) -> list[tuple[str, str]]:

@@ -1,34 +1,62 @@
-"""What a call costs."""
+"""What a call costs: the one clock of ``isthmus bench``, ``isthmus probe`` and ``isthmus doctor``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._isthmus import _nothing
 
+if TYPE_CHECKING:
+    import isthmus
 
-def _best(function: Callable[[Any], Any], argument: Any, rounds: int, spend_ns: float) -> float:
-    """The fastest of `rounds`, in nanoseconds per call, each long enough for the clock."""
+#: A function and its argument: what is timed.
+Call = tuple[Callable[[Any], Any], Any]
 
-    def run(count: int) -> int:
-        start = perf_counter_ns()
-        for _ in range(count):
-            function(argument)
-        return perf_counter_ns() - start
+#: How many elements an exchange has that is timed.
+ELEMENTS = 1000
+ROUNDS = 7
+TURN_MS = 5.0
 
+
+def way_out(tensor: isthmus.Tensor, to: str | Callable[[isthmus.Tensor], Any]) -> Call:
+    """The call that hands `tensor` over: its own method with the name of a framework, nothing of Python around it."""
+    return (tensor.to, to) if isinstance(to, str) else (to, tensor)
+
+
+def _turn(call: Call, count: int) -> int:
+    function, argument = call
+    start = perf_counter_ns()
+    for _ in range(count):
+        function(argument)
+    return perf_counter_ns() - start
+
+
+def _calls_in(call: Call, turn_ns: float) -> int:
+    """How many calls fill a turn; the first ones warm up."""
     count = 1
-    while (spent := run(count)) < spend_ns / 10:
-        count *= 10 if spent * 10 < spend_ns / 10 else 2
-    count = max(1, int(count * spend_ns / max(spent, 1)))
-    return min(run(count) for _ in range(rounds)) / count
+    while (spent := _turn(call, count)) < turn_ns / 10:
+        count *= 10 if spent * 10 < turn_ns / 10 else 2
+    return max(1, int(count * turn_ns / max(spent, 1)))
 
 
-def nanoseconds(function: Callable[[Any], Any], argument: Any, *, rounds: int = 5, spend_ms: float = 10) -> float:
-    """Nanoseconds of ``function(argument)`` called from Python, result dropped, less those of a call that does nothing.
+def compare(calls: Sequence[Call], *, rounds: int = ROUNDS, turn_ms: float = TURN_MS) -> list[float]:
+    """Nanoseconds of each ``function(argument)`` called from Python, result dropped, less those of a call that does nothing.
 
-    The best of `rounds`, each of about `spend_ms` milliseconds: noise only ever adds.
+    All take turns, round by round, for the machine is never equally fast for long. Of each the best turn counts, of the call
+    that does nothing too: noise only ever adds.
     """
-    empty = _best(_nothing, argument, rounds, 1e6 * spend_ms / 4)
-    return round(max(_best(function, argument, rounds, 1e6 * spend_ms) - empty, 0.0), 1)
+    nothing: Call = (_nothing, None)
+    timed = [(nothing, _calls_in(nothing, 1e6 * turn_ms / 4))]
+    timed += [(call, _calls_in(call, 1e6 * turn_ms)) for call in calls]
+    best = [float("inf")] * len(timed)
+    for _ in range(rounds):
+        for i, (call, count) in enumerate(timed):
+            best[i] = min(best[i], _turn(call, count) / count)
+    return [round(max(ns - best[0], 0.0), 1) for ns in best[1:]]
+
+
+def nanoseconds(function: Callable[[Any], Any], argument: Any, *, rounds: int = ROUNDS, turn_ms: float = TURN_MS) -> float:
+    """`compare` of a single call."""
+    return compare([(function, argument)], rounds=rounds, turn_ms=turn_ms)[0]

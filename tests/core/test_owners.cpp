@@ -165,6 +165,89 @@ TEST(Owners, PointersToArrays) {
     EXPECT_EQ(shared.use_count(), 2);
 }
 
+template <class T>
+struct CountingAllocator : std::allocator<T> {
+    template <class U>
+    struct rebind {
+        using other = CountingAllocator<U>;
+    };
+};
+struct LoggingVector : std::vector<float> {
+    using std::vector<float>::vector;
+    LoggingVector(LoggingVector&&) noexcept = default;
+    ~LoggingVector() { ++function_calls; }
+};
+
+// Such an owner is given back in place, without what code of others needs around it: a wrong yes would be a leak of that.
+TEST(Owners, WhatOnlyFreesMemoryIsKnownByItsType) {
+    using isthmus::detail::only_frees;
+    static_assert(only_frees<std::vector<float>>() && only_frees<std::string>() && only_frees<std::array<int, 3>>());
+    static_assert(only_frees<std::unique_ptr<float[]>>() && only_frees<std::nullptr_t>());
+    static_assert(!only_frees<LoggingVector>() && !only_frees<std::vector<float, CountingAllocator<float>>>());
+    static_assert(!only_frees<std::unique_ptr<float[], std::function<void(float*)>>>());
+    static_assert(!only_frees<std::shared_ptr<float[]>>() && !only_frees<std::shared_ptr<int>>() && !only_frees<Tensor>());
+    const auto given_back_in_place = [](const Tensor& t) { return t.block()->ops->release_shared != nullptr; };
+    EXPECT_TRUE(given_back_in_place(Tensor::own(std::vector<float>(20), {4, 5})));
+    EXPECT_TRUE(given_back_in_place(Tensor::own(std::array<float, 4>{}, {2, 2})));
+    EXPECT_FALSE(given_back_in_place(wrap([] { ++function_calls; }))) << "it is called, and has nothing to destroy";
+    const int before = function_calls;
+    EXPECT_FALSE(given_back_in_place(Tensor::own(LoggingVector(6))));
+    EXPECT_GT(function_calls, before);
+}
+
+TEST(Owners, WhatOnlyFreesMemoryMayHaveManyDimensions) {
+    for (std::size_t ndim : {1u, 8u, 9u, 64u}) {
+        Dims shape(ndim, 1);
+        shape.back() = 6;
+        const Tensor t = Tensor::own(std::vector<float>{1, 2, 3, 4, 5, 6}, shape);
+        EXPECT_EQ(t.ndim(), static_cast<int>(ndim));
+        EXPECT_EQ(t.shape().back(), 6);
+        EXPECT_EQ(t.strides().back(), 1);
+        EXPECT_EQ(static_cast<float*>(t.data())[5], 6);
+    }
+}
+
+TEST(Owners, ElementsThatCannotBeAreRefused) {
+    struct Case {
+        Dims shape;
+        bool none;
+        ErrorCode code;
+        const char* words;
+    };
+    for (const auto& [shape, none, code, words] : {
+             Case{{-1}, false, ErrorCode::bad_layout, "negative size"},
+             Case{{INT64_MAX, 2}, false, ErrorCode::overflow, "64-bit size"},
+             Case{{INT64_MAX / 2}, false, ErrorCode::overflow, "64-bit size"},
+             Case{{3}, true, ErrorCode::null_data, "data is NULL"},
+             Case{Dims(65, 1), false, ErrorCode::bad_layout, "65 dimensions"},
+         })
+        try {
+            (void)Tensor::own(std::unique_ptr<double[]>(none ? nullptr : new double[3]), shape);
+            FAIL() << words;
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), code) << e.what();
+            EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+        }
+    EXPECT_EQ(Tensor::own(std::unique_ptr<double[]>(), {0, 5}).strides()[0], 5);
+
+    struct Leave {
+        void operator()(double*) const noexcept {}
+    };
+    const auto own_at = [](std::uintptr_t address) {
+        return Tensor::own(std::unique_ptr<double[], Leave>(reinterpret_cast<double*>(address)), {4});
+    };
+    const auto at = reinterpret_cast<std::uintptr_t>(&memory[0]) & ~std::uintptr_t{7};
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(own_at(at).data()), at);
+    for (const auto& [address, code] :
+         {std::pair(at + 1, ErrorCode::needs_copy), std::pair(UINTPTR_MAX - 4103, ErrorCode::overflow)})
+        try {
+            (void)own_at(address);
+            FAIL() << address;
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), code) << e.what();
+        }
+}
+
 // The elements lie in the object: they are where it ends up, not where it came from.
 TEST(Owners, StorageInsideTheObject) {
     const Tensor a = Tensor::own(std::array<float, 4>{1, 2, 3, 4}, {2, 2});

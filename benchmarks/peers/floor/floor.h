@@ -22,7 +22,11 @@ extern int64_t floor_size;
 extern int64_t floor_owners;
 
 // Where every import leaves the address, so that no compiler drops the work.
+#if defined(Py_GIL_DISABLED)
+extern _Thread_local void* volatile floor_sink;  // or the threads would share a cache line
+#else
 extern void* volatile floor_sink;
+#endif
 
 Owned* floor_own(const DLTensor* t, void* owner);
 

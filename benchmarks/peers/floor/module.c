@@ -6,7 +6,10 @@
 float* floor_data;
 int64_t floor_size;
 int64_t floor_owners;
-void* volatile floor_sink;
+#if defined(Py_GIL_DISABLED)
+_Thread_local
+#endif
+    void* volatile floor_sink;
 
 Owned* floor_own(const DLTensor* t, void* owner) {
     Owned* owned = malloc(sizeof(Owned) + 2 * (size_t)t->ndim * sizeof(int64_t));
@@ -59,5 +62,8 @@ PyMODINIT_FUNC PyInit_bench_floor(void) {
     PyMethodDef* tables[] = {floor_in_torch, floor_in_numpy, floor_in_buffer, floor_out, floor_measure};
     for (size_t i = 0; module != NULL && i < sizeof(tables) / sizeof(*tables); ++i)
         if (PyModule_AddFunctions(module, tables[i]) != 0) return NULL;
+#if defined(Py_GIL_DISABLED)
+    if (module != NULL) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
     return module;
 }

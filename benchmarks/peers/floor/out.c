@@ -2,6 +2,8 @@
 // C memory as an array of a framework: the memory has an owner (here a count) that each array keeps and gives back.
 #include "floor.h"
 
+#include <string.h>
+
 extern int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, void**,
                                     int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
 extern int (*floor_torch_to_pyobject)(void*, void*, void**);
@@ -60,6 +62,27 @@ static PyObject* to_capsule(PyObject* self, PyObject* x) {
     DLManagedTensorVersioned* managed = make_export();
     return managed != NULL ? PyCapsule_New(managed, "dltensor_versioned", end_capsule) : PyErr_NoMemory();
 }
+// What a vector takes: its elements, and the export that frees them.
+static void end_made(DLManagedTensorVersioned* self) {
+    free(self->dl_tensor.data);
+    free(self);
+}
+static PyObject* vector_to_capsule(PyObject* self, PyObject* x) {
+    (void)self, (void)x;
+    enum { size = 16 };
+    float* elements = malloc(size * sizeof *elements);
+    Export* e = malloc(sizeof *e);
+    if (elements == NULL || e == NULL) return PyErr_NoMemory();
+    memset(elements, 0, size * sizeof *elements);
+    e->managed.version = (DLPackVersion){DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    e->managed.manager_ctx = e;
+    e->managed.deleter = end_made;
+    e->managed.flags = 0;
+    e->managed.dl_tensor = describe(e->shape, e->strides);
+    e->managed.dl_tensor.data = elements;
+    e->shape[0] = size;
+    return PyCapsule_New(&e->managed, "dltensor_versioned", end_capsule);
+}
 static PyObject* to_legacy_capsule(PyObject* self, PyObject* x) {
     (void)self, (void)x;
     LegacyExport* e = malloc(sizeof *e);
@@ -109,7 +132,11 @@ static PyObject* to_numpy(PyObject* self, PyObject* x) {
 }
 
 PyMethodDef floor_out[] = {
-    {"to_capsule", to_capsule, METH_O, NULL},   {"to_legacy_capsule", to_legacy_capsule, METH_O, NULL},
-    {"to_exchange", to_exchange, METH_O, NULL}, {"to_torch_shims", to_torch_shims, METH_O, NULL},
-    {"to_numpy", to_numpy, METH_O, NULL},       {NULL, NULL, 0, NULL},
+    {"to_capsule", to_capsule, METH_O, NULL},
+    {"to_legacy_capsule", to_legacy_capsule, METH_O, NULL},
+    {"to_exchange", to_exchange, METH_O, NULL},
+    {"to_torch_shims", to_torch_shims, METH_O, NULL},
+    {"to_numpy", to_numpy, METH_O, NULL},
+    {"vector_to_capsule", vector_to_capsule, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
 };

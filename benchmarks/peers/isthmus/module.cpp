@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 
+#include <vector>
+
 using isthmus::Framework;
 using isthmus::Tensor;
 
 namespace {
 
-void* volatile sink;
+#if defined(Py_GIL_DISABLED)
+thread_local  // or the threads would share a cache line
+#endif
+    void* volatile sink;
 Tensor held;  // the memory that the exports show
 
 PyObject* raise(const isthmus::Error& error) {
@@ -59,6 +64,14 @@ PyObject* round_trip(PyObject*, PyObject* x) {
     return back ? *back : raise(back.error());
 }
 
+// A typed function that hands its argument back has the object at hand.
+PyObject* typed_round_trip(PyObject* self, PyObject* x) {
+    PyObject* none = typed(self, x);
+    if (none == nullptr) return nullptr;
+    Py_DECREF(none);
+    return Py_NewRef(x);
+}
+
 // Keeps an imported tensor, and hands it back: the way home alone.
 Tensor guest;
 PyObject* hold(PyObject*, PyObject* x) {
@@ -78,6 +91,12 @@ PyObject* to(PyObject*, PyObject*) {
     return object ? *object : raise(object.error());
 }
 
+// As a function does that makes its result: the vector is made in the call.
+PyObject* vector_to_capsule(PyObject*, PyObject*) {
+    auto object = isthmus::to_py(Tensor::own(std::vector<float>(16)), Framework::capsule);
+    return object ? *object : raise(object.error());
+}
+
 PyObject* set_size(PyObject*, PyObject* n) {
     const Py_ssize_t size = PyLong_AsSsize_t(n);
     if (size < 0) return nullptr;
@@ -92,6 +111,7 @@ PyMethodDef methods[] = {
     {"own", own, METH_O, nullptr},
     {"kernel", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(kernel)), METH_FASTCALL, nullptr},
     {"round_trip", round_trip, METH_O, nullptr},
+    {"typed_round_trip", typed_round_trip, METH_O, nullptr},
     {"hold", hold, METH_O, nullptr},
     {"back", back, METH_O, nullptr},
     {"to_torch", to<Framework::torch>, METH_O, nullptr},
@@ -100,6 +120,7 @@ PyMethodDef methods[] = {
     {"to_tensorflow", to<Framework::tensorflow>, METH_O, nullptr},
     {"to_paddle", to<Framework::paddle>, METH_O, nullptr},
     {"to_capsule", to<Framework::capsule>, METH_O, nullptr},
+    {"vector_to_capsule", vector_to_capsule, METH_O, nullptr},
     {"to_legacy_capsule", to<Framework::capsule_legacy>, METH_O, nullptr},
     {"to_tensor", to<Framework::tensor>, METH_O, nullptr},
     {"set_size", set_size, METH_O, nullptr},
@@ -109,4 +130,10 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "bench_isthmus", nullptr, -1, meth
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_bench_isthmus() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_bench_isthmus() {
+    PyObject* module = PyModule_Create(&definition);
+#if defined(Py_GIL_DISABLED)
+    if (module != nullptr) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
+#endif
+    return module;
+}

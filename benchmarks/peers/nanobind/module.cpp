@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace nb = nanobind;
 
@@ -38,6 +39,12 @@ static nb::ndarray<Framework, float> add(Floats x, Floats y) {
     return nb::ndarray<Framework, float>(sum, {n}, owner);
 }
 
+static nb::ndarray<nb::no_framework, float> vector_to_capsule(nb::handle) {
+    auto* made = new std::vector<float>(16);
+    nb::capsule owner(made, [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+    return nb::ndarray<nb::no_framework, float>(made->data(), {made->size()}, owner);
+}
+
 NB_MODULE(bench_nanobind, m) {
     m.def("add_numpy", add<nb::numpy>);
     m.def("add_torch", add<nb::pytorch>);
@@ -56,6 +63,7 @@ NB_MODULE(bench_nanobind, m) {
     m.def("to_jax", show<nb::jax>);
     m.def("to_tensorflow", show<nb::tensorflow>);
     m.def("to_capsule", show<nb::no_framework>);
+    m.def("vector_to_capsule", vector_to_capsule);
     m.def("set_size", [](std::size_t n) {
         std::free(data);
         data = static_cast<float*>(std::aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64));

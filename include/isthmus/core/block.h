@@ -34,8 +34,8 @@ struct OwnerOps {
     const void* (*native)(void* owner) noexcept = nullptr;
     /// Whose memory it is, where no source tells: "torch.Tensor"; NULL for C++.
     const char* producer = nullptr;
-    /// Gives the owner back where that comes to a count that others share, so that no code of anybody runs. False, and nothing
-    /// given back, where this may be the last reference; NULL where that cannot be told.
+    /// Gives the owner back where no code of anybody runs: where that comes to a count that others share, or to memory that is
+    /// freed. False, and nothing given back, where this may be the last reference; NULL where that cannot be told.
     bool (*release_shared)(void* owner) noexcept = nullptr;
     /// The memory is the owner's own. False where the owner was merely said to keep it.
     bool owns_memory = false;
@@ -45,8 +45,8 @@ struct OwnerOps {
 };
 inline constexpr OwnerOps no_owner_ops{};
 /// The operations of an owner that has nothing to do with the layer above.
-template <void (*release_)(void*), bool owns_memory_ = false>
-inline constexpr OwnerOps plain_owner_ops{.release = release_, .owns_memory = owns_memory_};
+template <void (*release_)(void*), bool owns_memory_ = false, bool (*release_shared_)(void*) noexcept = nullptr>
+inline constexpr OwnerOps plain_owner_ops{.release = release_, .release_shared = release_shared_, .owns_memory = owns_memory_};
 
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
 /// `dl.strides` is never NULL, and `dl.byte_offset` is 0 save on devices whose `data` is a handle.
@@ -110,7 +110,7 @@ ISTHMUS_NOINLINE inline void end_block(Block* block, Releases& here) noexcept {
     --here.depth;
 }
 
-/// Most owners have other references left: nothing ends with them that a chain could grow from.
+/// Most owners have other references left, or free memory and no more: nothing ends with them that a chain could grow from.
 ISTHMUS_ALWAYS_INLINE bool release_shared(const Block* block) noexcept {
     const OwnerOps& ops = *block->ops;
     return ops.size > offsetof(OwnerOps, release_shared) && ops.release_shared != nullptr && ops.release_shared(block->owner);

@@ -64,6 +64,12 @@ struct Export {
         return managed->deleter == end ? reinterpret_cast<const Export*>(managed)->block : nullptr;
     }
     static Managed* make(Block* block, Flags flags) noexcept {
+        Managed* made = make_of_reference(block, flags);
+        if (ISTHMUS_LIKELY(made != nullptr)) retain(block);
+        return made;
+    }
+    /// Takes over one reference to the block; not where this is NULL.
+    static Managed* make_of_reference(Block* block, Flags flags) noexcept {
         const auto ndim = static_cast<std::size_t>(block->dl.ndim);
         auto* out = static_cast<Export*>(std::malloc(sizeof(Export) + 2 * ndim * sizeof(std::int64_t)));
         if (ISTHMUS_UNLIKELY(out == nullptr)) return nullptr;
@@ -82,7 +88,6 @@ struct Export {
             out->managed.flags = flags & flag::dlpack_known;
         }
         out->block = block;
-        retain(block);
         return &out->managed;
     }
 };

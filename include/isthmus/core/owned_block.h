@@ -5,11 +5,13 @@
 #include <concepts>
 #include <new>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/result.h>
+#include <isthmus/core/tensor_spec.h>
 
 struct _object;  // NOLINT(bugprone-reserved-identifier): CPython's name for a PyObject
 
@@ -83,6 +85,36 @@ struct Boxed {
     ~Boxed() { delete object; }
 };
 
+/// Whether the name of a type begins so. The standard library's own types can be told by "std::", which nobody else may use,
+/// without the headers that declare them.
+template <class X>
+constexpr bool is_called(std::string_view beginning) noexcept {
+    constexpr std::string_view said = __PRETTY_FUNCTION__, mark = "X = ";
+    static_assert(said.find(mark) != std::string_view::npos);
+    return said.substr(said.find(mark) + mark.size()).substr(0, beginning.size()) == beginning;
+}
+/// Whether the end of an owner frees memory and does nothing else: no code of anybody runs that could wait, throw or end
+/// another tensor.
+template <class Owner>
+constexpr bool only_frees() noexcept {
+    if constexpr (std::is_trivially_destructible_v<Owner>)
+        return true;
+    else if constexpr (Container<Owner>)
+        return is_called<Owner>("std::") &&
+               std::is_same_v<typename Owner::allocator_type, std::allocator<typename Owner::value_type>>;
+    else if constexpr (ArrayPointer<Owner> && requires { typename Owner::deleter_type; })
+        return is_called<Owner>("std::") && is_called<typename Owner::deleter_type>("std::default_delete<");
+    else
+        return false;
+}
+
+ISTHMUS_COLD inline Error no_memory_for_owner(std::size_t bytes) {
+    return make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", bytes, " bytes"});
+}
+ISTHMUS_COLD inline Error no_memory_for_dims(int ndim) {
+    return make_error(ErrorCode::out_of_memory, {"no memory for ", ndim, " dimensions"});
+}
+
 /// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
 /// more than that many dimensions pays for a second allocation.
 template <class Owner, AtEnd at_end>
@@ -112,8 +144,15 @@ struct OwnedBlock {
         held->more_dims = nullptr;
         ::new (held->place()) Owner(std::move(from));
         held->block.owner = held;
-        held->block.ops = &plain_owner_ops<end, at_end == AtEnd::destroy>;
+        constexpr bool quiet = only_frees<Owner>() && (at_end == AtEnd::destroy || !std::is_invocable_v<Owner&>);
+        held->block.ops = &plain_owner_ops < end, at_end == AtEnd::destroy, quiet ? end_quietly : nullptr > ;
         return held;
+    }
+    static bool end_quietly(void* owner) noexcept {
+        auto* self = static_cast<OwnedBlock*>(owner);
+        if (ISTHMUS_UNLIKELY(self->more_dims != nullptr)) std::free(self->more_dims);
+        self->owner().~Owner();
+        return true;
     }
     static void end(void* owner) {
         auto* self = static_cast<OwnedBlock*>(owner);

@@ -115,33 +115,14 @@ public:
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
     static Tensor own(X&& x, const Shape& shape) {
-        return adopt(std::move(x), [&](auto& held) {
-            if constexpr (detail::Container<X>) {
-                TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<typename X::value_type>*>(held.data())),
-                             dtype_of<typename X::value_type>(), shape);
-                std::int64_t n = 0;
-                if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != held.size())
-                    throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                                detail::concat({"argument 'shape': ", detail::sizes_text(s.shape, s.ndim),
-                                                " does not hold the container's ", held.size(), " elements"}));
-                s.read_only = std::is_const_v<std::remove_reference_t<decltype(*held.data())>>;
-                s.padded = s.dtype.is_subbyte();
-                return s;
-            } else {
-                using T = typename X::element_type;
-                TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<T>*>(held.get())), dtype_of<T>(), shape);
-                s.read_only = std::is_const_v<T>;
-                s.padded = s.dtype.is_subbyte();
-                return s;
-            }
-        });
+        return adopt_elements(x, shape.data(), shape.size());
     }
     /// One dimension, as long as the container.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::Container<X>
     static Tensor own(X&& x) {
         const std::int64_t n = static_cast<std::int64_t>(x.size());
-        return own(std::move(x), {n});
+        return adopt_elements(x, &n, 1);
     }
     /// Takes memory that `keeper` (a std::shared_ptr, say) keeps alive.
     template <class T, class Keeper>
@@ -284,6 +265,52 @@ private:
         const Error error = detail::explain_unsound(t, flags, nullptr);
         throw Error(error.code(), ErrorKind::value, error.what());
     }
+    /// Row-major elements of the host: nothing is asked that their type and their container say.
+    static void check_row_major(DLTensor t, Flags flags) {
+        t.strides = nullptr;
+        check(t, flags);
+    }
+    ISTHMUS_COLD static Error explain_count(const std::int64_t* sizes, int ndim, std::size_t held) {
+        return Error(ErrorCode::bad_layout, ErrorKind::value,
+                     detail::concat({"argument 'shape': ", detail::sizes_text(sizes, ndim), " does not hold the container's ",
+                                     held, " elements"}));
+    }
+    /// Moves what owns the elements to its last place and describes them there. It is gone as well where this throws.
+    template <class X>
+    static Tensor adopt_elements(X& from, const std::int64_t* sizes, std::size_t count) {
+        using Held = detail::OwnedBlock<X, detail::AtEnd::destroy>;
+        detail::check_owner<X>();
+        auto* held = Held::make(from);
+        if (ISTHMUS_UNLIKELY(held == nullptr)) {
+            const X gone(std::move(from));
+            throw detail::no_memory_for_owner(sizeof(Held));
+        }
+        Tensor result = steal(&held->block);
+        if (ISTHMUS_UNLIKELY(count > static_cast<std::size_t>(max_ndim))) throw detail::too_many_dims(count);
+        const int ndim = static_cast<int>(count);
+        if (!held->reserve_dims(ndim)) throw detail::no_memory_for_dims(ndim);
+        auto* elements = detail::elements_of(held->owner());
+        using T = std::remove_pointer_t<decltype(elements)>;
+        constexpr DType dtype = dtype_of<std::remove_const_t<T>>();
+        constexpr Flags flags = (std::is_const_v<T> ? flag::read_only : 0) | (dtype.is_subbyte() ? flag::padded : 0);
+        DLTensor& t = held->block.dl;
+        t.data = const_cast<std::remove_const_t<T>*>(elements);
+        t.device = Device{};
+        t.dtype = dtype;
+        t.byte_offset = 0;
+        for (int i = 0; i < ndim; ++i) t.shape[i] = sizes[i];
+        held->block.flags = flags;
+        std::int64_t n = 0;
+        const bool counted = layout::numel(sizes, ndim, n);
+        if constexpr (detail::Container<X>)
+            if (ISTHMUS_UNLIKELY(!counted || static_cast<std::size_t>(n) != held->owner().size()))
+                throw explain_count(sizes, ndim, held->owner().size());
+        if (ISTHMUS_UNLIKELY(!counted || !detail::is_sound_row_major(t.data, n, dtype, (flags & flag::padded) != 0)))
+            check_row_major(t, flags);
+        (void)layout::row_major(t.shape, ndim, t.strides);
+        detail::announce(&held->block);
+        return result;
+    }
     Tensor part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const;
     Tensor alias(const DLTensor& t, Flags flags) const {
         check(t, flags);
@@ -308,15 +335,14 @@ private:
         auto* held = Held::make(owner);
         if (held == nullptr) {
             if constexpr (at_end == detail::AtEnd::call) detail::call_owner(owner);
-            throw detail::make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", sizeof(Held), " bytes"});
+            throw detail::no_memory_for_owner(sizeof(Held));
         }
         Tensor result = steal(&held->block);
         const TensorSpec spec = describe(held->owner());
         const DLTensor t = descriptor_of(spec);
         const Flags flags = flags_of(spec);
         check(t, flags);
-        if (!held->reserve_dims(spec.ndim))
-            throw detail::make_error(ErrorCode::out_of_memory, {"no memory for ", spec.ndim, " dimensions"});
+        if (!held->reserve_dims(spec.ndim)) throw detail::no_memory_for_dims(spec.ndim);
         detail::describe(&held->block, t, flags | kept);
         detail::announce(&held->block);
         return result;

@@ -14,6 +14,15 @@
 
 ISTHMUS_BEGIN
 
+namespace detail {
+
+ISTHMUS_COLD inline Error too_many_dims(std::size_t found) {
+    return Error(ErrorCode::bad_layout, ErrorKind::value,
+                 concat({"shape has ", found, " dimensions; wanted at most ", max_ndim}));
+}
+
+}  // namespace detail
+
 /// The description that tensor_traits gives of an object: where its elements are and how they lie.
 struct TensorSpec {
     void* data = nullptr;            ///< first element, or the handle that `byte_offset` counts from
@@ -49,9 +58,7 @@ struct TensorSpec {
 
 private:
     void set_shape(const Shape& sizes) {
-        if (sizes.size() > static_cast<std::size_t>(max_ndim))
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        detail::concat({"shape has ", sizes.size(), " dimensions; wanted at most ", max_ndim}));
+        if (sizes.size() > static_cast<std::size_t>(max_ndim)) throw detail::too_many_dims(sizes.size());
         ndim = static_cast<int>(sizes.size());
         for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
     }
@@ -104,6 +111,15 @@ concept ArrayPointer = points_to_array<P> && requires(P& p) {
     requires has_dtype<typename P::element_type>;
     { p.get() } -> std::convertible_to<const typename P::element_type*>;
 } && (requires(P& p) { p.get_deleter(); } || requires(P& p) { p.use_count(); });
+
+/// Where the elements are, once the owner is at its last place: behind a pointer to const where they are read-only.
+template <class X>
+auto* elements_of(X& owner) noexcept {
+    if constexpr (Container<X>)
+        return static_cast<std::remove_reference_t<decltype(*owner.data())>*>(owner.data());
+    else
+        return static_cast<typename X::element_type*>(owner.get());
+}
 
 /// What Tensor::own(std::move(x), shape) takes, and Tensor::own(std::move(x)).
 template <class X>

@@ -132,6 +132,17 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
     return (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) == 0;
 }
 
+/// is_sound() of row-major elements of the host, whose number was counted without an overflow: with a dtype that the compiler
+/// knows, next to nothing is left to ask.
+ISTHMUS_ALWAYS_INLINE bool is_sound_row_major(const void* data, std::int64_t numel, DType dtype, bool padded) noexcept {
+    std::int64_t bytes = 0;
+    if (!dtype.is_valid() || ISTHMUS_UNLIKELY(!layout::nbytes(numel, dtype, padded, bytes))) return false;
+    if (numel == 0) return true;
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    return data != nullptr && !reaches_end(address, bytes - 1) &&
+           (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) == 0;
+}
+
 }  // namespace detail
 
 ISTHMUS_END

@@ -37,6 +37,10 @@ ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument =
 ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
                                     const ExportOptions& options = default_export) noexcept;
 
+/// The same of a handle that is given away, and empty afterwards: a capsule takes its reference over, which nobody counts.
+ISTHMUS_API Result<PyObject*> to_py(Tensor&& tensor, Framework framework = Framework::tensor,
+                                    const ExportOptions& options = default_export) noexcept;
+
 /// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
 ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
                                          const ExportOptions& options = default_export) noexcept;

@@ -169,15 +169,20 @@ ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, Produ
     return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
 
-/// The tensors that are met most, of a type that is known, by the struct of their framework alone: no code of anybody runs, so
-/// that an exception that is set stays as it is and the entry in the cache stays where it is. False, and nothing held, for all
+/// What is known of the type of an object that may be taken plainly: by the struct of its framework alone, where no code of
+/// anybody runs, so that an exception that is set stays as it is and the entry in the cache stays where it is. False for all
 /// others. `type` is what is known of the type, or NULL; `copy` is where that may lie.
-ISTHMUS_ALWAYS_INLINE bool import_plainly(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
-                                          const ProducerType*& type, TypeCopy& copy) noexcept {
+ISTHMUS_ALWAYS_INLINE bool may_be_plain(PyObject* object, const ImportOptions& options, const ProducerType*& type,
+                                        TypeCopy& copy) noexcept {
     type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
-    if (ISTHMUS_UNLIKELY(type == nullptr || options.copy == Copy::always || options.device.type != 0)) return false;
-    if (type->protocol == Protocol::numpy) return import_plain_numpy(object, options.require_writable, {out}, owning);
-    return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, owning);
+    return ISTHMUS_LIKELY(type != nullptr && options.copy != Copy::always && options.device.type == 0);
+}
+/// The tensors that are met most. False, and nothing held, for all others.
+ISTHMUS_ALWAYS_INLINE bool borrow_plainly(PyObject* object, const ImportOptions& options, Borrowed& out,
+                                          const ProducerType*& type, TypeCopy& copy) noexcept {
+    if (ISTHMUS_UNLIKELY(!may_be_plain(object, options, type, copy))) return false;
+    if (type->protocol == Protocol::numpy) return borrow_plain_numpy(object, options.require_writable, {out});
+    return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, false);
 }
 
 /// The way that every other tensor takes: type → protocol → validation → `out`; where it fails, the error is left in `outcome`.
@@ -218,6 +223,23 @@ ISTHMUS_COLD inline void fail_to_keep(PyObject* object, Borrowed& borrowed, Resu
     result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
 }
 
+/// As borrow_plainly(), for a tensor that is kept: an array goes straight into its block.
+ISTHMUS_ALWAYS_INLINE bool own_plainly(PyObject* object, const ImportOptions& options, Result<Tensor>& result,
+                                       const ProducerType*& type, TypeCopy& copy) noexcept {
+    if (ISTHMUS_UNLIKELY(!may_be_plain(object, options, type, copy))) return false;
+    if (type->protocol == Protocol::numpy) {
+        Block* block = own_plain_numpy(object, options.require_writable);
+        if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
+        *result = Tensor::steal(block);
+        return true;
+    }
+    if (type->protocol != Protocol::torch_stable) return false;
+    Borrowed borrowed;
+    if (!import_plain_torch(object, options, *type, {borrowed}, true)) return false;
+    if (ISTHMUS_UNLIKELY(!keep_borrowed(object, borrowed, result))) fail_to_keep(object, borrowed, result);
+    return true;
+}
+
 ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
                                            Result<Tensor>& result) {
     Borrowed borrowed;
@@ -235,7 +257,7 @@ ISTHMUS_API Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& op
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, *result, false, type, copy)))
+        if (ISTHMUS_UNLIKELY(!detail::borrow_plainly(object, options, *result, type, copy)))
             detail::borrow_otherwise(object, options, type, result);
     });
     return result;
@@ -290,13 +312,10 @@ ISTHMUS_API Result<void> announce_write(PyObject* object, const char* argument) 
 ISTHMUS_API Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {
     Result<Tensor> result{detail::Uninitialised{}};
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-        Borrowed borrowed;
         detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::import_plainly(object, options, borrowed, true, type, copy)))
+        if (ISTHMUS_UNLIKELY(!detail::own_plainly(object, options, result, type, copy)))
             detail::own_otherwise(object, options, type, result);
-        else if (ISTHMUS_UNLIKELY(!detail::keep_borrowed(object, borrowed, result)))
-            detail::fail_to_keep(object, borrowed, result);
     });
     return result;
 }

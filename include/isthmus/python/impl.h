@@ -33,10 +33,29 @@ inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework
     return export_block(tensor.block(), framework, options);
 }
 
+/// Whether a capsule of the block is all that its exit comes to: nobody has to be asked, ordered or told.
+ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
+    const SharedRuntime* shared = *shared_state;
+    return shared != nullptr && load_shared(shared->tensor) != nullptr && observer.load_relaxed() == nullptr &&
+           (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
+}
+inline Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
+    if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))
+        return export_tensor(tensor, framework, options);
+    const PendingException pending;
+    PyObject* capsule = versioned_capsule_of_reference(tensor.release_block());
+    if (ISTHMUS_LIKELY(capsule != nullptr)) return capsule;
+    return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
+}
+
 }  // namespace detail
 
 ISTHMUS_API Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
     return detail::surviving_exit([&] { return detail::export_tensor(tensor, framework, options); });
+}
+
+ISTHMUS_API Result<PyObject*> to_py(Tensor&& tensor, Framework framework, const ExportOptions& options) noexcept {
+    return detail::surviving_exit([&] { return detail::export_given(std::move(tensor), framework, options); });
 }
 
 ISTHMUS_API Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {

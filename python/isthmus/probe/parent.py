@@ -15,8 +15,9 @@ from typing import Any
 
 import isthmus
 
+from ..timing import ELEMENTS
 from .child import MARK, version_of
-from .frameworks import ELEMENTS, FRAMEWORKS
+from .frameworks import FRAMEWORKS
 
 # Frameworks that greet on every import, and one that would take all memory of a GPU.
 _QUIET = {

@@ -43,6 +43,30 @@ PyObject* hand(PyObject*, PyObject* args, PyObject* kwargs) {
     return object ? *object : raise(object.error());
 }
 
+/// give(x, framework): from_py, then to_py of the handle itself.
+PyObject* give(PyObject*, PyObject* args) {
+    PyObject* x = nullptr;
+    const char* name = nullptr;
+    isthmus::Framework framework{};
+    if (!PyArg_ParseTuple(args, "Os", &x, &name) || !read_framework(name, framework)) return nullptr;
+    auto tensor = isthmus::from_py(x);
+    if (!tensor) return raise(tensor.error());
+    const auto object = isthmus::to_py(std::move(*tensor), framework);
+    if (*tensor) return PyErr_Format(PyExc_AssertionError, "the handle was kept");
+    return object ? *object : raise(object.error());
+}
+
+/// shown_and_given(): an isthmus.Tensor of memory that has no owner, and a capsule of another handle on it, given away.
+PyObject* shown_and_given(PyObject*, PyObject*) {
+    static float memory[4];
+    auto tensor = isthmus::Tensor::wrap(memory, {4}, {}, isthmus::float32, isthmus::Device::cpu(), nullptr);
+    const auto shown = isthmus::to_py(tensor);
+    if (!shown) return raise(shown.error());
+    const auto given = isthmus::to_py(std::move(tensor), isthmus::Framework::capsule);
+    if (!given) return Py_DECREF(*shown), raise(given.error());
+    return Py_BuildValue("NN", *shown, *given);
+}
+
 /// hand_like(x, example)
 PyObject* hand_like(PyObject*, PyObject* args) {
     PyObject *x = nullptr, *example = nullptr;
@@ -78,8 +102,12 @@ PyObject* hand_unknown(PyObject*, PyObject* x) {
     return object ? *object : raise(object.error());
 }
 
-PyObject* hand_empty(PyObject*, PyObject*) {
-    const auto object = isthmus::to_py(isthmus::Tensor());
+/// hand_empty(framework): of no tensor.
+PyObject* hand_empty(PyObject*, PyObject* name) {
+    isthmus::Framework framework{};
+    const char* utf8 = PyUnicode_AsUTF8(name);
+    if (utf8 == nullptr || !read_framework(utf8, framework)) return nullptr;
+    const auto object = isthmus::to_py(isthmus::Tensor(), framework);
     return object ? *object : raise(object.error());
 }
 
@@ -160,10 +188,12 @@ PyObject* end_capsule_on_thread(PyObject*, PyObject* capsule) {
 PyMethodDef export_methods[] = {
     {"tensor_of", method(tensor_of), METH_VARARGS | METH_KEYWORDS, "the isthmus.Tensor of from_py(x)"},
     {"hand", method(hand), METH_VARARGS | METH_KEYWORDS, "from_py(x), then to_py in a framework"},
+    {"give", give, METH_VARARGS, "from_py(x), then to_py of the handle itself, which is empty afterwards"},
+    {"shown_and_given", shown_and_given, METH_NOARGS, "an isthmus.Tensor without an owner, and a capsule of it"},
     {"hand_like", hand_like, METH_VARARGS, "from_py(x), then to_py_like(example)"},
     {"hand_reshaped", hand_reshaped, METH_VARARGS, "from_py(x), flattened, then to_py in a framework"},
     {"hand_unknown", hand_unknown, METH_O, "from_py(x), then to_py in no framework that there is"},
-    {"hand_empty", hand_empty, METH_NOARGS, "to_py of no tensor"},
+    {"hand_empty", hand_empty, METH_O, "to_py of no tensor, given away"},
     {"hand_times", hand_times, METH_VARARGS, "n exits, each dropped"},
     {"bare_times", bare_times, METH_VARARGS, "n arrays that the framework alone makes over the same memory"},
     {"end_capsule_on_thread", end_capsule_on_thread, METH_O, "consumes a capsule on a thread without the GIL"},

@@ -309,3 +309,11 @@ def test_a_scalar_that_hides_its_dtype(take, refused) -> None:
 
     error = refused("producer_failed", BufferError, take, Hiding(3))
     assert isinstance(error.__cause__, LookupError)
+
+
+def test_a_stride_that_is_no_number_of_elements_is_not_rounded() -> None:
+    """Of a dimension that is never stepped along it may be anything, and the array still counts as contiguous."""
+    a = np.ndarray((1, 2), np.float32, np.zeros(4, np.float32), 0, (3, 4))
+    assert a.strides == (3, 4)
+    assert a.flags.c_contiguous
+    assert ext.tensor_of(a).strides == (2, 1)

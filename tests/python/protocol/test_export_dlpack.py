@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 
 import capsules
 import numpy as np
@@ -431,5 +432,61 @@ class TestCapsuleBack:
         assert capsules.name_of(ext.hand(locked, "capsule_legacy", allow_read_only_loss=True)) == "dltensor"
 
 
-def test_no_tensor_is_an_error():
-    refuses("bad_argument", ValueError, ext.hand_empty)
+@pytest.mark.parametrize("framework", ["tensor", "capsule"])
+def test_no_tensor_is_an_error(framework):
+    refuses("bad_argument", ValueError, ext.hand_empty, framework)
+
+
+class TestGivenAway:
+    """to_py() of a handle that is moved in: a capsule has its reference, and nobody else is left."""
+
+    @pytest.mark.parametrize("framework", ["capsule", "capsule_legacy", "numpy", "tensor"])
+    def test_the_memory_lives_as_long_as_what_came_of_it(self, framework):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        before = sys.getrefcount(x)
+        for _ in range(3):
+            given = ext.give(x, framework)
+            if framework == "capsule":
+                assert capsules.read(given).shape == (2, 3)
+            assert sys.getrefcount(x) == before + 1
+            del given
+            assert sys.getrefcount(x) == before
+
+    def test_the_same_object_goes_back(self):
+        x = np.zeros(3)
+        assert ext.give(x, "numpy") is x
+
+    def test_memory_without_an_owner_keeps_the_object_that_shows_it(self):
+        shown, given = ext.shown_and_given()
+        held = sys.getrefcount(shown)
+        del given
+        assert sys.getrefcount(shown) == held - 1
+
+    def test_watched_memory_is_withheld(self):
+        torch = pytest.importorskip("torch")
+        refuses("requires_grad", BufferError, ext.give, torch.zeros(3, requires_grad=True), "capsule")
+
+    def test_read_only_is_said(self):
+        assert capsules.read(ext.give(ext.pages([2], read_only=True), "capsule")).flags & 1
+
+    def test_a_listener_hears_of_it(self):
+        live = pytest.importorskip("isthmus").live
+        live.enable()
+        try:
+            given = ext.give(np.zeros(3, np.float32), "capsule")
+            assert [entry.consumer for entry in live()] == ["capsule"]
+            del given
+            assert live() == []
+        finally:
+            live.disable()
+
+
+@pytest.mark.parametrize("version", [None, (1, 3)])
+def test_a_name_of_the_same_letters_is_the_same_name(version):
+    """Who renames a capsule and gives it back writes the name anew."""
+    before = gone()
+    capsule = made().__dlpack__(max_version=version)
+    name = capsules.name_of(capsule).encode()
+    capsules.rename(capsule, name)
+    del capsule
+    assert gone() == before + 1

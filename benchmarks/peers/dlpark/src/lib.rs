@@ -11,10 +11,14 @@ static HELD: Mutex<Option<Arc<Vec<f32>>>> = Mutex::new(None);
 
 fn shown() -> PyResult<versioned::Dlpack> {
     let owner = HELD.lock().unwrap().as_ref().unwrap().clone();
-    let data = owner.as_ptr() as *mut std::ffi::c_void;
-    let prepared = Dynamic::new(&[owner.len()], &[1isize]).prepare_as::<DLManagedTensorVersioned>().map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let (data, len) = (owner.as_ptr(), owner.len());
+    owned_by(owner, data, len)
+}
+
+fn owned_by<T: Send + 'static>(owner: T, data: *const f32, len: usize) -> PyResult<versioned::Dlpack> {
+    let prepared = Dynamic::new(&[len], &[1isize]).prepare_as::<DLManagedTensorVersioned>().map_err(|e| PyValueError::new_err(e.to_string()))?;
     let mut initialized = prepared.initialize(Box::new(owner));
-    initialized.set_data(data);
+    initialized.set_data(data as *mut std::ffi::c_void);
     initialized.set_dtype(<f32 as DlpackElement>::DTYPE);
     initialized.set_device(DLDevice::CPU);
     Ok(unsafe { initialized.finish() })
@@ -40,6 +44,12 @@ mod bench_dlpark {
     #[pyfunction]
     fn to_capsule<'py>(py: Python<'py>, _x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         shown()?.into_pyobject(py)
+    }
+    #[pyfunction]
+    fn vector_to_capsule<'py>(py: Python<'py>, _x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let owner = vec![0.0f32; 16];
+        let data = owner.as_ptr();
+        owned_by(owner, data, 16)?.into_pyobject(py)
     }
     #[pyfunction]
     fn set_size(n: usize) {

@@ -14,6 +14,13 @@ impl IntoDLPack for Shown {
     }
 }
 
+struct Made(Vec<f32>);
+impl IntoDLPack for Made {
+    fn tensor_info(&self) -> TensorInfo {
+        TensorInfo::contiguous(self.0.as_ptr() as *mut c_void, cpu_device(), dtype_f32(), vec![self.0.len() as i64])
+    }
+}
+
 fn shown() -> Shown {
     Shown(HELD.lock().unwrap().as_ref().unwrap().clone())
 }
@@ -36,6 +43,10 @@ mod bench_pyo3_dlpack {
     #[pyfunction]
     fn to_capsule(py: Python<'_>, _x: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         shown().into_dlpack(py)
+    }
+    #[pyfunction]
+    fn vector_to_capsule(py: Python<'_>, _x: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Made(vec![0.0; 16]).into_dlpack(py)
     }
     #[pyfunction]
     fn set_size(n: usize) {

@@ -120,22 +120,55 @@ inline bool import_numpy(ImportRequest& request) {
     return request.accept(flags);
 }
 
-/// The same for most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while
-/// strides of any other may have been set by hand. False, and nothing held, for those that import_numpy() must look at.
-ISTHMUS_ALWAYS_INLINE bool import_plain_numpy(PyObject* object, bool require_writable, BorrowedBuilder out,
-                                              bool owning) noexcept {
-    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+/// Most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while strides of any
+/// other may have been set by hand. import_numpy() must look at the others.
+ISTHMUS_ALWAYS_INLINE bool is_plain_numpy(const NumpyArray* array, bool require_writable) noexcept {
     const int state = array->flags;
+    return numpy_shifts.has(static_cast<unsigned>(array->descr->type_num)) && has_native_order(array->descr) &&
+           (state & (numpy_flag::aligned | numpy_flag::warn_on_write)) == numpy_flag::aligned &&
+           (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) != 0 && array->data != nullptr &&
+           (!require_writable || (state & numpy_flag::writeable) != 0);
+}
+inline Flags plain_numpy_flags(const NumpyArray* array) noexcept {
+    return (array->flags & numpy_flag::writeable) ? 0 : flag::read_only;
+}
+
+/// import_numpy() of a plain array, for a borrow. False, and nothing held, for any other.
+ISTHMUS_ALWAYS_INLINE bool borrow_plain_numpy(PyObject* object, bool require_writable, BorrowedBuilder out) noexcept {
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
     const auto number = static_cast<unsigned>(array->descr->type_num);
-    if (ISTHMUS_UNLIKELY(!numpy_shifts.has(number) || !has_native_order(array->descr) ||
-                         (state & (numpy_flag::aligned | numpy_flag::warn_on_write)) != numpy_flag::aligned ||
-                         !(state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) || array->data == nullptr ||
-                         (require_writable && !(state & numpy_flag::writeable)) ||
-                         !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out, owning)))
+    if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable) ||
+                         !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out, false)))
         return false;
-    if (owning) out.hold_object(object);
-    out.flags() = (state & numpy_flag::writeable) ? 0 : flag::read_only;
+    out.flags() = plain_numpy_flags(array);
     return true;
+}
+
+/// The same as a block of its own, written at once. NULL, and nothing held, for any other array, and when memory is out.
+ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writable) noexcept {
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+    if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable))) return nullptr;
+    const auto number = static_cast<unsigned>(array->descr->type_num);
+    const int ndim = array->nd, shift = numpy_shifts[number];
+    Py_ssize_t rest = 0;
+    for (int i = 0; i < ndim; ++i) rest |= array->strides[i];
+    if (ISTHMUS_UNLIKELY((rest & ((Py_ssize_t{1} << shift) - 1)) != 0)) return nullptr;
+    Block* block = allocate_block(ndim);
+    if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
+    DLTensor& t = block->dl;
+    t.data = array->data;
+    t.device = DLDevice{kDLCPU, 0};
+    t.dtype = numpy_dtypes[number];
+    t.byte_offset = 0;
+    for (int i = 0; i < ndim; ++i) {
+        t.shape[i] = array->dimensions[i];
+        t.strides[i] = array->strides[i] >> shift;
+    }
+    block->flags = plain_numpy_flags(array);
+    Py_INCREF(object);
+    block->owner = object;
+    block->ops = &array_object_ops;
+    return announce(block);
 }
 
 }  // namespace detail

@@ -16,7 +16,9 @@ template <class Managed>
 void end_capsule(PyObject* capsule) {
     constexpr bool versioned = requires(Managed& m) { m.version; };
     constexpr const char* name = versioned ? capsule_name_versioned : capsule_name;
-    if (!PyCapsule_IsValid(capsule, name)) return;
+    // By the address of the name, which others can only have from here, and by its text where they made their own.
+    const char* found = PyCapsule_GetName(capsule);
+    if (ISTHMUS_UNLIKELY(found != name) && !PyCapsule_IsValid(capsule, name)) return;
     end_managed(static_cast<Managed*>(PyCapsule_GetPointer(capsule, name)));
 }
 
@@ -39,6 +41,13 @@ Managed* on_device(Managed* managed, Device device) noexcept {
 /// A versioned capsule over a share of the block; NULL with a Python exception set. `extra` are flags for this export alone.
 inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
     return wrap_managed(Export<DLManagedTensorVersioned>::make(block, (block->flags & ~flag::copied) | extra));
+}
+/// The same of a reference that is given away, also where this is NULL.
+inline PyObject* versioned_capsule_of_reference(Block* block) {
+    using Exported = Export<DLManagedTensorVersioned>;
+    auto* managed = Exported::make_of_reference(block, block->flags & ~flag::copied);
+    if (ISTHMUS_UNLIKELY(managed == nullptr)) return drop(block), PyErr_NoMemory();
+    return wrap_managed(managed);
 }
 inline PyObject* versioned_capsule(Block* block, Device device) {
     return wrap_managed(on_device(Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied), device));
