@@ -316,4 +316,5 @@ def test_a_stride_that_is_no_number_of_elements_is_not_rounded() -> None:
     a = np.ndarray((1, 2), np.float32, np.zeros(4, np.float32), 0, (3, 4))
     assert a.strides == (3, 4)
     assert a.flags.c_contiguous
-    assert ext.tensor_of(a).strides == (2, 1)
+    for _ in range(2):  # the first array of a type is looked at more closely
+        assert ext.tensor_of(a).strides == (2, 1)
