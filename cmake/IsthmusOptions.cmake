@@ -36,6 +36,8 @@ if(ISTHMUS_TOP_LEVEL)
   set(CMAKE_CXX_STANDARD 20)
   set(CMAKE_CXX_STANDARD_REQUIRED ON)
   set(CMAKE_CXX_EXTENSIONS OFF)
+  # There are no modules here, and the search for them fails with a Clang that has no clang-scan-deps beside it.
+  set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
   set(CMAKE_C_STANDARD 11)
   set(CMAKE_CXX_VISIBILITY_PRESET hidden)
   set(CMAKE_C_VISIBILITY_PRESET hidden)
