@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -56,6 +56,12 @@ test-pythons: ## The lite tests on every CPython found, the full ones also on 3.
 test-platforms: ## The headers for macOS, Windows and musl, the core on aarch64, s390x, Windows and musl, as far as this machine can
 	@$(BOOTSTRAP) build test-lite platforms
 	@$(with_path) $(py) tools/test_platforms.py $(PLATFORM_ARGS)
+
+test-packaging: VENV := .venv-packaging
+test-packaging: ## The recipes of packaging/ with Conan and rattler-build
+	@$(BOOTSTRAP) build packaging
+	@mkdir -p build/packaging
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build build/packaging --python $(py) $(PYTEST_ARGS) tests/install/test_packaging.py
 
 test-frameworks: VENV := .venv-frameworks
 test-frameworks: BUILD := build/frameworks

@@ -7,9 +7,11 @@ set(pkgconfig_dir "${ISTHMUS_INSTALL_PREFIX}share/pkgconfig")
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/isthmus"
         DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-# A user of the installed headers needs no build requirement of ours.
-install(FILES "${isthmus_dlpack_dir}/dlpack/dlpack.h"
-        DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/dlpack")
+if(ISTHMUS_INSTALL_DLPACK)
+  # A user of the installed headers needs no build requirement of ours.
+  install(FILES "${isthmus_dlpack_dir}/dlpack/dlpack.h"
+          DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/dlpack")
+endif()
 
 install(FILES "${PROJECT_SOURCE_DIR}/src/python/isthmus_python.cpp"
         DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/isthmus/python")

@@ -19,6 +19,10 @@ target_include_directories(
 # As a system folder: the warnings of another project's header are not ours to mend.
 target_include_directories(isthmus_core SYSTEM
                            INTERFACE $<BUILD_INTERFACE:${isthmus_dlpack_dir}>)
+if(NOT ISTHMUS_INSTALL_DLPACK)
+  # A package manager's own: two packages must not install the same file.
+  target_link_libraries(isthmus_core INTERFACE $<INSTALL_INTERFACE:dlpack::dlpack>)
+endif()
 
 add_library(isthmus_python INTERFACE)
 set_target_properties(isthmus_python PROPERTIES EXPORT_NAME python)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -160,6 +161,11 @@ def check_program(target: Target, work: Path) -> None:
         raise Failed(f"{binary.name} said {said!r}; wanted 'float32 5'")
 
 
+def for_c(compiler: tuple[str, ...]) -> tuple[str, ...]:
+    """The compiler of C that came with this one of C++: CMake refuses that of C++ in its place."""
+    return tuple(re.sub(r"\bg\+\+(?=$|-posix$)", "gcc", "cc" if word == "c++" else word) for word in compiler)
+
+
 def driver(compiler: tuple[str, ...], script: Path) -> Path:
     """A compiler of several words as one program, as CMake wants it."""
     if len(compiler) == 1:
@@ -173,11 +179,10 @@ def check_core(target: Target, work: Path) -> None:
     """The tests of the core, all of them."""
     work.mkdir(parents=True, exist_ok=True)
     target.emulator()
-    compiler = driver(target.compiler(), work / "compiler")
     options = {
         "CMAKE_SYSTEM_NAME": target.system,
-        "CMAKE_CXX_COMPILER": compiler,
-        "CMAKE_C_COMPILER": compiler,  # no file of the tests of the core is C
+        "CMAKE_CXX_COMPILER": driver(target.compiler(), work / "compiler"),
+        "CMAKE_C_COMPILER": driver(for_c(target.compiler()), work / "compiler-c"),
         "CMAKE_EXE_LINKER_FLAGS": " ".join(target.flags),
         "CMAKE_BUILD_TYPE": "None",
         "CMAKE_DISABLE_FIND_PACKAGE_GTest": "ON",  # this machine's is for this machine

