@@ -74,8 +74,9 @@ def dlpack_include() -> str:
     return str(package_folder("tvm_ffi") / "include")
 
 
-def python_include() -> str:
-    return "-I" + sysconfig.get_path("include")
+def python_include(folder: str = "") -> str:
+    """`folder`: the headers of another CPython than this."""
+    return "-I" + (folder or sysconfig.get_path("include"))
 
 
 def isthmus_version() -> str:
@@ -215,8 +216,9 @@ def fingerprint(files: list[Path], words: list[str]) -> str:
     return digest.hexdigest()
 
 
-def compile_command(recipe: Recipe, out: Path) -> list[str]:
-    flags = [*OPTIMISE, *recipe.flags, python_include()]
+def compile_command(recipe: Recipe, out: Path, headers: str = "") -> list[str]:
+    """`headers`: the folder of another CPython's than this."""
+    flags = [*OPTIMISE, *recipe.flags, python_include(headers)]
     return [compiler(recipe.sources[0]), *flags, "-shared", *map(str, recipe.sources), "-o", str(out), *recipe.link]
 
 
