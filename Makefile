@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-old-torch bench-distributed cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -134,6 +134,11 @@ bench-distributed: ## Ray, Dask, queues and a data loader: the engines' own ways
 	@$(BOOTSTRAP) build distributed --package
 	@$(with_path) $(py) -c "import matplotlib" 2>/dev/null || $(py) -m pip install --disable-pip-version-check --quiet matplotlib
 	@$(py) benchmarks/engines.py $(ENGINES_ARGS)
+
+bench-threads: VENV := $(LITE)
+bench-threads: ## Exchanges of 1 to 8 threads, with the GIL, and by the CPython without it that ISTHMUS_FREE_THREADED_PYTHON names (docs/threads.md)
+	@$(BOOTSTRAP) build test-lite
+	@$(with_path) $(py) benchmarks/scaling.py $(if $(ISTHMUS_FREE_THREADED_PYTHON),--also $(ISTHMUS_FREE_THREADED_PYTHON)) $(SCALING_ARGS)
 
 cost-study: ## Zero-copy beside copies and serialisation, 1 kB to 1 GB (docs/cost_study.md)
 	@$(BOOTSTRAP) build test --package
