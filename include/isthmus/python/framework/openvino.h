@@ -1,5 +1,5 @@
-// Import of an openvino.Tensor, which has none of the protocols: by the array that it shows, and the element type that it
-// names. SPDX-License-Identifier: Apache-2.0
+// Import of an openvino.Tensor, which offers no protocol: by its `.data` array and the name of its element type.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/protocol/buffer/import.h>  // Python.h must come before any standard header
