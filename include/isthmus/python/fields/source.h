@@ -125,8 +125,7 @@ ISTHMUS_API Ref FieldSource::get(int index, const char* name) const {
     switch (form_) {
         case FieldForm::mapping: {
             Ref key(PyUnicode_FromString(key_of(name).c_str()));
-            if (key && PyDict_Check(object_))
-                return dict_item(object_, key.get());  // does not create the item, as a defaultdict would
+            if (key && PyDict_Check(object_)) return dict_item(object_, key.get());  // a defaultdict makes no item for it
             Ref value(key ? PyObject_GetItem(object_, key.get()) : nullptr);
             if (!value) missing(PyExc_KeyError);
             return value;

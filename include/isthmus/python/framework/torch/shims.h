@@ -40,11 +40,10 @@ struct TorchShims {
     bool (*grad_mode_is_enabled)();
 
     // Exported by libtorch but not promised: each may be NULL, and Python is asked then.
-    bool (*is_neg)(Handle);   ///< at::native::is_neg(const at::Tensor&)
-    bool (*is_conj)(Handle);  ///< at::native::is_conj(const at::Tensor&)
-    void* (*autograd_meta)(
-        void*);                    ///< c10::TensorImpl::autograd_meta() const: NULL if it can have neither gradient nor tangent
-    bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
+    bool (*is_neg)(Handle);         ///< at::native::is_neg(const at::Tensor&)
+    bool (*is_conj)(Handle);        ///< at::native::is_conj(const at::Tensor&)
+    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL where no gradient or tangent is possible
+    bool (*requires_grad)(void*);   ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
     bool (*is_cow)(const void*);   ///< c10::impl::cow::is_cow_data_ptr(const c10::DataPtr&)
@@ -52,8 +51,7 @@ struct TorchShims {
     bool (*is_inference)(Handle);  ///< at::native::is_inference(const at::Tensor&)
     bool (*in_inference_mode)();   ///< c10::InferenceMode::is_enabled()
     void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
-    PyObject* (*wrap)(
-        Handle);  ///< THPVariable_Wrap(at::TensorBase&&), without the lock and the reference counting of to_pyobject
+    PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without to_pyobject's lock and counting
 
     /// A torch.Tensor's PyObject contains its at::Tensor, so a handle may point there: no lookup, no lock, no allocation. That
     /// struct is private: it is used only after a first tensor has confirmed its layout, and only if there is a class to check
