@@ -51,8 +51,8 @@ ISTHMUS_NOINLINE inline bool ask_openvino_dtype(ImportRequest& request, DType& d
                                                " has no counterpart in DLPack; wanted numbers of whole bytes"});
 }
 
-/// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no such array: the error quotes
-/// OpenVINO's text. Strings, which `.data` would copy, are refused before it is read.
+/// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no such array: the error
+/// quotes OpenVINO's text. Strings, which `.data` would copy, are refused before it is read.
 ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
     request.keep_alive();
     DType dtype;

@@ -70,8 +70,8 @@ ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, in
     check_operator(op);
 }
 
-/// All operators of the process: a list in the interpreter's dictionary, where Python code finds those of every extension. Empty
-/// with a Python exception set.
+/// All operators of the process: a list in the interpreter's dictionary, where Python code finds those of every extension.
+/// Empty with a Python exception set.
 inline Ref all_operators() {
     PyObject* dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
     const Ref list(dict != nullptr ? PyList_New(0) : nullptr);
