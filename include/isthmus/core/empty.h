@@ -11,8 +11,8 @@
 ISTHMUS_BEGIN
 
 namespace detail {
-/// The bytes of a new row-major tensor, sub-byte elements packed. Throws an Error that names the argument when there can be no
-/// such tensor, or when fewer than `spare` bytes of the address space would be left.
+/// The bytes of a new row-major tensor, sub-byte elements packed. Throws Error, which names the argument, where it cannot be,
+/// or where fewer than `spare` bytes are left beside it.
 ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std::int64_t spare);
 }  // namespace detail
 
@@ -36,14 +36,14 @@ ISTHMUS_API std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType
     return nbytes;
 }
 
-/// Gives back the memory of new elements; `memory` is the NewMemory that the block has as its owner.
+/// Takes the memory of new elements back, which a block's owner describes.
 inline void release_new_memory(void* memory) { give_memory_back(*static_cast<NewMemory*>(memory)); }
 
 ISTHMUS_COLD inline Error explain_no_memory(const TensorSpec& spec, std::int64_t nbytes) {
     return make_error(ErrorCode::out_of_memory,
                       {"no memory for ", nbytes, " bytes of ", DType(spec.dtype), sizes_text(spec.shape, spec.ndim)});
 }
-/// A block whose elements are allocated separately; the NewMemory that gives them back is stored after its dims. Throws Error.
+/// A block whose elements lie elsewhere: what takes them back is written behind its dims. Throws Error.
 ISTHMUS_NOINLINE inline Block* allocate_apart(const TensorSpec& spec, std::int64_t nbytes, std::size_t alignment) {
     Block* block = allocate_block(spec.ndim, sizeof(NewMemory));
     if (block == nullptr) throw explain_no_memory(spec, nbytes);
@@ -62,8 +62,8 @@ ISTHMUS_NOINLINE inline Block* allocate_apart(const TensorSpec& spec, std::int64
     block->dl.data = memory->start;
     return block;
 }
-/// A block with its elements behind it, in one allocation by malloc(): aligned_alloc() costs three times as much, and does not
-/// keep small memory per thread. Throws Error.
+/// A block with its elements behind it, in one allocation. It is malloc's: aligned_alloc() costs three times as much, and keeps
+/// no small memory for its thread. Throws Error.
 ISTHMUS_ALWAYS_INLINE Block* allocate_together(const TensorSpec& spec, std::int64_t nbytes, std::size_t alignment) {
     const std::size_t header = sizeof(Block) + 2 * static_cast<std::size_t>(spec.ndim) * sizeof(std::int64_t);
     auto* block = static_cast<Block*>(std::malloc(header + alignment - 1 + static_cast<std::size_t>(nbytes)));

@@ -109,7 +109,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     plain.copy = Copy::if_needed;
     plain.require_writable = options.require_writable && options.copy != Copy::always;
     plain.announce = false;
-    // What is only read for a copy is not held, and so is not marked.
+    // What is only read for a copy is not held, and so not marked.
     const bool lent = options.copy == Copy::always && request.producer.protocol == Protocol::torch_stable;
     ImportRequest shared{request.object, plain, request.out, request.owning && !lent, request.producer, request.outcome};
     if (!import_by_protocol(shared)) return false;
@@ -167,9 +167,9 @@ ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, Produ
     return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
 
-/// The most common tensors, of a type that is known, by the struct of their framework alone: no foreign code runs, so an
-/// exception that is set stays as it is and the cache entry stays in place. False, and nothing held, for all others. `type` is
-/// what is known about the type, or NULL; `copy` is where that may be.
+/// The tensors that are met most, of a type that is known, by the struct of their framework alone: no code of anybody runs, so
+/// that an exception that is set stays as it is and the entry in the cache stays where it is. False, and nothing held, for all
+/// others. `type` is what is known of the type, or NULL; `copy` is where that may lie.
 ISTHMUS_ALWAYS_INLINE bool import_plainly(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
                                           const ProducerType*& type, TypeCopy& copy) noexcept {
     type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;

@@ -120,8 +120,8 @@ inline bool import_numpy(ImportRequest& request) {
     return request.accept(flags);
 }
 
-/// The same for most arrays: those of NumPy's own dtypes that are aligned and contiguous, so that their strides are as NumPy
-/// made them (any others may have been set by hand). False, and nothing held, for those that import_numpy() must look at.
+/// The same for most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while
+/// strides of any other may have been set by hand. False, and nothing held, for those that import_numpy() must look at.
 ISTHMUS_ALWAYS_INLINE bool import_plain_numpy(PyObject* object, bool require_writable, BorrowedBuilder out,
                                               bool owning) noexcept {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
