@@ -3,7 +3,7 @@
 # an isolated build has its requirements in a new folder each time.
 set(ISTHMUS_DLPACK_REQUIRED "1.3")
 set(ISTHMUS_DLPACK_INCLUDE_DIR "" CACHE PATH "Folder that holds dlpack/dlpack.h, where it is not to be searched for")
-# Where the line that the error below gives puts the header: no environment of the user's is changed for it.
+# The folder that the command in the error message below puts the header in, so that no environment is changed.
 set(isthmus_dlpack_download "${CMAKE_BINARY_DIR}/_deps/isthmus-dlpack")
 
 function(isthmus_dlpack_version dir out)

@@ -49,7 +49,7 @@ endif()
 # Given to our own sources only, never to those of a program that uses Isthmus.
 add_library(isthmus_build_flags INTERFACE)
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-  # A PyModuleDef is written by its first members; the rest is zero by intent.
+  # Only the first members of a PyModuleDef are written; the rest is zero on purpose.
   target_compile_options(isthmus_build_flags INTERFACE -Wall -Wextra -Wpedantic
                                                        -Wno-missing-field-initializers
                                                        $<$<BOOL:${ISTHMUS_WERROR}>:-Werror>)

@@ -16,7 +16,7 @@ target_compile_features(isthmus_core INTERFACE cxx_std_20)
 target_include_directories(
   isthmus_core INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                          $<INSTALL_INTERFACE:${ISTHMUS_INSTALL_INCLUDEDIR}>)
-# As a system folder: the warnings of another project's header are not ours to mend.
+# As a system folder: we cannot fix the warnings of another project's header.
 target_include_directories(isthmus_core SYSTEM
                            INTERFACE $<BUILD_INTERFACE:${isthmus_dlpack_dir}>)
 if(NOT ISTHMUS_INSTALL_DLPACK)

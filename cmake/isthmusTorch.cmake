@@ -22,7 +22,7 @@ function(isthmus_find_torch out_dir out_message)
   endif()
 endfunction()
 
-# `bridge` is the target of the Python bridge. A missing PyTorch is said and leaves every other target as it is.
+# `bridge` is the target of the Python bridge. A missing PyTorch is reported and leaves every other target as it is.
 function(isthmus_add_torch_target bridge)
   if(TARGET isthmus::torch)
     return()

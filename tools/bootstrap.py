@@ -183,7 +183,7 @@ def install_package(environment: Environment) -> None:
     # Each environment keeps its own objects, or two of them would undo each other's builds.
     os.environ["SKBUILD_BUILD_DIR"] = f"build/package-{name}"
     with step(f"building isthmus and installing it into {environment.path.name}"):
-        # pip shows either nothing of a build or all of it; the compiler's progress is what one wants to see.
+        # pip shows either nothing of a build or all of it; the compiler's progress is what a developer wants to see.
         command = [environment.python, "-m", "pip", "install", "--disable-pip-version-check", "--verbose",
                    "--no-build-isolation", "--no-deps", "--force-reinstall", ROOT]  # fmt: skip
         with (
@@ -215,7 +215,7 @@ def main() -> None:
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     with open(build / f".{environment.path.name}.lock", "w") as lock:
-        # Two runs of make at once take turns: pip does not bear company.
+        # Two runs of make at once take turns: pip must not run twice in one environment.
         fcntl.flock(lock, fcntl.LOCK_EX)
         environment.make()
         for group in options.groups:

@@ -60,7 +60,7 @@ def read_junit(path: Path, returncode: int) -> Counts:
     total = {key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")}
     failed = total["failures"] + total["errors"]
     skipped = total["skipped"] + total["disabled"]
-    # A runner that ends badly with no test to blame (a crash, nothing collected) still has failed.
+    # A runner that fails without a failing test (a crash, nothing collected) has failed too.
     if returncode and not failed:
         return Counts(max(total["tests"] - skipped, 0), 1, skipped)
     return Counts(total["tests"] - failed - skipped, failed, skipped)

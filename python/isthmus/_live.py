@@ -40,7 +40,7 @@ class LiveTensor:
     producer: str
     #: Who was handed it last ("numpy", "isthmus.Tensor"); "C++" when nobody else was.
     consumer: str
-    #: Seconds since it came to life.
+    #: Seconds since it was made.
     age: float
     #: With tracing, where Python was then: "train.py:12 in step"; else empty.
     place: str
@@ -118,7 +118,7 @@ class Live:
     """
 
     def __call__(self) -> LiveTensors:
-        """The tensors that are alive and came to life since `enable`, oldest first.
+        """The tensors made since `enable` that are still alive, oldest first.
 
         Warns (RuntimeWarning) and returns an empty list when the list is not kept.
         """

@@ -23,7 +23,7 @@ class _Kept:
     def __init__(self, tensor: Tensor | None = None) -> None:
         self.tensor = tensor
 
-    # dataclasses.asdict() copies every field deeply: the owner's copy would stand beside the address of the original.
+    # dataclasses.asdict() makes deep copies: the address would be the original's, the owner a copy.
     def __deepcopy__(self, memo: object) -> NoReturn:
         raise TypeError("a Blob's owner is not copied apart from its address; call blob.as_dict(), or copy the Blob itself")
 
@@ -181,7 +181,7 @@ def _description(tensor: Tensor) -> dict[str, Any]:
 
 
 def _attributes(blob: object) -> Mapping[str, Any]:
-    """The fields that an object has as attributes; whatever else it has is its own business."""
+    """The fields that an object has as attributes; its other attributes are ignored."""
     fields = {name: getattr(blob, name) for name in (*_REQUIRED, *_OPTIONAL) if hasattr(blob, name)}
     # A tensor has a shape and a dtype as well; only the address makes it a description of memory.
     if "ptr" not in fields:
@@ -240,7 +240,7 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
     value = fields.get(name)
     if value is None:
         return False
-    # 0 and 1 as well: a message of plain numbers may know no booleans.
+    # 0 and 1 as well: a message of plain numbers may have no booleans.
     if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise refusal(TypeError, "bad_argument", name, value, "True or False")

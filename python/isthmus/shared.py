@@ -181,7 +181,7 @@ class Channel:
         self._sock.settimeout(seconds)
 
     def fileno(self) -> int:
-        """The socket's descriptor, for select and its like."""
+        """The socket's descriptor, for select() and similar calls."""
         return self._sock.fileno()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ __all__ = ["assert_no_live_tensors"]
 
 @contextmanager
 def assert_no_live_tensors(*, tracing: bool = True, collect: bool = True) -> Iterator[None]:
-    """Fail with an AssertionError when tensors that came to life inside are still alive at the end.
+    """Fail with an AssertionError when tensors that were made inside are still alive at the end.
 
     tracing: say in the failure where each was made. collect: run the garbage collector first, so that cycles are no leaks.
 

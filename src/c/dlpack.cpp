@@ -8,7 +8,7 @@ using isthmus::Error;
 using isthmus::ErrorCode;
 using isthmus::Tensor;
 
-// Taken before `out` is looked at: a call that fails has taken the managed tensor too.
+// Takes the managed tensor before it checks `out`, since a call that fails has taken the managed tensor too.
 template <class Managed>
 isthmus_status from(Managed* managed, isthmus_tensor** out) noexcept {
     return isthmus_c::guarded([&] {

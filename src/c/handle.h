@@ -25,7 +25,7 @@ inline isthmus_tensor* hand_out(isthmus::Tensor tensor) noexcept {
     return reinterpret_cast<isthmus_tensor*>(tensor.release_block());
 }
 
-/// The owner of memory that came from C: a callback and what it is to be given.
+/// The owner of memory that came from C: a callback and its argument.
 class Owner {
 public:
     Owner(isthmus_release_fn release, void* owner) noexcept : release_(release), owner_(owner) {}

@@ -11,10 +11,11 @@
 
 namespace isthmus_c {
 
-/// Keeps the error for isthmus_last_error() and returns its number. Allocates nothing: memory may be what is missing.
+/// Keeps the error for isthmus_last_error() and returns its number. Allocates nothing, since memory may have run out.
 isthmus_status fail(isthmus_status status, const char* text) noexcept;
 
-/// The wall between C++ and C: runs `f`, and turns whatever it throws into a status. pthread_cancel waits for its end.
+/// The boundary between C++ and C: runs `f`, and turns whatever it throws into a status. Defers pthread_cancel until it is
+/// done.
 template <class F>
 isthmus_status guarded(F&& f) noexcept {
     const isthmus::detail::NoCancellation whole;
@@ -38,7 +39,7 @@ inline void require(const void* pointer, const char* argument) {
                              "argument '" + std::string(argument) + "': NULL; wanted a pointer");
 }
 
-/// A name in an array of the caller, which may lack the NUL: it must not lead out of the array.
+/// A name in an array of the caller, which may lack the NUL: never reads past the array.
 template <std::size_t N>
 std::string_view bounded(const char (&name)[N]) noexcept {
     std::size_t size = 0;

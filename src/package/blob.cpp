@@ -38,7 +38,7 @@ bool read_pointer(PyObject* object, void*& out) {
     throw Error(code, ErrorKind::value, detail::argument_prefix(argument) + text);
 }
 
-/// What can be wrong with each field by itself and with two of them together, each in words of its own.
+/// Checks each field by itself and then pairs of them, each with its own error text.
 void check(const Fields& f) {
     const std::string shape = isthmus::layout::to_string(f.shape, f.ndim);
     for (int i = 0; i < f.ndim; ++i)

@@ -17,7 +17,7 @@ using isthmus::TensorFile;
 
 constexpr char file_name[] = "isthmus.TensorFile";
 
-/// Opens the file; none with a Python exception set: FileNotFoundError and its kin, with the path.
+/// Opens the file; none with a Python exception set: FileNotFoundError or another OSError, with the path.
 isthmus::load_impl::File open_file(PyObject* path) {
     PyObject* encoded = nullptr;
     if (!PyUnicode_FSConverter(path, &encoded)) return {};
@@ -25,7 +25,7 @@ isthmus::load_impl::File open_file(PyObject* path) {
     const char* name = PyBytes_AS_STRING(encoded);
     int descriptor = -1, failed = ENOSYS;
 #if !defined(_WIN32)
-    Py_BEGIN_ALLOW_THREADS;  // on a network's file system this takes its time
+    Py_BEGIN_ALLOW_THREADS;  // slow on a network file system
     descriptor = ::open(name, O_RDONLY | O_CLOEXEC);
     failed = errno;
     Py_END_ALLOW_THREADS;

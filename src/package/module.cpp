@@ -1,4 +1,4 @@
-// The extension module isthmus._isthmus: the types that all extensions share, and what Python alone needs beside them.
+// The extension module isthmus._isthmus: the types that all extensions share, and functions that only the package needs.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

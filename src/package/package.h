@@ -24,7 +24,7 @@ PyCFunction with_keywords(F* function) {
     return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-/// As METH_FASTCALL calls it, once the number of arguments is right: the package alone calls these.
+/// As METH_FASTCALL calls it; only the number of arguments is checked, since only the package calls these functions.
 template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t), Py_ssize_t wanted>
 PyObject* counted(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     if (count == wanted) return function(self, arguments, count);
@@ -45,7 +45,7 @@ inline PyObject* to_object(const isthmus::Result<Tensor>& tensor) {
     return nullptr;
 }
 
-/// Runs what may throw Error (or std::bad_alloc) where Python calls.
+/// Runs code that may throw Error (or std::bad_alloc) in a function called from Python.
 template <class F>
 PyObject* guarded(F&& f) {
     try {
@@ -68,7 +68,7 @@ bool read_device(PyObject* object, const char* argument, Device& out);
 /// "read_only", "copy_on_write" or "shared". False with a Python exception set.
 bool read_access(PyObject* object, isthmus::shared::Access& access);
 
-/// set_python_error(), where memory that is out is also a MemoryError, and what the system refused an OSError.
+/// set_python_error(), except that out of memory is also a MemoryError, and a call that the system refused an OSError.
 void raise_system(const Error& error);
 
 }  // namespace package

@@ -46,7 +46,7 @@ PyObject* rebuild(PyObject*, PyObject* arguments) {
             spec.padded = padded != 0;
             return spec;
         };
-        // Bytes that lie badly for their dtype (a pickle keeps no alignment) are the one thing that has to be moved.
+        // Bytes that are misaligned for their dtype (a pickle keeps no alignment) are the only ones that are copied.
         const auto misplaced = reinterpret_cast<std::uintptr_t>(bytes->data()) % static_cast<std::uintptr_t>(dtype.alignment());
         if (numel > 0 && misplaced != 0) {
             isthmus::Result<Tensor> moved = isthmus::copy_of(bytes->descriptor());

@@ -14,13 +14,13 @@ namespace shared = isthmus::shared;
 
 constexpr char pool_name[] = "isthmus.shared.Pool";
 
-/// An Error that is also the builtin exception of what the system said; made at the first need.
+/// An Error that is also the builtin exception for the system's error; made when first needed.
 PyObject* error_class(const char* name, const char* doc, PyObject* builtin) {
     Ref bases(PyTuple_Pack(2, isthmus::detail::shared_types()->error, builtin));
     return bases ? PyErr_NewExceptionWithDoc(name, doc, bases.get(), nullptr) : nullptr;
 }
 
-/// In one life of the interpreter: NULL until the first need.
+/// Of one life of the interpreter: NULL until first needed.
 using ErrorClass = isthmus::detail::PerLife<PyObject*>;
 ErrorClass out_of_memory, system_failed, peer_closed;
 
@@ -59,7 +59,7 @@ void package::raise_system(const Error& error) {
 
 namespace {
 
-/// The GIL is given up while the system is called, and taken again to look at signals.
+/// Releases the GIL while the system is called, and takes it again to check for signals.
 struct Unlocked {
     PyThreadState* state = PyEval_SaveThread();
     bool raised = false;
@@ -119,7 +119,7 @@ bool read_pool(PyObject* object, shared::Pool*& pool) {
     return pool != nullptr;
 }
 
-/// What sockets raise at the end of a timeout, and what a signal handler has raised already stays.
+/// What sockets raise when a timeout ends; an exception that a signal handler has raised stays.
 PyObject* fail(const Error& error, bool raised, double seconds) {
     if (raised) return nullptr;
     if (error.code() == ErrorCode::timed_out)

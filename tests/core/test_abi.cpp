@@ -1,4 +1,4 @@
-// The layout of what extensions with one ISTHMUS_ABI share: whoever changes it raises the number (docs/abi.md).
+// The layout of what extensions with one ISTHMUS_ABI share: a change of it raises the number (docs/abi.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 

@@ -143,7 +143,7 @@ TEST(Architecture, NothingInTheBridgeClimbs) {
 }
 
 /// The names that a header declares as functions or classes of the library without defining them there: a circle that includes
-/// do not show. What api.h and its like declare is defined above by intent, and listed here.
+/// do not show. What api.h and similar headers declare is defined above on purpose, and listed here.
 TEST(Architecture, NoCircleByForwardDeclaration) {
     // Name -> the header that defines it; each is of the same folder or of a lower floor, or has a reason here.
     const std::map<std::string, std::string> allowed = {

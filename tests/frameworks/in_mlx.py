@@ -1,4 +1,4 @@
-"""MLX on the CPU: copies whatever it imports, so that it must be allowed; narrows float64 without a word."""
+"""MLX on the CPU: copies whatever it imports, so copies must be allowed; silently narrows float64."""
 
 import mlx.core as mx
 import numpy as np

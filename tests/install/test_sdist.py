@@ -1,4 +1,4 @@
-"""The source distribution holds what git has, so that whoever packages Isthmus can run its tests."""
+"""The source distribution holds what git has, so that packagers of Isthmus can run its tests."""
 
 from __future__ import annotations
 

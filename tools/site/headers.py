@@ -113,7 +113,7 @@ def comment_of(cursor: Cursor) -> str:
 
 #: Pieces of C++ text: comments, strings, words, anything else.
 PIECES = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"])*\"|::|\w+|\s+|.", re.DOTALL)
-#: What a compiler is told, and a reader need not know.
+#: Attributes for the compiler, which a reader need not know.
 MARKS = re.compile(r"__attribute__ ?\(\(.*?\)\)|\[\[\w+\]\]|\b(?:ISTHMUS_[A-Z_]+|inline|friend|extern)\b")
 
 
@@ -248,7 +248,7 @@ class Reader:
         elif not name or is_left_out(cursor, comment):
             return None
         signature = signature_of(cursor, directive)
-        # A specialisation is its template's business, and a member that names our internals nobody's.
+        # A specialisation is described by its template; a member that names our internals is not shown.
         named = INTERNALS.search(re.sub(r"^template ?<.*?> (?=\w)", "", signature))
         is_member = cursor.semantic_parent.kind not in (Kind.NAMESPACE, Kind.TRANSLATION_UNIT, Kind.LINKAGE_SPEC)
         if signature.startswith("template <>") or signature.endswith("= delete") or (named and is_member):

@@ -25,13 +25,13 @@ public:
     void store_relaxed(T value) noexcept { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
     T fetch_add(T count) noexcept { return __atomic_fetch_add(&value_, count, __ATOMIC_SEQ_CST); }
     T fetch_sub(T count) noexcept { return __atomic_fetch_sub(&value_, count, __ATOMIC_SEQ_CST); }
-    /// Stores `wanted` where it still is `expected`, which else becomes what it is.
+    /// Stores `wanted` if the value is still `expected`; otherwise sets `expected` to the value found.
     bool compare_exchange(T& expected, T wanted) noexcept {
         return __atomic_compare_exchange_n(&value_, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
-    /// One more owner: what it owns was visible already.
+    /// Adds an owner. Relaxed: whoever adds one already sees what is owned.
     void retain() noexcept { __atomic_fetch_add(&value_, T{1}, __ATOMIC_RELAXED); }
-    /// One owner less; true for the last, which then sees what every other has written.
+    /// Removes an owner; true for the last one, which then sees what all others have written.
     bool release() noexcept { return __atomic_fetch_sub(&value_, T{1}, __ATOMIC_ACQ_REL) == T{1}; }
 
 private:

@@ -49,7 +49,7 @@ template <void (*release_)(void*), bool owns_memory_ = false, bool (*release_sha
 inline constexpr OwnerOps plain_owner_ops{.release = release_, .release_shared = release_shared_, .owns_memory = owns_memory_};
 
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
-/// `dl.strides` is never NULL, and `dl.byte_offset` is 0 save on devices whose `data` is a handle.
+/// `dl.strides` is never NULL, and `dl.byte_offset` is 0 except on devices whose `data` is a handle.
 /// Part of the ABI shared by extensions with the same ISTHMUS_ABI (docs/abi.md).
 struct Block {
     DLTensor dl;

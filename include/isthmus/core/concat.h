@@ -31,7 +31,7 @@ public:
     Piece(unsigned number) noexcept : Piece(static_cast<Number>(number)) {}
     Piece(unsigned long number) noexcept : Piece(static_cast<Number>(number)) {}
     Piece(Number number) noexcept : Piece(append_unsigned, nullptr, number) {}
-    /// Their names (isthmus/core/dtype.h, isthmus/core/device.h).
+    /// The name of a dtype or device (isthmus/core/dtype.h, isthmus/core/device.h).
     Piece(DType dtype) noexcept;
     Piece(Device device) noexcept;
 
@@ -62,16 +62,16 @@ private:
     Number value_;
 };
 
-/// The pieces one after the other. Every message is made by this: a chain of std::string's `+` leaves a temporary and its
-/// clean-up per piece in the module, and messages were a good part of its code.
+/// The pieces joined. All messages are made by this one function: a chain of std::string's `+` compiles to a temporary and its
+/// clean-up for each piece, which used to be a large part of a module's code.
 ISTHMUS_COLD inline std::string concat(std::initializer_list<Piece> pieces) {
     std::string out;
     for (const Piece& piece : pieces) piece.append_to(out);
     return out;
 }
 
-/// The text of an error as it is handed to the function that makes it: one text, or pieces that are put together there, so that
-/// who fails has no std::string to clean up. For parameters alone: it lasts as long as the expression that it stands in.
+/// The text of an error as it is passed to the function that makes the error: one text, or pieces that are joined there, so
+/// that the caller has no std::string to clean up. For parameters only: it refers to temporaries of the caller's expression.
 class Message {
 public:
     Message(const char* text) noexcept : data_(text) {}

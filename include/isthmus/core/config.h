@@ -32,13 +32,13 @@
 #define ISTHMUS_VERSION "0.1.0"
 
 /// The layout of what two extensions in one process share (the Python types, the memory block of a tensor).
-/// Whoever changes that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and
-/// meet through DLPack.
+/// A change of that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and
+/// exchange tensors through DLPack.
 #define ISTHMUS_ABI 2
 #define ISTHMUS_ABI_NAMESPACE abi2
 
-/// Everything is hidden, whatever flags an extension is compiled with: two extensions are two programs in one process, perhaps
-/// of two versions, and the dynamic linker must merge nothing of theirs.
+/// Hides every symbol, whatever flags an extension is compiled with: two extensions in one process may be built from different
+/// versions of Isthmus, and the dynamic linker must not merge their symbols.
 #define ISTHMUS_BEGIN   \
     namespace isthmus { \
     inline namespace ISTHMUS_ABI_NAMESPACE ISTHMUS_HIDDEN {
@@ -49,14 +49,14 @@
 #if !defined(__GNUC__) && !defined(__clang__)
 #error "Isthmus needs GCC or Clang, for their attributes and builtins: on Windows clang-cl or MinGW in place of cl"
 #endif
-/// A DLL of Windows shows what it exports and nothing else, so that nothing has to be hidden there.
+/// A Windows DLL shows only what it exports, so nothing has to be hidden there.
 #if defined(_WIN32)
 #define ISTHMUS_HIDDEN
 #else
 #define ISTHMUS_HIDDEN __attribute__((visibility("hidden")))
 #endif
-/// Which way a branch nearly always goes. For the paths that benchmarks/instructions.json counts; a branch to a function that
-/// is ISTHMUS_COLD says it by itself.
+/// Which way a branch nearly always goes. Only for the paths that benchmarks/instructions.json counts; a branch to an
+/// ISTHMUS_COLD function needs none, since the compiler already takes it to be unlikely.
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 /// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely one.
@@ -65,7 +65,8 @@
 #define ISTHMUS_RARE __attribute__((cold))
 /// A function off the fastest paths that does real work: a call of its own, optimised like any other.
 #define ISTHMUS_NOINLINE __attribute__((noinline))
-/// The paths whose instructions are counted: in place, also where the compiler would rather call. With -Os it chooses.
+/// For the paths whose instructions are counted: inlined even where the compiler would rather call. With -Os the compiler
+/// chooses.
 #if defined(__OPTIMIZE_SIZE__)
 #define ISTHMUS_ALWAYS_INLINE inline
 #define ISTHMUS_INLINE_LAMBDA
@@ -73,7 +74,7 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
-/// What all shared objects of a process must see as one: the error class, so that a catch finds it.
+/// What must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
 #if defined(_WIN32)
 #define ISTHMUS_EXPORT
 #else
@@ -89,7 +90,7 @@
 #else
 #define ISTHMUS_API inline
 #endif
-// Whether this file is to hold the definitions too.
+// Whether the definitions are compiled into this file too.
 #if !defined(ISTHMUS_COMPILED) || defined(ISTHMUS_BUILDING)
 #define ISTHMUS_DEFINE 1
 #else

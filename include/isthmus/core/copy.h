@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 /// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3). NULL strides mean
 /// row-major; the elements may lie at any address, aligned or not. An Error where the descriptor is unsound or not of the host.
 ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
-/// The same of a Tensor, a Borrowed or a View: whatever has a descriptor, or an address and sizes.
+/// The same for a Tensor, a Borrowed or a View: anything that has a descriptor, or an address and sizes.
 template <class Source>
     requires(detail::is_view<Source> || requires(const Source& s) { s.descriptor(); })
 Result<Tensor> copy_of(const Source& source) {
@@ -30,11 +30,11 @@ Result<Tensor> copy_of(const Source& source) {
 
 namespace detail {
 
-/// Writes the elements of host memory to `to`, in row-major order: whole bytes each.
+/// Writes the elements of host memory to `to`, in row-major order. Elements must be whole bytes.
 ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept;
 
 /// Calls row(first, step, count) with every row of the last dimension, in row-major order: elements of whole bytes, `step`
-/// elements apart. NULL strides are not for it.
+/// elements apart. The strides must not be NULL.
 template <class Row>
 void walk_rows(const DLTensor& t, Row&& row) noexcept {
     for (int d = 0; d < t.ndim; ++d)

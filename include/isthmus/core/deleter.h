@@ -15,8 +15,8 @@ namespace detail {
 
 /// Runs code that may end up in a Python interpreter, from a function that must not throw. Before CPython 3.14, a thread that
 /// wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the whole process at the
-/// first noexcept function. It is stopped for good here instead, as 3.14 does. Every noexcept function and every destructor
-/// between here and Python stands inside `f`, so it is called innermost: around the call itself.
+/// first noexcept function. Here the thread is stopped for good instead, as 3.14 does. Wrap only the call itself: a noexcept
+/// function or a destructor inside `f` would meet the unwinding first.
 template <class F>
 ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #if defined(ISTHMUS_FORCED_UNWIND)
@@ -30,7 +30,8 @@ ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #endif
 }
 
-/// Calls a foreign destructor. What it throws is swallowed: deleters are C by contract, and nobody is left to tell.
+/// Calls a foreign destructor. What it throws is swallowed: deleters are C functions by contract, and no caller could handle
+/// it.
 template <class F>
 ISTHMUS_ALWAYS_INLINE void swallowing(F&& f) noexcept {
     surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
@@ -44,14 +45,14 @@ ISTHMUS_ALWAYS_INLINE void swallowing(F&& f) noexcept {
         }
     });
 }
-/// The same for code that is not ours, which may wait for anything.
+/// The same for foreign code that may block; cancellation of the thread is deferred until it returns.
 template <class F>
 ISTHMUS_ALWAYS_INLINE void run_deleter(F&& f) noexcept {
     const NoCancellation whole;
     swallowing(f);
 }
 
-/// Calls the release function of a table of ours, which guards what it calls in turn; compiled once.
+/// Calls the release function of one of our own tables, which itself guards what it calls; compiled once.
 ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept;
 #if ISTHMUS_DEFINE
 ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept {

@@ -36,7 +36,7 @@ struct Device {
 
     /// The host may read and write the memory through its address (pinned memory included).
     constexpr bool is_host() const noexcept { return type == kDLCPU || type == kDLCUDAHost || type == kDLROCMHost; }
-    /// Where `data` is a handle of the driver and no address, so that nothing may be added to it (dlpack.h, DLTensor::data).
+    /// `data` is a handle of the driver, not an address, so nothing may be added to it (dlpack.h, DLTensor::data).
     constexpr bool is_opaque() const noexcept {
         return type == kDLOpenCL || type == kDLVulkan || type == kDLMetal || type == kDLWebGPU;
     }
@@ -85,8 +85,8 @@ inline constexpr DeviceType device_types[] = {
     {kDLTrn, "trn"},
 };
 
-/// The name of a device type, "" for one that this DLPack version does not define. (No pointer to a row: GCC's
-/// -fsanitize=undefined takes none for constant.)
+/// The name of a device type, "" for one that this DLPack version does not define. (Not a pointer to a row: with
+/// -fsanitize=undefined GCC does not accept one as a constant.)
 constexpr std::string_view device_type_name(int type) noexcept {
     for (const auto& row : device_types)
         if (row.type == type) return row.name;

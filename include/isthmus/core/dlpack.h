@@ -1,4 +1,4 @@
-// DLPack's managed tensors, both ways: taken over after a check, and made of a block.
+// DLPack's managed tensors, both ways: checked and taken over, and made from a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +29,7 @@ inline bool version_is_readable(const DLPackVersion& version) noexcept { return 
 inline Flags managed_flags(const DLManagedTensorVersioned* m) noexcept { return m->flags; }
 inline Flags managed_flags(const DLManagedTensor*) noexcept { return 0; }
 
-/// True when the managed tensor can be trusted. Reads nothing but version and deleter of another major version.
+/// True when the managed tensor can be trusted. Of another major version only the version and the deleter are read.
 inline bool is_acceptable(const DLManagedTensorVersioned* m) noexcept {
     return m != nullptr && version_is_readable(m->version) && is_sound(m->dl_tensor, m->flags);
 }
@@ -92,12 +92,13 @@ struct Export {
     }
 };
 
-/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out. Of one that was
-/// exported here it is an alias of the exported block, so that what goes there and back any number of times makes no chain.
+/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out. A tensor that was
+/// exported here becomes an alias of the exported block, so that repeated round trips build no chain.
 template <class Managed>
 Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
     Block* exported = Export<Managed>::block_of(managed);
-    // Of memory that nothing keeps, what was exported holds more than the block: the object that it went out of.
+    // Where the exported block keeps no memory alive, the export may hold more than the block: the object that it was exported
+    // from. An alias would lose that.
     if (exported != nullptr && (exported->flags & unowned_flag) == 0) {
         Block* alias = alias_block(exported, managed->dl_tensor, managed_flags(managed) | extra);
         if (alias != nullptr) end_managed(managed);
@@ -114,7 +115,7 @@ Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
 template <class Managed>
 Result<Tensor> take_managed(Managed* managed) {
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
-        const struct End {  // also when there is no memory left for the words
+        const struct End {  // also when no memory is left for the error's text
             Managed* managed;
             ~End() {
                 if (managed != nullptr) end_managed(managed);
@@ -136,8 +137,7 @@ Result<Tensor> take_managed(Managed* managed) {
 ISTHMUS_API Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
 ISTHMUS_API Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
 
-// IS_COPIED promises that the receiver is the only owner, which a handle that may be shared cannot; it is said where a copy is
-// made.
+// IS_COPIED promises that the receiver is the only owner. A handle may be shared, so only code that makes a copy sets it.
 ISTHMUS_API DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
     return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
 }

@@ -107,7 +107,8 @@ inline constexpr DTypeCode dtype_codes[] = {
 };
 inline constexpr int dtype_code_count = sizeof(dtype_codes) / sizeof(dtype_codes[0]);
 
-/// std::complex<float> and its like, told by their interface so that <complex> (and with it <sstream>) stays out.
+/// std::complex<float> and similar types, recognised by their interface so that <complex> (and with it <sstream>) is not
+/// included.
 template <class T>
 concept ComplexLike = requires(const T& z) {
     typename T::value_type;

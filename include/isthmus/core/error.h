@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 
 /// Every way in which an exchange can fail. The list only grows at its end: it is part of the C ABI.
 enum class ErrorCode : std::int32_t {
-    not_a_tensor = 1,     ///< the object speaks none of the protocols
+    not_a_tensor = 1,     ///< the object offers none of the protocols
     bad_capsule,          ///< a capsule of another name, or with a NULL pointer
     consumed_capsule,     ///< a capsule that was taken before
     unsupported_version,  ///< a DLPack major version, or flag bits, that this library cannot read
@@ -103,14 +103,14 @@ enum class ErrorKind : std::uint8_t {
 
 namespace detail {
 
-/// Called whenever this shared object makes an Error, which is before it can be thrown: what must be ready by then (a binder's
-/// translation of exceptions) is made ready.
+/// Called whenever this shared object makes an Error, so before it can be thrown: sets up what must be ready by then (a
+/// binder's translation of exceptions).
 struct ErrorWatcher {
     void (*made)() noexcept;
     const ErrorWatcher* next = nullptr;
 };
 ISTHMUS_STATE const ErrorWatcher* error_watchers = nullptr;
-/// While the shared object is loaded: the list changes no more.
+/// Only while the shared object is being loaded: the list does not change afterwards.
 inline bool watch_errors(ErrorWatcher& watcher) noexcept {
     watcher.next = error_watchers;
     error_watchers = &watcher;

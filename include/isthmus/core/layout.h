@@ -97,7 +97,7 @@ inline std::int64_t nbytes(const DLTensor& t, bool padded) noexcept {
 }
 
 /// The step of dimension `i` in bytes, of a descriptor that was found sound. A stride that is never stepped along may be any
-/// number, also one that no number of bytes can say: the size of an element then stands for it.
+/// number, even one that overflows when counted in bytes; the size of an element is given for it then.
 inline std::int64_t byte_stride(const DLTensor& t, int i) noexcept {
     const std::int64_t itemsize = DType(t.dtype).itemsize();
     std::int64_t step = t.strides[i];
@@ -110,8 +110,8 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     return signs < 0;
 }
 
-/// The elements fill their memory without gaps and overlaps, in whatever order of dimensions and in either direction. `numel`
-/// must be above 0.
+/// The elements fill their memory without gaps and overlaps, in any order of dimensions and either direction. `numel` must be
+/// above 0.
 [[nodiscard]] inline bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
     std::int64_t step = 1;
     bool used[max_ndim] = {};
@@ -143,7 +143,7 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     return true;
 }
 
-/// Whether elements of sound sizes and strides share memory, where they are not simply one after the other.
+/// Whether elements share memory. For sound sizes and strides, after the simple case of consecutive elements was ruled out.
 ISTHMUS_API bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept;
 #if ISTHMUS_DEFINE
 /// Whether two indices lead to one element: a search for steps, not all 0, that cancel out.
@@ -158,7 +158,7 @@ public:
         for (; at > 0 && dims_[at - 1].stride < added.stride; --at) dims_[at] = dims_[at - 1];
         dims_[at] = added;
     }
-    /// Also true where the answer would take too long: for layouts that nobody has.
+    /// Also true when the search would take too long, which happens only for layouts that nobody uses.
     bool finds() noexcept {
         reach_[count_] = 0;
         for (int i = count_ - 1; i >= 0; --i)
@@ -179,7 +179,7 @@ private:
     /// Steps along the last two dimensions alone cancel out at the least common multiple of their strides, or never.
     bool last_two_cancel() const noexcept {
         const Dimension &a = dims_[count_ - 2], &b = dims_[count_ - 1];
-        std::uint64_t common = a.stride;  // std::gcd() would need <numeric>, here in every file
+        std::uint64_t common = a.stride;  // std::gcd() would make every file include <numeric>
         for (std::uint64_t rest = b.stride; rest != 0;) {
             const std::uint64_t next = common % rest;
             common = rest;
@@ -211,7 +211,7 @@ private:
     }
 
     Dimension dims_[max_ndim];
-    std::uint64_t reach_[max_ndim + 1];  // how far all from a dimension on lead together
+    std::uint64_t reach_[max_ndim + 1];  // how far a dimension and all after it reach together
     int count_ = 0;
     int budget_ = 1 << 16;
 };
@@ -229,14 +229,14 @@ ISTHMUS_API bool search_overlap(const std::int64_t* shape, const std::int64_t* s
 }
 #endif
 
-/// Whether elements share memory, so that a write to one would show in another: broadcast and sliding windows do. Of sound
-/// sizes and strides.
+/// Whether elements share memory, so that a write to one would show in another, as in broadcast tensors and sliding windows.
+/// Sizes and strides must be sound.
 [[nodiscard]] inline bool overlaps(const DLTensor& t) noexcept {
     return !is_contiguous(t.shape, t.strides, t.ndim) && search_overlap(t.shape, t.strides, t.ndim);
 }
 
-/// The addresses from the first byte of a tensor with strides to behind its last, of a descriptor that was found sound; both
-/// are 0 where it has no elements. An element of less than a byte is taken to have one of its own.
+/// The addresses of a tensor with strides, from its first byte to one past its last, of a descriptor that was found sound; both
+/// are 0 where it has no elements. An element of less than a byte counts as one byte.
 struct AddressRange {
     std::uintptr_t begin = 0, end = 0;
 };
@@ -246,7 +246,7 @@ struct AddressRange {
     const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
     return {begin + static_cast<std::uintptr_t>(first), begin + static_cast<std::uintptr_t>(last) + 1};
 }
-/// Whether the ranges of addresses of two tensors with strides meet.
+/// Whether the address ranges of two tensors with strides overlap.
 [[nodiscard]] inline bool may_share(const DLTensor& a, const DLTensor& b) noexcept {
     const AddressRange first = addresses(a), second = addresses(b);
     return first.begin < second.end && second.begin < first.end;

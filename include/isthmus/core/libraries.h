@@ -1,4 +1,4 @@
-// The libraries that the process has loaded, and what stands at an address: each operating system's way to ask.
+// The libraries that the process has loaded, and which code is at an address, as each operating system tells.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,8 +34,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What stands at an address: the file that holds it, with and without its folder, and where it begins in memory; the function
-/// where its name is known; and the bytes from its beginning, or from that of the file.
+/// What is at an address: the file that holds it, with and without its folder, and where the file begins in memory; the
+/// function, if its name is known; and the offset in bytes from the start of the function, or else of the file.
 struct CodePlace {
     std::string path, file, function;
     std::uintptr_t base = 0, offset = 0;
@@ -45,15 +45,15 @@ struct CodePlace {
 
 #define ISTHMUS_LIBRARY(name) name ".dll"
 
-/// A library that the process has loaded, by its file's name, held from now on; NULL where it has not. None is ever loaded:
-/// where nobody did, there is nothing of it to speak of.
+/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never loads
+/// one itself: if nobody has loaded the library, there is nothing of it to use.
 inline void* find_library(const char* file) noexcept {
     HINSTANCE__* found = nullptr;
     return GetModuleHandleExA(0, file, &found) != 0 ? found : nullptr;
 }
 inline void release_library(void* library) noexcept { FreeLibrary(static_cast<HINSTANCE__*>(library)); }
 
-/// Whether libraries may have come since the count in `seen` was taken, which becomes that of now. Windows does not count them.
+/// Whether libraries may have been loaded since `seen` was last updated; updates it. Windows keeps no such count.
 inline bool have_libraries_changed(unsigned long long&) noexcept { return true; }
 
 template <class F>
@@ -64,11 +64,11 @@ bool find_symbol(void* library, const char* name, F& out) noexcept {
     return out != nullptr;
 }
 
-/// The addresses of the calls that lead here, innermost first, which is the caller's own: how many of them.
+/// Writes the return addresses of the calls that lead here, innermost (the caller's own) first; returns how many.
 ISTHMUS_ALWAYS_INLINE int find_callers(void** frames, int most) noexcept {
     return RtlCaptureStackBackTrace(0, static_cast<unsigned long>(most), frames, nullptr);
 }
-/// False where nothing is known of it.
+/// False if nothing is known about the address.
 inline bool find_code_place(const void* address, CodePlace& out) {
     constexpr unsigned long unchanged_count = 2, from_address = 4;
     HINSTANCE__* found = nullptr;
@@ -88,10 +88,10 @@ inline bool find_code_place(const void* address, CodePlace& out) {
 
 #define ISTHMUS_LIBRARY(name) "lib" name ".dylib"
 
-/// A library that the process has loaded, by its file's name, held from now on; NULL where it has not. None is ever loaded:
-/// where nobody did, there is nothing of it to speak of.
+/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never loads
+/// one itself: if nobody has loaded the library, there is nothing of it to use.
 inline void* find_library(const char* file) noexcept {
-    // dlopen() would look for a bare name in folders of the system's, and not among what is loaded.
+    // dlopen() would search the system's folders for a bare name, not the loaded libraries.
     for (std::uint32_t i = 0, count = _dyld_image_count(); i < count; ++i) {
         const char* path = _dyld_get_image_name(i);
         const char* slash = path != nullptr ? std::strrchr(path, '/') : nullptr;
@@ -105,8 +105,8 @@ inline unsigned long long count_libraries() noexcept { return _dyld_image_count(
 
 #define ISTHMUS_LIBRARY(name) "lib" name ".so"
 
-/// A library that the process has loaded, by its file's name, held from now on; NULL where it has not. None is ever loaded:
-/// where nobody did, there is nothing of it to speak of.
+/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never loads
+/// one itself: if nobody has loaded the library, there is nothing of it to use.
 inline void* find_library(const char* file) noexcept { return dlopen(file, RTLD_NOLOAD | RTLD_LAZY); }
 inline unsigned long long count_libraries() noexcept {
     unsigned long long loads = 0;
@@ -123,7 +123,7 @@ inline unsigned long long count_libraries() noexcept {
 
 inline void release_library(void* library) noexcept { dlclose(library); }
 
-/// Whether libraries may have come since the count in `seen` was taken, which becomes that of now.
+/// Whether libraries may have been loaded since `seen` was last updated; updates it.
 inline bool have_libraries_changed(unsigned long long& seen) noexcept {
     const unsigned long long now = count_libraries();
     if (now == seen) return false;
@@ -137,8 +137,8 @@ bool find_symbol(void* library, const char* name, F& out) noexcept {
     return out != nullptr;
 }
 
-/// The addresses of the calls that lead here, innermost first, which is the caller's own: how many of them; 0 where the C
-/// library does not tell.
+/// Writes the return addresses of the calls that lead here, innermost (the caller's own) first; returns how many, 0 if the C
+/// library cannot tell.
 ISTHMUS_ALWAYS_INLINE int find_callers([[maybe_unused]] void** frames, [[maybe_unused]] int most) noexcept {
 #if __has_include(<execinfo.h>)
     return backtrace(frames, most);
@@ -146,7 +146,7 @@ ISTHMUS_ALWAYS_INLINE int find_callers([[maybe_unused]] void** frames, [[maybe_u
     return 0;
 #endif
 }
-/// False where nothing is known of it.
+/// False if nothing is known about the address.
 inline bool find_code_place(const void* address, CodePlace& out) {
     Dl_info info{};
     if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;

@@ -14,7 +14,7 @@ ISTHMUS_BEGIN
 
 /// A tensor that is alive: an import, memory of C++, or a view that lies differently in one of them.
 struct LiveTensor {
-    std::uint64_t serial;  ///< its number, in order of birth
+    std::uint64_t serial;  ///< its number, in order of creation
     void* data;            ///< address on `device`
     std::int64_t nbytes;   ///< of the elements when compact
     std::vector<std::int64_t> shape;
@@ -52,7 +52,7 @@ inline double monotonic_seconds() noexcept {
 
 ISTHMUS_STATE constinit SystemMutex live_mutex;
 
-/// The list: a hash table by the address of the block. It never calls out while it is locked, save to show its records.
+/// The list: a hash table by the address of the block. While it is locked it calls no other code, except to show its records.
 class LiveList {
 public:
     ISTHMUS_COLD void add(Block* block) noexcept {
@@ -79,7 +79,7 @@ public:
         {
             const Lock lock;
             LiveEntry** at = find(block);
-            if (*at == nullptr) return;  // made while nobody listened, or before the list was cleared
+            if (*at == nullptr) return;  // made while nobody was listening, or before the list was cleared
             entry = *at;
             *at = entry->next;
         }
@@ -99,7 +99,7 @@ public:
                                 entry->words.place, entry->frames + 1, entry->frame_count > 0 ? entry->frame_count - 1 : 0});
     }
     void listen(bool tracing) noexcept {
-        // A child that is forked while another thread holds the lock would wait for it for ever.
+        // A child that is forked while another thread holds the lock would wait for it forever.
         static const bool registered = (around_forks([] { live_mutex.lock(); }, unlock, unlock), true);
         (void)registered;
         const Lock lock;
@@ -133,7 +133,7 @@ private:
         std::free(entry->words.place);
         std::free(entry);
     }
-    /// Where the block's entry hangs, or the end of its chain.
+    /// The link that points to the block's entry, or the end of its chain.
     LiveEntry** find(const Block* block) noexcept {
         LiveEntry** at = &buckets_[bucket(block)];
         while (*at != nullptr && (*at)->block != block) at = &(*at)->next;
@@ -141,7 +141,7 @@ private:
     }
 
     Atomic<bool> tracing_;
-    bool listening_ = false;  // as all below guarded by the lock
+    bool listening_ = false;  // guarded by the lock, as is everything below
     std::uint64_t serial_ = 0;
     LiveEntry* buckets_[bucket_count] = {};
 };
@@ -193,11 +193,11 @@ inline LiveTensor live_tensor(const LiveRecord& record) {
 
 }  // namespace detail
 
-/// Whether somebody keeps the list that live() gives.
+/// Whether the list that live() returns is being kept.
 inline bool live_tracking() noexcept { return detail::observer.load() != nullptr; }
 
-/// Keeps a list of the tensors that come to life from now on, in this shared object and in all extensions that share its
-/// Python types; `tracing` notes also where each was made. `false` ends that and empties the list, and costs nothing again.
+/// Keeps a list of the tensors made from now on, in this shared object and in all extensions that share its Python types;
+/// `tracing` also records where each was made. `false` stops that, empties the list, and removes the cost.
 inline void live_tracking(bool on, bool tracing = false) noexcept {
     const detail::Observer* now = detail::observer.load();
     if (on) {
@@ -211,7 +211,7 @@ inline void live_tracking(bool on, bool tracing = false) noexcept {
     }
 }
 
-/// The tensors that are alive and came to life since live_tracking(true); empty when nobody keeps the list.
+/// The tensors made since live_tracking(true) that are still alive; empty when the list is not being kept.
 inline std::vector<LiveTensor> live() {
     struct Out {
         std::vector<LiveTensor> tensors;

@@ -1,5 +1,5 @@
-// Where the elements of new tensors lie: malloc's memory, a cache of what was large and was dropped, or a program's own
-// allocator. SPDX-License-Identifier: Apache-2.0
+// The memory of new tensors: from malloc, from a cache of dropped large tensors, or from a program's own allocator.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdlib>

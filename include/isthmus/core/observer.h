@@ -1,4 +1,4 @@
-// Who is told of tensors that come to life and die.
+// Observers, which are told when a tensor is made and when it is destroyed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,11 +10,11 @@ namespace detail {
 
 struct Block;
 
-/// A tensor on somebody's list, as the list shows it; everything is valid for the length of the call that shows it.
+/// A tensor of the list of live tensors, as it is shown to a callback; everything in it is valid only during that call.
 struct LiveRecord {
     const Block* block;
-    std::uint64_t serial;  ///< its number, in order of birth
-    double age;            ///< seconds since it came to life
+    std::uint64_t serial;  ///< its number, in order of creation
+    double age;            ///< seconds since it was made
     const char* producer;  ///< whose memory it is: "torch.Tensor"; NULL for C++
     const char* consumer;  ///< who was handed it last: "numpy"; NULL for nobody but C++
     const char* place;     ///< with tracing: where Python was; else NULL
@@ -22,9 +22,9 @@ struct LiveRecord {
     int frame_count;
 };
 
-/// Who is told of blocks that come to life and die (isthmus/core/live.h). Part of the ABI shared by extensions with the same
-/// ISTHMUS_ABI: one of them listens for all. Any function may be called by threads that have not yet seen that it no longer
-/// listens, so that `created` may come late; `destroyed` comes for each block that was announced, also then.
+/// Told when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions with the same
+/// ISTHMUS_ABI: one of them listens for all. Threads that have not yet seen that it stopped listening may still call any
+/// function, so `created` may come late; `destroyed` is called for each block that was announced, even then.
 struct Observer {
     void (*created)(Block*) noexcept;
     void (*destroyed)(Block*) noexcept;  ///< before its owner is released
@@ -32,10 +32,10 @@ struct Observer {
     /// Shows every record while the list is locked: `show` makes no tensor, drops none, and takes no other lock.
     void (*visit)(void* context, void (*show)(void* context, const LiveRecord&));
     void (*listen)(bool tracing) noexcept;  ///< before the first call of `created`
-    void (*forget)() noexcept;              ///< nothing is on the list, and nothing comes there until it listens again
+    void (*forget)() noexcept;              ///< empties the list, which stays empty until it listens again
 };
 ISTHMUS_STATE Atomic<const Observer*> observer;
-/// Who listens or was the last to listen; NULL before the first.
+/// The observer that listens, or the last one that did; NULL before the first.
 ISTHMUS_STATE Atomic<const Observer*> last_observer;
 
 /// The observers of all shared objects that meet in one interpreter: listening is switched on and off in all of them at once.
@@ -51,7 +51,7 @@ struct ObserverHub {
 ISTHMUS_STATE Atomic<ObserverHub*> observer_hub;
 ISTHMUS_STATE ObserverLink observer_link{&observer, &last_observer, nullptr};
 
-/// Says whose memory a block is and where the program was, in words to be freed with std::free. Set by the bridge.
+/// Says whose memory a block is and where the program was, as strings to be freed with std::free. Set by the bridge.
 struct BlockWords {
     char* producer;
     char* place;
@@ -62,7 +62,7 @@ inline void tell_link(const ObserverLink& link, const Observer* now) noexcept {
     if (now != nullptr) link.last_observer->store(now);
     link.observer->store(now);
 }
-/// Lets `now` listen here and in every shared object that this one knows; nobody when NULL.
+/// Makes `now` the observer here and in every shared object that this one knows; NULL for none.
 inline void set_observer(const Observer* now) noexcept {
     if (ObserverHub* hub = observer_hub.load()) {
         hub->current.store(now);
@@ -71,8 +71,8 @@ inline void set_observer(const Observer* now) noexcept {
     tell_link(observer_link, now);
 }
 
-/// Joins the others: who listens there listens here from now on, and the other way round. Joining again changes nothing. One
-/// thread of this shared object at a time; those of others may join theirs meanwhile.
+/// Joins the others: an observer of theirs also listens here from now on, and vice versa. Joining again changes nothing. Only
+/// one thread of this shared object may call this at a time; other shared objects may join meanwhile.
 inline void join_observers(ObserverHub& hub) noexcept {
     const ObserverLink* link = hub.first.load();
     while (link != nullptr && link != &observer_link) link = link->next;

@@ -16,7 +16,7 @@ ISTHMUS_COLD inline Error rearrange_error(const char* call, std::string_view tex
     return Error(code, ErrorKind::value, concat({call, "(): ", text}));
 }
 
-/// The dimension that is meant: negative ones count from the end. Throws Error(bad_argument) where there is none.
+/// Resolves a dimension: negative ones count from the end. Throws Error(bad_argument) if it does not exist.
 inline int dimension_of(const char* call, int dimension, int ndim) {
     const int found = dimension < 0 ? dimension + ndim : dimension;
     if (ISTHMUS_UNLIKELY(found < 0 || found >= ndim))
@@ -24,7 +24,7 @@ inline int dimension_of(const char* call, int dimension, int ndim) {
     return found;
 }
 
-/// The index that is meant: negative ones count from the end. Throws Error(bad_argument) where there is none.
+/// Resolves an index: negative ones count from the end. Throws Error(bad_argument) if it does not exist.
 inline std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::int64_t size) {
     const std::int64_t found = index < 0 ? index + size : index;
     if (ISTHMUS_UNLIKELY(found < 0 || found >= size))
@@ -33,8 +33,8 @@ inline std::int64_t index_of(const char* call, std::int64_t index, int dimension
     return found;
 }
 
-/// Some elements of one dimension: those of [start, stop), every `step`th. Negative bounds count from the end, and what leaves
-/// the dimension is cut off, as Python's slices have it.
+/// Some elements of one dimension: those of [start, stop), every `step`th. Negative bounds count from the end, and bounds
+/// outside the dimension are clipped, as in Python's slices.
 struct Cut {
     std::int64_t offset = 0;  ///< how many elements further the first one is
     std::int64_t size = 0;
@@ -56,20 +56,20 @@ struct Cut {
     }
 };
 
-/// The description begins so many elements further. Throws Error(bad_layout) where that is within a byte of a packed type.
+/// Moves the first element by `offset` elements. Throws Error(bad_layout) if it would begin within a byte of a packed type.
 ISTHMUS_API void move_first_element(DLTensor& t, std::int64_t offset, bool padded);
-/// Writes the sizes of `wanted`, where one may be -1: as many as the others leave. Throws Error(bad_layout) where they do not
-/// hold the elements of `shape`.
+/// Writes the sizes of `wanted`, where one may be -1 and then follows from the others. Throws Error(bad_layout) if they do not
+/// hold exactly the elements of `shape`.
 ISTHMUS_API void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
                                std::int64_t* out);
-/// Writes the strides with which the same memory has another shape of as many elements. Throws Error(bad_layout) where only a
-/// copy has it.
+/// Writes the strides that give the same memory another shape with as many elements. Throws Error(bad_layout) if that needs a
+/// copy.
 ISTHMUS_API void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
                                  int wanted_ndim, std::int64_t* out);
-/// Writes the strides with which sizes of 1 are repeated, and dimensions put in front. Throws Error(bad_layout).
+/// Writes the strides that repeat dimensions of size 1 and add new ones in front. Throws Error(bad_layout).
 ISTHMUS_API void broadcast_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
                                    int wanted_ndim, std::int64_t* out);
-/// Writes which dimension comes where; no `axes` turn their order round. Throws Error(bad_argument) for what is no permutation.
+/// Writes the order of the dimensions; empty `axes` reverse it. Throws Error(bad_argument) if `axes` is not a permutation.
 ISTHMUS_API void resolve_axes(std::span<const std::int64_t> axes, int ndim, int* out);
 
 #if ISTHMUS_DEFINE
@@ -119,7 +119,7 @@ ISTHMUS_API void reshape_strides(const std::int64_t* shape, const std::int64_t* 
         (void)layout::row_major(wanted, wanted_ndim, out);
         return;
     }
-    // From the last dimension on: a run of old dimensions that follow on one another without a gap is dealt out to new ones.
+    // From the last dimension backwards: each run of old dimensions without gaps between them is divided among new ones.
     std::int64_t run = 1, step = 1;
     int next = ndim - 1;
     for (int d = wanted_ndim - 1; d >= 0; --d) {

@@ -24,7 +24,7 @@ template <class V>
 inline constexpr bool is_view = false;
 template <class T, int N, class... C>
 inline constexpr bool is_view<View<T, N, C...>> = true;
-/// Whether a function of a Result's value gives a view of it that ends with the Result.
+/// Whether a function of a Result's value returns a view that would dangle once the Result is gone.
 template <class Self, class T, class Made>
 inline constexpr bool is_view_of_temporary = !std::is_lvalue_reference_v<Self> && !is_view<T> && is_view<Made>;
 struct Uninitialised {};

@@ -44,7 +44,7 @@ public:
 
     /// The first number; valid as long as this object.
     const std::int64_t* data() const noexcept { return data_; }
-    /// How many numbers, also where they are more than max_ndim, which whoever takes the list refuses.
+    /// How many numbers; may be more than max_ndim, which the function that takes the list refuses.
     std::size_t size() const noexcept { return size_; }
     /// Number `i`, which is not checked.
     std::int64_t operator[](std::size_t i) const noexcept { return data_[i]; }

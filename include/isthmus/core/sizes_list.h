@@ -7,8 +7,8 @@
 ISTHMUS_BEGIN
 
 /// A list of sizes or strides that may be stored, unlike Shape, with the interface of a std::vector<std::int64_t> as far as
-/// such a list needs it. Of more than max_ndim numbers it keeps the count alone, so that whoever is given it can refuse it.
-/// (<vector> would cost every file that includes this 50 ms.)
+/// such a list needs it. Of more than max_ndim numbers it keeps only the count, so that the receiver can refuse it. (<vector>
+/// would cost every file that includes this 50 ms.)
 class SizesList {
 public:
     /// As std::vector has it.

@@ -1,4 +1,4 @@
-// The names of functions at addresses: also of those that a library hides, which stand in its file.
+// The names of functions at addresses, also of hidden functions, which only the library's file names.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +21,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A C++ name as a reader writes it, at most 120 characters of it; other names as they are.
+/// A C++ name demangled, at most 120 characters of it; other names unchanged.
 inline std::string demangled(const std::string& name) {
 #if __has_include(<cxxabi.h>)
     constexpr std::size_t most = 120;
@@ -42,13 +42,13 @@ class SymbolTable {
 public:
     explicit SymbolTable(const char* path) : file_(std::fopen(path, "rb"), close) {}
 
-    /// Gives `place` the name of the function that holds it, and its offset in there, where the table has it.
+    /// Writes to `place` the name of the function that holds it and the offset within the function, if the table has it.
     void find(CodePlace& place) {
         ElfW(Ehdr) head;
         if (!read(0, &head, sizeof head) || head.e_shentsize != sizeof(ElfW(Shdr))) return;
         std::vector<ElfW(Shdr)> sections(head.e_shnum);
         if (!read(head.e_shoff, sections.data(), sections.size() * sizeof(ElfW(Shdr)))) return;
-        // A program that is linked to fixed addresses names those.
+        // In a program that is linked to fixed addresses the symbols have absolute addresses.
         const std::uintptr_t at = place.offset + (head.e_type == ET_EXEC ? place.base : 0);
         for (const ElfW(Shdr) & section : sections)
             if (section.sh_type == SHT_SYMTAB && section.sh_link < sections.size() &&
@@ -92,10 +92,10 @@ private:
 
 #endif
 
-/// What stands at addresses of code. Each is looked up once: a file's table may have a hundred thousand names.
+/// Looks up addresses of code, each only once: a file's table may have a hundred thousand names.
 class CodePlaces {
 public:
-    /// The place that a call returns to; NULL where nothing is known of it.
+    /// The place that a call returns to; NULL if nothing is known about it.
     const CodePlace* of_call(const void* address) {
         const auto [at, is_new] = known_.try_emplace(address);
         if (is_new) at->second = find(address);

@@ -18,7 +18,7 @@
 #endif
 
 #if defined(_WIN32)
-// As windows.h declares them, which would cost every file of a user its time, and a macro for half of the English language.
+// Declared as in windows.h, which would cost every file of a user compile time and defines many common words as macros.
 struct _RTL_SRWLOCK;          // NOLINT(bugprone-reserved-identifier)
 struct _SECURITY_ATTRIBUTES;  // NOLINT(bugprone-reserved-identifier)
 extern "C" {
@@ -35,7 +35,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// While one lives, pthread_cancel waits: a release that it ended half-way would lose what is left of the owner, and its
+/// Defers pthread_cancel while one exists: a release that is cancelled halfway would leak what is left of the owner, and the
 /// unwinding would terminate the process at the first noexcept function.
 class NoCancellation {
 public:
@@ -77,7 +77,7 @@ private:
     void* lock_ = nullptr;  // an SRWLOCK
 };
 
-/// Runs `run(argument)` on a thread of its own that nobody waits for; false where there is none.
+/// Runs `run(argument)` on a detached thread of its own; false if none can be made.
 template <void (*run)(void*)>
 bool start_thread(void* argument) noexcept {
     const auto entry = [](void* given) -> unsigned long {
@@ -114,7 +114,7 @@ private:
     pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// Runs `run(argument)` on a thread of its own that nobody waits for; false where there is none.
+/// Runs `run(argument)` on a detached thread of its own; false if none can be made.
 template <void (*run)(void*)>
 bool start_thread(void* argument) noexcept {
     const auto entry = [](void* given) -> void* {
@@ -128,7 +128,7 @@ bool start_thread(void* argument) noexcept {
 #endif
 
 #if ISTHMUS_DEFINE
-/// Tells the system something about the whole pages of some memory. A wish: a refusal is nobody's error.
+/// Tells the system something about the whole pages of some memory. Only a hint: a refusal is not an error.
 inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size, [[maybe_unused]] int wish) noexcept {
 #if defined(__linux__)
     const int before = errno;
@@ -138,14 +138,14 @@ inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::si
     errno = before;
 #endif
 }
-/// Huge pages, as NumPy asks for its own memory (numpy/_core/src/multiarray/alloc.cpp): what is fresh is then filled in a
-/// fraction of the time.
+/// Asks for huge pages, as NumPy does for its own memory (numpy/_core/src/multiarray/alloc.cpp): fresh memory is then filled in
+/// a fraction of the time.
 inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
 #if defined(MADV_HUGEPAGE)
     advise_pages(memory, size, MADV_HUGEPAGE);
 #endif
 }
-/// The system may take the pages when it runs short; until then they are as they were, and whoever writes them keeps them.
+/// Lets the system take the pages when it runs short; until then they keep their contents, and writing to a page keeps it.
 inline void let_system_take([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
 #if defined(__linux__) && defined(MADV_FREE)
     advise_pages(memory, size, MADV_FREE);

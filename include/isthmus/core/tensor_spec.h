@@ -99,8 +99,8 @@ concept Container = !std::is_const_v<C> && !HasTensorTraits<C> && requires(C& c)
     c.push_back(element);
 });
 
-/// std::unique_ptr<T[]> and std::shared_ptr<T[]>, told by their interface so that <memory> stays out. One that merely watches
-/// an array has neither a deleter nor a count.
+/// std::unique_ptr<T[]> and std::shared_ptr<T[]>, recognised by their interface so that <memory> is not included. A pointer
+/// that only observes an array has neither a deleter nor a count.
 template <class P>
 inline constexpr bool points_to_array = false;
 template <template <class...> class Pointer, class T, class... Rest>
@@ -127,7 +127,7 @@ concept OwnableWithShape = Container<X> || ArrayPointer<X>;
 template <class X>
 concept Ownable = Container<X> || HasTensorTraits<X>;
 
-/// Ends the compilation with what to write in place of own(x).
+/// Stops the compilation with a message that says what to write in place of own(x).
 template <class X, bool with_shape>
 constexpr void refuse_owner() {
     using U = std::remove_cvref_t<X>;

@@ -127,7 +127,7 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
             return false;
         }
     }
-    if (device.is_opaque()) return true;  // a handle is no address
+    if (device.is_opaque()) return true;  // a handle is not an address
     if (ISTHMUS_UNLIKELY(address < magnitude(first) || reaches_end(address, last))) return false;
     return (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) == 0;
 }

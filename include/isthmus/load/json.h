@@ -1,4 +1,4 @@
-// JSON as a file's header holds it (RFC 8259), read piece by piece by who knows what has to come.
+// JSON as a file's header holds it (RFC 8259), read piece by piece by a caller that knows what must come next.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -39,13 +39,13 @@ inline bool is_utf8(std::string_view text) noexcept {
     return true;
 }
 
-/// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the place, where something else
-/// comes than what was asked for. The text outlives the reader.
+/// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something other
+/// than what was asked for comes next. The text outlives the reader.
 class JsonReader {
 public:
     explicit JsonReader(std::string_view text) noexcept : text_(text) {}
 
-    /// Takes `c` where it comes next.
+    /// Consumes `c` if it comes next.
     bool take(char c) noexcept {
         skip_space();
         if (at_ == text_.size() || text_[at_] != c) return false;
@@ -55,7 +55,7 @@ public:
     void expect(char c) {
         if (!take(c)) fail(concat({"wanted '", std::string_view(&c, 1), "'"}));
     }
-    /// Calls `entry` before each member of an object or element of an array, which has to read it.
+    /// Calls `entry` before each member of an object or element of an array; `entry` has to read it.
     template <class Entry>
     void each(char open, char close, Entry&& entry) {
         expect(open);
@@ -102,7 +102,7 @@ public:
         if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("wanted a whole number of 0 or more");
         return value;
     }
-    /// Only white space is left.
+    /// Checks that only white space is left.
     void end() {
         skip_space();
         if (at_ != text_.size()) fail("wanted the end");

@@ -23,7 +23,7 @@ using isthmus::detail::concat;
 using shared::impl::File;
 using shared::impl::Mapping;
 
-/// A file that stays mapped while tensors show it. The owner of those: it is counted, and ends with the last.
+/// A file that stays mapped while tensors show it. It owns their memory, is reference-counted, and ends with the last of them.
 class MappedFile {
 public:
     MappedFile(File file, Mapping shown, shared::Access access) noexcept
@@ -39,12 +39,13 @@ public:
         if (refs_.release()) delete this;
     }
 
-    /// Whether what stands there is the file's: a read-only handle on pages that may be written shows what was written.
+    /// Whether the address is in the file's own pages. A read-only handle may also be one on the writable pages, which hold
+    /// what was written there.
     bool has_other_pages(const void* address) const noexcept {
         const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(data());
         return access_ == shared::Access::read_only && offset <= size();
     }
-    /// The file's bytes in pages that may be written, those of one mapping whoever asks; NULL where the system has none.
+    /// The file's bytes in writable pages, one mapping for all callers; NULL if the system gives none.
     char* private_data() noexcept {
         const std::lock_guard lock(making_);
         if (!written_)
@@ -63,7 +64,7 @@ private:
     Mapping written_;
 };
 
-/// A reference to a MappedFile, as Tensor takes an owner that brings its operations.
+/// A reference to a MappedFile, as an owner for Tensor that brings its own operations.
 class FileOwner {
 public:
     explicit FileOwner(MappedFile* taken) noexcept : file_(taken) {}
@@ -105,7 +106,7 @@ private:
     MappedFile* file_;
 };
 
-/// What every call says on a system without POSIX's mappings.
+/// The error of every call on a system without POSIX's mappings.
 ISTHMUS_COLD inline Error no_mapped_files() {
     return Error(ErrorCode::unavailable, "files are not mapped on this system; wanted Linux or macOS");
 }

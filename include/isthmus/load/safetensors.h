@@ -73,7 +73,7 @@ inline DType parse_file_dtype(const std::string& name, const std::string& tensor
     fail_file(concat({"tensor '", tensor, "' has the dtype '", name, "', which is none of safetensors' that are known here"}));
 }
 
-/// Reads one tensor, with offsets as they are written: from the header's end on.
+/// Reads one tensor, with offsets as the file has them: from the end of the header.
 inline TensorEntry read_entry(JsonReader& json, std::string name) {
     TensorEntry entry{std::move(name), {}, {}, 0, 0};
     bool dtype = false, shape = false, offsets = false;
@@ -118,7 +118,7 @@ inline void check_entry(const TensorEntry& entry) {
                           " bytes for ", isthmus::detail::sizes_text(entry.shape.data(), ndim), " of ", entry.dtype}));
 }
 
-/// Sorts the entries as they lie in the file, and refuses holes, overlaps, and bytes that are nobody's.
+/// Sorts the entries as they lie in the file, and refuses holes, overlaps, and bytes that belong to no tensor.
 inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin, std::uint64_t file_size) {
     std::stable_sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
         return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;

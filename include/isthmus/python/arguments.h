@@ -15,7 +15,7 @@ namespace detail {
 
 // One Parameter per kind of argument: how it is read, and what its error says.
 
-/// Makes what was set before the cause of what is set now. Steals it; NULL does nothing.
+/// Makes an earlier exception the cause of the one set now. Steals it; NULL does nothing.
 ISTHMUS_COLD inline void chain_cause(PyObject* cause) {
     if (cause == nullptr) return;
     PyObject* raised = take_exception();
@@ -24,7 +24,7 @@ ISTHMUS_COLD inline void chain_cause(PyObject* cause) {
     restore_exception(raised);
 }
 
-/// What the object's own conversion raised is the cause of this; what passes through does so as it is.
+/// An exception of the object's own conversion becomes the cause of this one; one that passes_through() stays as it is.
 ISTHMUS_COLD inline bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) {
     if (PyErr_Occurred() != nullptr && passes_through(PyErr_Occurred())) return false;
     Ref cause(take_exception());
@@ -35,7 +35,7 @@ ISTHMUS_COLD inline bool raise_type(const char* function, const char* argument, 
     if (converts) chain_cause(cause.release());
     return false;
 }
-/// A number that does not fit; one of thousands of digits is told by its bits, since Python refuses to write it out.
+/// A number that does not fit; one of thousands of digits is described by its bits, since Python refuses to print it.
 ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argument, PyObject* number, const char* wanted) {
     constexpr std::size_t most_bits = 128;
     Ref cause(take_exception());
@@ -78,7 +78,7 @@ struct Parameter {
     }
 };
 
-/// What never writes has nothing to announce.
+/// A parameter that is never written has nothing to announce.
 struct SilentParameter {
     static bool announce(const char*, const char*) noexcept { return true; }
 };
@@ -269,7 +269,8 @@ private:
         return (load_one(std::get<i>(parameters_), static_cast<int>(i)) && ...) &&
                (std::get<i>(parameters_).announce(function_, names_[i]) && ...);
     }
-    /// What was taken for the call that does not take place: a capsule is taken once, and may go to another function.
+    /// Gives back what was taken for a call that will not be made: a capsule can be taken only once, and may go to another
+    /// function.
     template <std::size_t... i>
     ISTHMUS_COLD void give_back(std::index_sequence<i...>) {
         const detail::PendingException refused;

@@ -126,14 +126,14 @@ inline constexpr bool holds_view<C<E...>, Others...> = (holds_view<std::remove_c
 template <class E, std::size_t n, class... Others>
 inline constexpr bool holds_view<std::array<E, n>, Others...> = holds_view<E, Others...>;
 
-/// Told in a moment, so that trying an overload with a number does not ask every protocol.
+/// Decided quickly, so that trying an overload with a number does not ask every protocol.
 inline bool is_no_tensor(PyObject* object) noexcept {
     const PyTypeObject* type = Py_TYPE(object);
     return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
            type == &PyUnicode_Type || type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
 }
 
-/// Whether a binder may be told of an exception translator now.
+/// Whether an exception translator may be registered with a binder now.
 inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gil(); }
 
 /// What became of one argument.
@@ -152,15 +152,15 @@ public:
     BorrowSlot(const BorrowSlot&) = delete;
     BorrowSlot& operator=(const BorrowSlot&) = delete;
 
-    /// An object that is no such tensor is passed on, with no word about it: unless what was met must not be swallowed (an
-    /// interrupt), or is the reason why no overload takes it (`last`).
+    /// Passes on an object that is no such tensor, without an error text, unless the failure must not be swallowed (an
+    /// interrupt) or is the reason why no overload takes it (`last`).
     Loaded try_load(PyObject* object, const Requirement& r, bool last) noexcept;
-    /// The same with words. `match` knows the sizes that earlier arguments of the call have named.
+    /// The same with an error text. `match` knows the sizes that earlier arguments of the call have named.
     Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                       Match* match) noexcept;
-    /// After one of them has said yes, where the call is refused for another reason: a capsule is whole again.
+    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed again.
     void give_back(PyObject* object) noexcept;
-    /// After one of them has said yes.
+    /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
     /// To be called when every argument of the call has been found to fit: a write is announced, once, and a capsule is taken.
     /// Until then the call may be refused for another reason, and the capsule is whole again when the slot ends.
@@ -186,12 +186,12 @@ private:
     PyObject* pending_ = nullptr;  // the object, where announce() has anything to do; borrowed from the caller
 };
 
-/// Whether no other overload is to be tried, and nothing else is to be said.
+/// Whether no other overload is to be tried, and no other text to be reported.
 ISTHMUS_COLD inline bool passes_through(const Error& error) noexcept {
     auto* cause = static_cast<PyObject*>(error.cause());
     return error.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
 }
-/// As set_python_error(); what passes through is the producer's own exception.
+/// Like set_python_error(); an exception that passes_through() stays the producer's own.
 ISTHMUS_COLD inline Loaded raise_in_call(const Error& error) noexcept {
     if (auto* cause = static_cast<PyObject*>(error.cause()); cause != nullptr && passes_through(cause))
         restore_exception(Py_NewRef(cause));
@@ -204,7 +204,7 @@ ISTHMUS_COLD inline Loaded pass_on(const Error& error, bool last) noexcept {
     if (!passes_through(error) && !(last && error.code() == ErrorCode::requires_grad)) return Loaded::no;
     return raise_in_call(error);
 }
-/// A failed import in the words of the call. Memory that is read-only is an argument that does not fit, as a dtype is.
+/// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
 ISTHMUS_COLD inline Error argument_error(const Error& error, const char* function) {
     const std::string prefix = call_prefix(function, nullptr);
     if (error.code() == ErrorCode::read_only) return Error(error.code(), ErrorKind::value, prefix + error.what());
@@ -242,7 +242,7 @@ ISTHMUS_API Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, 
     const Result<void> made = convert(object, r, nullptr, own);
     return made ? Loaded::yes : pass_on(made.error(), last);
 }
-/// What the producer lent is let go as soon as the copy is made: a capsule is whole again.
+/// What the producer lent is released as soon as the copy is made: a capsule can be consumed again.
 ISTHMUS_RARE ISTHMUS_API Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
                                                           Match& match) noexcept {
     Requirement of_any_kind = r;

@@ -13,8 +13,8 @@ namespace detail {
 
 struct BorrowedBuilder;
 
-/// Moves a Py_buffer. PyBuffer_FillInfo points sizes and strides at fields of the Py_buffer itself, and its exporter is to find
-/// them there when the buffer comes back to it.
+/// Moves a Py_buffer. PyBuffer_FillInfo points sizes and strides at fields of the Py_buffer itself, where its exporter expects
+/// them when the buffer is released.
 inline void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept {
     to = from;
     const auto rebase = [&](auto*& inside) {

@@ -41,7 +41,7 @@ inline Ref items_of(PyObject* object) {
 template <class Binder, class X>
 struct Contents;
 
-/// Elements that stay where they are made. What was borrowed has room for 64 dimensions: a container would write all of that,
+/// Elements that stay where they are made. What is borrowed has room for 64 dimensions: a std::vector would write all of that,
 /// or allocate for each. Of these chunks only what is used is touched, and malloc keeps them at hand.
 template <class T>
 class Elements {

@@ -11,7 +11,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What a producer raises where DLPack has no word for what it holds, rather than because something failed.
+/// Whether a producer's exception means that DLPack cannot express what it holds, rather than that something failed.
 inline bool says_it_cannot(PyObject* exception) {
     return (PyErr_GivenExceptionMatches(exception, PyExc_BufferError) ||
             PyErr_GivenExceptionMatches(exception, PyExc_TypeError) ||
@@ -19,8 +19,8 @@ inline bool says_it_cannot(PyObject* exception) {
            !tells_of_failure_below(exception);
 }
 
-/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may say the same memory by a protocol further
-/// down the table. Where that fails too, the first error is the one that is told.
+/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may offer the same memory by a protocol further
+/// down the table. If that fails too, the first error is reported.
 ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
     auto* cause = static_cast<PyObject*>(error.cause());
@@ -54,7 +54,7 @@ ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
     PyObject* object = request.object;
     if (request.producer.refusal != nullptr)
         return request.fail(ErrorCode::not_values, {"a ", type_name(object), " is not taken: ", request.producer.refusal});
-    // A class has what its instances have, but is none of them.
+    // A class has the attributes of its instances, but is not one of them.
     if (PyType_Check(object))
         return request.fail(ErrorCode::not_a_tensor,
                             {"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))});
@@ -78,7 +78,7 @@ inline bool import_by_protocol(ImportRequest& request) {
     return row.import != nullptr ? import_by(row, request) : import_from_instance(request);
 }
 
-/// Nobody can be asked for what a capsule holds on another device, or for a copy that only its producer can make.
+/// A capsule has no producer to ask for its memory on another device, or for a copy that only a producer can make.
 ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     const Device found = request.out.dl().device, wanted = request.options.device;
     give_back(request.object, request.out.b);
@@ -99,8 +99,8 @@ inline bool announce_now(ImportRequest& request) {
     return announce_torch_write_later(announced);
 }
 
-/// Imports where a copy is welcome, or where the data is wanted on a certain device. Only host memory is copied by ourselves;
-/// everything else is asked of the producer.
+/// Imports where a copy is allowed, or where the data is wanted on a certain device. We copy only host memory ourselves; for
+/// everything else the producer is asked.
 ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     request.keep_alive();
     const ImportOptions& options = request.options;
@@ -119,7 +119,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     const bool copied = !lent && (request.out.flags() & flag::copied) != 0;
     const bool moved = options.device.type != 0 && options.device != found;
     const bool copy = options.copy == Copy::always && !copied;
-    // A copy of ours lies on the heap: one in memory of another kind is the producer's to make.
+    // Our copy is heap memory: one in memory of another kind must be made by the producer.
     const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
     if (moved || (copy && elsewhere)) {
         if (PyCapsule_CheckExact(request.object)) return fail_capsule_elsewhere(request);
@@ -144,7 +144,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     return true;
 }
 
-/// What keeps a type from being looked at: no object, no GIL, or an exception on the way.
+/// Why a type cannot be looked at: no object, no GIL, or an exception on the way.
 ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
 #if !defined(NDEBUG)
     if (!have_gil())
@@ -156,7 +156,7 @@ ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
-/// Whether the caller may ask for anything at all. A release build does not ask again for a type that it has met.
+/// Whether the caller may ask for an import at all. A release build does not check again for a type that it has seen.
 inline bool is_ready(PyObject* object) {
 #if defined(NDEBUG)
     return object != nullptr;
@@ -164,7 +164,7 @@ inline bool is_ready(PyObject* object) {
     return object != nullptr && have_gil() && is_this_life();
 #endif
 }
-/// The type of an object that is not plainly known: looked at for the first time. NULL with a Python exception, or none, set.
+/// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none, set.
 ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
     return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }

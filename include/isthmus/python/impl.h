@@ -13,8 +13,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The first exit of all makes isthmus.Tensor's Python type: an extension that only imports never asks for it, and a linker
-/// that drops unused sections then leaves the whole of object/ out of it.
+/// The first export of all makes isthmus.Tensor's Python type: an extension that only imports never refers to it, so a linker
+/// that drops unused sections leaves out the whole of object/.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework, const ExportOptions& options) {
     const PendingException pending;
     if (shared_types() == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");

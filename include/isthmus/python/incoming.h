@@ -36,8 +36,8 @@ struct Incoming<View<T, N, C...>> {
     }
 };
 
-/// An argument that is announced by the function that takes it: what agreeing() asks the binders for, since it has yet to
-/// compare the arguments. Made of a value by hand, there is nothing to announce.
+/// An argument that is announced by the function that takes it: agreeing() asks the binders for this, since it has yet to
+/// compare the arguments. One that is made from a value directly has nothing to announce.
 template <class X>
 struct Unannounced {
     X value{};

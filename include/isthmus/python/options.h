@@ -22,7 +22,7 @@ struct ImportOptions {
     /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version
     /// counter moves, as such an operation would do.
     bool require_writable = false;
-    /// Off: the write is announced by whoever imports, with announce_write(), once it is certain to come.
+    /// Off: the importing code announces the write with announce_write(), once it is certain to come.
     bool announce = true;
     /// Take a torch tensor that requires grad, or has a tangent, as if it did not.
     bool allow_grad = false;

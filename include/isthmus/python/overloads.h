@@ -19,8 +19,8 @@ struct ParameterName {
     bool has_default;
 };
 
-/// The names among what a binder is told beside the function: `name_` and `value` of nanobind's arg, `name` and `value` of
-/// pybind11's.
+/// The names among the extras that a binder gets beside the function: `name_` and `value` of nanobind's arg, `name` and `value`
+/// of pybind11's.
 template <class... Extra>
 std::vector<ParameterName> parameter_names([[maybe_unused]] const Extra&... extra) {
     std::vector<ParameterName> names;
@@ -60,8 +60,7 @@ struct RefusedCall {
     }
 };
 
-/// Whether an object is such an argument; the Error says why it is none. What is no tensor's place is for the binder alone to
-/// judge.
+/// Whether an object is such an argument; the Error says why it is not. A parameter that is no tensor is left to the binder.
 template <class A>
 struct Judged {
     static Result<void> judge(PyObject* object, const char* name) {

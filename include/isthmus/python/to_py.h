@@ -1,4 +1,4 @@
-// The way out: a block, the very object that it came from or the framework's own way, a new reference.
+// The way out: from a block to a new reference, either to the very object that it came from or to the framework's own array.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,21 +30,21 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework fra
     return exported;
 }
 
-/// What shows an isthmus.Tensor holds it already.
+/// Such an export already holds the isthmus.Tensor that shows it.
 inline bool shows_object(Framework framework) noexcept {
     return framework == Framework::tensor || framework == Framework::numpy;
 }
 
 Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);  // inline, below
 
-/// Of an isthmus.Tensor that has no owner: what is exported holds that object too.
+/// For an isthmus.Tensor without an owner: the export holds that object too.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework, const ExportOptions& options) {
     const Exit exit(block);
     if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
     return export_anew(exit.block(), framework, options);
 }
 
-/// Read-only memory to a framework that would let it be written: only from pages that may be.
+/// Exports read-only memory to a framework that would let it be written, but only from private pages that may be written.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* block, Framework framework,
                                                                const FrameworkFacts& facts, const ExportOptions& options) {
     Block* own = private_pages(block);
@@ -68,8 +68,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
     return export_noted(block, framework, *facts, options);
 }
 
-/// The object goes back to where its framework works on it, which may be another stream than the one that the tensor is on by
-/// now.
+/// The object goes back to its framework, whose current stream may be another than the one that the tensor is on now.
 ISTHMUS_NOINLINE inline Result<void> order_same_object(const Block* block, PyObject* object, Framework framework) {
     const PendingException pending;
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(object));
@@ -80,7 +79,7 @@ ISTHMUS_NOINLINE inline Result<void> order_same_object(const Block* block, PyObj
     return fail_to_order();
 }
 
-/// The object that the tensor was made from where that may go back, else another.
+/// The object that the tensor was made from if that may go back, else a new one.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_same(Block* block, Framework framework, const ExportOptions& options) {
     PyObject* same = same_object(block, framework);
     if (ISTHMUS_UNLIKELY(same == nullptr)) return export_anew(block, framework, options);

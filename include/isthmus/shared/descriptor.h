@@ -1,4 +1,4 @@
-// The message that goes with a segment's descriptor: which part of it is a tensor, and of what shape. Checked in every field.
+// The message sent with a segment's descriptor: which part of it is a tensor, and of what shape. Every field is checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ namespace shared::impl {
 inline constexpr char message_magic[8] = {'I', 's', 't', 'h', 'm', 'u', 's', '\n'};
 inline constexpr std::uint32_t message_version = 1;
 
-/// Numbers in the machine's own order: both ends are on one machine. Shape and strides follow, `ndim` int64 each.
+/// Numbers in the machine's own byte order: both ends are on one machine. Shape and strides follow, `ndim` int64 each.
 struct Header {
     char magic[8];
     std::uint32_t version;
@@ -25,7 +25,7 @@ struct Header {
     std::int32_t ndim;
     std::uint32_t flags;  ///< DLPack's; only "padded" is used
     std::uint8_t access;  ///< the most that the receiver may take
-    std::uint8_t leased;  ///< 1: the descriptor's open file is the message's own, and holds a lease on the slot
+    std::uint8_t leased;  ///< 1: the message has an open file of its own, which holds a lease on the slot
     std::uint8_t zero[2];
     std::uint64_t segment_size;
     std::uint64_t slot_offset, slot_size;  ///< what the receiver leases: whole pages
@@ -50,7 +50,7 @@ static_assert(offsetof(Message, dims) == sizeof(Header));
 
 ISTHMUS_COLD inline Error bad_message(std::string text) { return Error(ErrorCode::bad_message, std::move(text)); }
 
-/// What must hold before the rest of the message can be read: that there is one, of a known length.
+/// What must hold before the rest of the message can be read: that it is not empty, and has a known length.
 inline Result<void> check_header(const Header& h) {
     if (std::memcmp(h.magic, message_magic, sizeof message_magic) != 0)
         return bad_message("the message is not one of isthmus::shared::send()");
@@ -64,8 +64,8 @@ inline Result<void> check_header(const Header& h) {
     return {};
 }
 
-/// Whether the slot lies in the segment and the elements in the slot. What the description itself must obey (dtype, shape,
-/// alignment, packed strides) is checked where every tensor is: by Tensor::wrap_spec().
+/// Whether the slot lies in the segment and the elements in the slot. The description itself (dtype, shape, alignment, packed
+/// strides) is checked by Tensor::wrap_spec(), as for every tensor.
 inline Result<void> check_message(const Message& m, std::size_t page) {
     const Header& h = m.header;
     if (h.access > static_cast<std::uint8_t>(Access::shared))

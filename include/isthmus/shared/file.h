@@ -41,7 +41,7 @@ private:
     int descriptor_ = -1;
 };
 
-// strerror_r() is one of two functions, by the C library.
+// strerror_r() returns a text or a status, depending on the C library: one overload for each.
 inline const char* error_words(const char* words, const char*) noexcept { return words; }
 inline const char* error_words(int, const char* buffer) noexcept { return buffer; }
 
@@ -60,7 +60,7 @@ constexpr ErrorCode code_of(int number) noexcept {
     }
 }
 
-/// "memfd_create failed: Too many open files": what was called, and what the system said of it.
+/// "memfd_create failed: Too many open files": the call, and the system's text for the error.
 ISTHMUS_COLD inline Error system_error(const char* call, int number) {
     char buffer[128] = "";
 #if defined(_WIN32)

@@ -61,9 +61,9 @@ inline Result<Mapping> map_file(const File& file, std::size_t offset, std::size_
 #endif
 }
 
-// A sealed file cannot be mapped writable again, but a mapping of it can be doubled and moved (mremap(2)).
+// A sealed file cannot be mapped writable again, but an existing mapping of it can be duplicated and moved (mremap(2)).
 
-/// Shows the shared pages at `from` a second time: at `to`, in place of what is there, or anywhere. NULL when that fails.
+/// Maps the shared pages at `from` a second time: at `to`, in place of what is there, or anywhere. NULL when that fails.
 inline char* double_pages(char* from, std::size_t size, char* to = nullptr) noexcept {
 #if defined(__linux__)
     void* data =

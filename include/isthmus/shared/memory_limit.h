@@ -1,4 +1,4 @@
-// How much memory Linux would give this process now: reserving more would not fail but wake the kernel's killer.
+// How much memory Linux would give this process now: reserving more would not fail, but trigger the kernel's OOM killer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -43,9 +43,9 @@ inline std::uint64_t read_number(const std::string& path) {
     return is_number ? value : no_limit;
 }
 
-/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. Where /proc is
-/// not mounted, as in a plain chroot, only what is free (sysinfo(2)): too little is refused in words, too much ends other
-/// processes.
+/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. If /proc is not
+/// mounted, as in a plain chroot, only what is free (sysinfo(2)): an estimate too low gives an error, one too high would end
+/// other processes.
 inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
     std::uint64_t kilobytes = 0;
     bool told = false;

@@ -1,4 +1,4 @@
-// Pools: tensors in shared memory that is used again as soon as nobody looks at it any more.
+// Pools: tensors in shared memory that is reused as soon as no process uses it any more.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +26,7 @@ struct PoolStats {
     std::size_t segments = 0;  ///< memfds, one descriptor each
     std::size_t reserved = 0;  ///< their bytes
     std::size_t free = 0;      ///< bytes that can be handed out at once
-    std::size_t lent = 0;      ///< slots that only other processes still use, as far as has been looked
+    std::size_t lent = 0;      ///< slots that only other processes still use, as of the last check
 };
 
 namespace impl {
@@ -34,7 +34,7 @@ namespace impl {
 inline constexpr std::size_t least_segment = std::size_t{1} << 20;
 inline constexpr std::size_t looked_at_once = 256;
 
-/// Each segment is a quarter of what there is already, so that their number grows with the logarithm of the bytes.
+/// Each new segment is a quarter of what is reserved already, so that their number grows with the logarithm of the bytes.
 inline std::size_t next_segment(std::size_t reserved, std::size_t needed, std::size_t limit) noexcept {
     std::size_t size = std::max(least_segment, reserved / 4 / page_size() * page_size());
     if (limit - reserved < size) size = (limit - reserved) / page_size() * page_size();
@@ -53,7 +53,7 @@ inline bool find_slot(PoolState& pool, std::size_t size, bool writers, std::size
     return take_back(pool, look) && cut_slot(pool, size, writers, region, offset);
 }
 
-/// Makes room below the limit by giving back idle segments of the other kind or too small; false when it cannot.
+/// Makes room below the limit by giving back idle segments that are of the other kind or too small; false if it cannot.
 inline bool may_grow(Registry& r, PoolState& pool, std::size_t size, Dead& dead) {
     if (size > pool.limit) return false;
     if (pool.limit - pool.reserved() >= size) return true;
@@ -85,9 +85,9 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, [
             if (find_slot(pool, size, writers, look, region, offset)) return start_slot(*region, offset, size);
             if (may_grow(r, pool, size, dead)) wanted = next_segment(pool.reserved(), size, pool.limit);
         }
-        dead.clear();  // before memory is asked for
+        dead.clear();  // released before more memory is asked for
         if (wanted == 0) {
-            if (look != SIZE_MAX) continue;  // all that is lent is looked at before anybody waits
+            if (look != SIZE_MAX) continue;  // everything that is lent is checked before any wait
             if (size > pool.limit)
                 return Error(ErrorCode::out_of_memory,
                              concat({"no memory for ", bytes, " bytes: the pool's limit is ", pool.limit}));
@@ -98,7 +98,7 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, [
                 return Error(deadline.is_patient() ? ErrorCode::timed_out : ErrorCode::out_of_memory,
                              concat({"no memory for ", bytes, " bytes: the pool's limit of ", pool.limit,
                                      " is in use, and none of it came back in time"}));
-            // Nothing tells that a lease has ended: it is looked for, soon at first and then at a cost that nobody notices.
+            // Nothing notifies us that a lease has ended, so we poll: often at first, then at a negligible cost.
             if (++waits <= 20)
                 ::usleep(50);
             else if (auto waited = deadline.wait_for(-1, 0, "no memory of the pool came back", 1); !waited)
@@ -125,11 +125,11 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, [
 
 }  // namespace impl
 
-/// Shared memory for many tensors, recycled: few segments and descriptors, and pages that are warm. A slot comes back with the
-/// last view of it in any process, also when a receiver is killed. Tensors keep their memory, not the pool.
+/// Shared memory for many tensors, recycled: few segments and descriptors, and warm pages. A slot comes back with the last view
+/// of it in any process, also when a receiver is killed. Tensors keep their memory alive, not the pool.
 ///
-/// Receivers map the whole segment that a tensor lies in, so that who gets one tensor of a pool may read all of it: use a pool
-/// for each group of processes that trust each other so far.
+/// Receivers map the whole segment that a tensor lies in, so a process that gets one tensor of a pool may read all of it: use a
+/// pool for each group of processes that trust each other that far.
 class Pool {
 public:
     explicit Pool(PoolOptions options = {}) : state_(std::make_unique<impl::PoolState>()) {

@@ -46,10 +46,10 @@ inline bool take_back(PoolState& pool, std::size_t most) {
     return any;
 }
 
-/// The last user here of a slot of a pool is gone. Call with the lock.
+/// The last user of a pool's slot in this process is gone. Call with the lock held.
 inline void retire_slot(Registry& r, Region& region, std::size_t offset, const Slot& slot, Dead& dead) {
-    if (region.pool == nullptr || region.inherited) return;  // goes with its region
-    // A slot that went without a lease counts as lent for good: the memory comes back with the region.
+    if (region.pool == nullptr || region.inherited) return;  // freed with its region
+    // A slot that was sent without a lease counts as lent for good: its memory comes back with the region.
     if (slot.unleasable) return;
     if ((slot.sent || slot.forked) && leased(region.file, offset, slot.size)) {
         region.pool->lent.push_back({&region, offset, slot.size});
@@ -59,7 +59,7 @@ inline void retire_slot(Registry& r, Region& region, std::size_t offset, const S
     if (is_idle(region)) trim_pool(r, *region.pool, region.pool->idle_limit, dead);
 }
 
-/// A user of a slot less. Call with the lock.
+/// One user of a slot less. Call with the lock held.
 inline void drop_slot(Registry& r, Region& region, std::size_t offset, Dead& dead) {
     const auto found = region.slots.find(offset);
     if (found == region.slots.end() || --found->second.users != 0) return;
@@ -73,7 +73,7 @@ inline void drop_slot(Registry& r, Region& region, std::size_t offset, Dead& dea
             break;
         case RegionKind::pool:
             if (slot.home != nullptr) {
-                // The pages that belong at this address come back before the range can be used again.
+                // The pages that belong at this address must come back before the range can be used again.
                 const bool restored = move_pages(std::move(slot.aside), region.map.data() + offset);
                 drop_slot(r, *slot.home, slot.home_offset, dead);
                 drop_region(r, slot.home, dead);
@@ -107,7 +107,7 @@ public:
     std::size_t offset() const noexcept { return offset_; }
     /// The open file that holds the lease, where the region's own could not.
     void keep(File file) noexcept { own_ = std::move(file); }
-    /// A mapping of its own.
+    /// Keeps a mapping of its own.
     void keep(Mapping view) noexcept { view_ = std::move(view); }
     char* data() const noexcept { return view_ ? view_.data() : region_->map.data() + offset_; }
 
@@ -118,7 +118,7 @@ private:
     Mapping view_;
 };
 
-/// A user of a slot more. Call with the lock.
+/// One user of a slot more. Call with the lock held.
 inline Hold hold_slot(Region& region, std::size_t offset, Slot& slot) noexcept {
     ++slot.users;
     ++region.users;

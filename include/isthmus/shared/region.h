@@ -1,4 +1,4 @@
-// What a process knows of its segments: which ranges are in use here and elsewhere, and which pool they belong to.
+// What a process knows about its segments: which ranges are in use here and elsewhere, and which pool they belong to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,10 +22,10 @@ struct Slot {
     std::uint32_t users = 0;  ///< tensors and other handles
     bool sent = false;        ///< a receiver may hold a lease on it
     bool forked = false;      ///< a forked child may hold one
-    bool unleasable = false;  ///< without a lease, so that nobody can say when it is free again
+    bool unleasable = false;  ///< has no lease, so that it is unknown when it is free again
     Region* home = nullptr;   ///< where its pages are, after they have moved to a region of the other kind
     std::size_t home_offset = 0;
-    Mapping aside;  ///< the pages that belong at its address, meanwhile
+    Mapping aside;  ///< the pages that belong at its address, while others are mapped there
 };
 
 /// What `Region::kind` says of its slots.
@@ -38,7 +38,7 @@ enum class RegionKind : std::uint8_t {
 struct Region {
     RegionKind kind{};
     bool writers = false;    ///< others may map it writable
-    bool inherited = false;  ///< its open file is another process's as well (after a fork), and with it the leases
+    bool inherited = false;  ///< its open file, and with it the leases, is also another process's (after a fork)
     std::uint32_t users = 0;
     File file;    ///< to send it on; where it was received, also the open file that holds this process's leases
     Mapping map;  ///< all of it; none where each tensor has a private mapping
@@ -61,7 +61,7 @@ struct Region {
     }
 };
 
-/// A range that nobody here uses any more and others may still read.
+/// A range that is no longer used here but that others may still read.
 struct Lent {
     Region* region;
     std::size_t offset, size;

@@ -1,4 +1,4 @@
-// All segments of this process, found by address or by object, and what becomes of them when it forks.
+// All segments of this process, found by address or by kernel object, and what becomes of them when it forks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,8 @@ ISTHMUS_BEGIN
 
 namespace shared::impl {
 
-/// One lock guards all of it: a fork must find everything at rest, and what is done under it takes microseconds.
+/// One lock guards all of it: a fork must find everything in a consistent state, and the work under the lock takes
+/// microseconds.
 struct Registry {
     std::mutex mutex;
     std::map<std::uintptr_t, Region*> by_address;
@@ -33,16 +34,16 @@ ISTHMUS_EXPORT inline Registry& registry();
 
 using Guard = std::lock_guard<std::mutex>;
 
-/// Makes a region known. Call with the lock.
+/// Adds a region. Call with the lock held.
 inline void add_region(Registry& r, Region* region) {
     r.regions.insert(region);
     if (region->map) r.by_address.emplace(region->address(), region);
 }
 
-/// Regions that nobody uses any more: deleted with it, which is to be after the lock is gone.
+/// Regions without users, deleted when this is destroyed, which must be after the lock was released.
 using Dead = std::vector<std::unique_ptr<Region>>;
 
-/// One user less. Call with the lock.
+/// One user less. Call with the lock held.
 inline void drop_region(Registry& r, Region* region, Dead& dead) {
     if (--region->users != 0) return;
     r.regions.erase(region);
@@ -60,7 +61,7 @@ struct Place {
     std::size_t shown_at = 0;
 };
 
-/// Finds the slot that holds [first, last]; false when no segment does. Call with the lock.
+/// Finds the slot that holds [first, last]; false if no segment does. Call with the lock held.
 inline bool find_place(Registry& r, std::uintptr_t first, std::uintptr_t last, Place& place) {
     auto found = r.by_address.upper_bound(first);
     if (found == r.by_address.begin()) return false;
@@ -120,8 +121,8 @@ inline void after_fork_in_child() noexcept {
     r.mutex.unlock();
 }
 
-/// One per process where the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
-/// while the process ends.
+/// One per process if the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped while
+/// the process ends.
 inline Registry& registry() {
     static Registry* const made = [] {
         auto* r = new Registry;

@@ -21,7 +21,7 @@ inline Result<std::size_t> whole_pages(std::size_t bytes) {
     return bytes == 0 ? page : (bytes + page - 1) / page * page;
 }
 
-/// A new region: reserved, mapped and sealed, in this order. It has no user yet and nobody knows it.
+/// A new region: reserved, mapped and sealed, in this order. It has no user yet and is not in the registry.
 inline Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers) {
     const Result<std::size_t> pages = whole_pages(bytes);
     if (!pages) return pages.error();
@@ -42,7 +42,7 @@ inline Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t 
     return region;
 }
 
-/// Bytes of a row-major tensor; an Error that names the argument when they cannot be counted.
+/// Bytes of a row-major tensor; an Error that names the argument if they overflow.
 inline Result<std::size_t> bytes_of(const Shape& shape, DType dtype) {
     if (shape.size() > static_cast<std::size_t>(max_ndim))
         return Error(ErrorCode::bad_layout, ErrorKind::value,

@@ -1,4 +1,4 @@
-// Bytes and one descriptor over a Unix socket: SEQPACKET keeps messages apart, STREAM is read to the length that they say.
+// Bytes and one descriptor over a Unix socket: SEQPACKET keeps messages apart, STREAM is read up to the length in the message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,7 +45,8 @@ inline Result<SocketKind> socket_kind(int socket) {
     return type == SOCK_STREAM ? SocketKind::stream : SocketKind::packets;
 }
 
-/// Sends what is left of `bytes`, `file` with the first of them. Once a byte is out the rest must follow, whatever the time.
+/// Sends what is left of `bytes`, `file` with the first of them. Once a byte is sent the rest must follow, however long it
+/// takes.
 inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, const File& file, const Wait& wait) {
     const Deadline deadline(wait);
     for (std::size_t sent = 0; sent < size;) {
@@ -75,7 +76,7 @@ inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, 
             if (left.is_interrupted()) return Deadline::interrupted();
         } else if (number == EAGAIN || number == EWOULDBLOCK || number == ENOBUFS) {
             if (auto ready = left.wait_for(socket, POLLOUT, "the receiver did not read"); !ready) return ready;
-        } else if (number == ETOOMANYREFS) {  // too many descriptors are under way: the receivers have to take some first
+        } else if (number == ETOOMANYREFS) {  // too many descriptors are in flight: the receivers have to take some first
             if (auto ready = left.wait_for(-1, 0, "the receivers did not read", 1); !ready) return ready;
         } else {
             return system_error("sendmsg", number);
@@ -84,7 +85,7 @@ inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, 
     return {};
 }
 
-/// What one recvmsg() brought beside bytes.
+/// What one recvmsg() brought besides bytes.
 struct Arrived {
     std::vector<File> files;
     bool lost_files = false;  ///< more came than this process may open
@@ -143,7 +144,7 @@ inline Result<std::size_t> receive_some(int socket, char* to, std::size_t size, 
 
 ISTHMUS_COLD inline Error peer_closed() { return Error(ErrorCode::peer_closed, "the sender is gone, or has closed its end"); }
 
-/// Whether the other end is closed: a packet of no bytes looks like the end otherwise.
+/// Whether the other end is closed: otherwise an empty packet would look the same.
 inline bool is_closed(int socket) noexcept {
 #if defined(POLLRDHUP)
     struct pollfd item{socket, POLLRDHUP, 0};
@@ -167,8 +168,8 @@ inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arr
     return {};
 }
 
-/// Bytes [from, to) of the message, from a stream. A wait that ends in the middle would lose the place in the stream, so that
-/// only the first byte of a message is waited for with the caller's patience.
+/// Bytes [from, to) of the message, from a stream. A wait that ended in the middle of a message would lose the position in the
+/// stream, so the caller's timeout applies only to the first byte of a message.
 inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from, std::size_t to, const Wait& wait,
                                         Arrived& arrived) {
     while (from < to) {

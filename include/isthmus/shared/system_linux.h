@@ -41,7 +41,7 @@ inline std::size_t page_size() noexcept {
     return size;
 }
 
-/// Refused before it is tried: the kernel would end this process, by SIGXFSZ or for want of memory.
+/// Refused before it is tried: the kernel would end this process, by SIGXFSZ or for lack of memory.
 inline Result<void> check_room(std::size_t size) {
     struct rlimit most{};
     if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && size > most.rlim_cur)
@@ -57,8 +57,8 @@ inline Result<void> check_room(std::size_t size) {
     return {};
 }
 
-/// Every page is there from now on, so that no access can fail for want of memory. In steps: a signal undoes the step it falls
-/// into, and a program with a timer would never see the end of one large call.
+/// Allocates every page now, so that no access can fail later for lack of memory. In steps: a signal undoes the step that it
+/// interrupts, and in a program with a timer one large call would never finish.
 inline Result<void> reserve_memory(const File& file, std::size_t size) {
     constexpr std::size_t step = std::size_t{4} << 20;
     for (std::size_t at = 0; at < size;) {
@@ -83,7 +83,7 @@ inline Result<File> create_memory(std::size_t size) {
     return file;
 }
 
-/// Mappings that are there already stay writable under F_SEAL_FUTURE_WRITE (memfd_create(2)): the creator maps first.
+/// Existing mappings stay writable under F_SEAL_FUTURE_WRITE (memfd_create(2)): the creator maps first.
 inline Result<void> seal_memory(const File& file, bool writers) {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (writers ? 0 : F_SEAL_FUTURE_WRITE);
     if (::fcntl(file.get(), F_ADD_SEALS, seals) != 0) return system_error("fcntl(F_ADD_SEALS)", errno);
@@ -95,7 +95,7 @@ ISTHMUS_COLD inline Error bad_segment(std::string text) { return Error(ErrorCode
 inline Result<void> check_memory(const File& file, std::uint64_t size, bool writers) {
     const int seals = ::fcntl(file.get(), F_GET_SEALS);
     struct statfs system{};
-    // Huge pages are not reserved by their file, so that touching one may fail.
+    // Huge pages are not reserved by their file, so touching one may fail.
     if (seals < 0 || ::fstatfs(file.get(), &system) != 0 || system.f_type != TMPFS_MAGIC)
         return bad_segment("the descriptor is of another kind; wanted a sealed memfd of ordinary pages");
     if ((seals & F_SEAL_SHRINK) == 0 || (seals & F_SEAL_GROW) == 0)
@@ -109,7 +109,7 @@ inline Result<void> check_memory(const File& file, std::uint64_t size, bool writ
     if (static_cast<std::uint64_t>(status.st_size) != size)
         return bad_segment(concat({"the segment has ", static_cast<long long>(status.st_size), " bytes; wanted the ",
                                    static_cast<unsigned long long>(size), " that its message says"}));
-    // Pages past the end would hide as many holes from the count below: this takes them away, and changes no size.
+    // Pages past the end could hide as many holes from the count below: this removes them, and does not change the size.
     if (::ftruncate(file.get(), status.st_size) != 0)
         return bad_segment("the segment cannot be checked through this descriptor; wanted one that is open for writing too");
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
@@ -126,15 +126,15 @@ inline Identity identify(const File& file) noexcept {
     return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
 }
 
-/// Leases belong to an open file, and a descriptor that is sent brings the very open file: each message needs one of its own.
+/// Leases belong to an open file, and a sent descriptor shares the sender's open file: each message needs one of its own.
 inline File reopen(const File& file) noexcept {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", file.get());
     return File(::open(path, O_RDWR | O_CLOEXEC));
 }
 
-/// Locks of open file descriptions (fcntl_locking(2)) are counted by the kernel: they travel with the descriptor, and end when
-/// the last copy of it is closed, whoever held it and however that process ended.
+/// Locks of open file descriptions (fcntl_locking(2)) are tracked by the kernel: they travel with the descriptor, and end when
+/// the last copy of it is closed, in whichever process, however that process ended.
 inline int lock_range(const File& file, int command, short type, std::size_t offset, std::size_t size,
                       struct flock& lock) noexcept {
     lock = {};

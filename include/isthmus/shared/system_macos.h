@@ -1,4 +1,4 @@
-// macOS: shm_open, unlinked at once, so that only its descriptor is left. Its size can be set a single time, which is the seal.
+// macOS: shm_open, unlinked at once, so that only its descriptor is left. Its size can be set only once, which is the seal.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,7 +46,7 @@ inline Result<File> create_memory(std::size_t size) {
 
 inline Result<void> seal_memory(const File&, bool) { return {}; }
 
-/// The kernel refuses a second ftruncate() of such an object, so that its size is the one thing to look at.
+/// The kernel refuses a second ftruncate() of such an object, so only its size has to be checked.
 inline Result<void> check_memory(const File& file, std::uint64_t size, bool) {
     struct stat status{};
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
@@ -60,12 +60,12 @@ inline Result<void> check_memory(const File& file, std::uint64_t size, bool) {
     return {};
 }
 
-// Two descriptors of one object cannot be told to be the same here, so that each message is mapped by itself.
+// It cannot be told here whether two descriptors are of the same object, so each message is mapped separately.
 inline Identity identify(const File&) noexcept {
     static isthmus::detail::Atomic<std::uint64_t> next;
     return {0, next.fetch_add(1)};
 }
-// No descriptor can be reopened and nothing marks a range: memory that was sent comes back with its whole segment.
+// No descriptor can be reopened and a range cannot be marked: memory that was sent comes back with its whole segment.
 inline File reopen(const File&) noexcept { return {}; }
 inline bool lease(const File&, std::size_t, std::size_t) noexcept { return false; }
 inline void unlease(const File&, std::size_t, std::size_t) noexcept {}

@@ -13,8 +13,8 @@ namespace shared {
 
 namespace impl {
 
-/// What the receiver may get depends on how the pages' object was sealed; another kind of memory is found for them where that
-/// can be done: nobody else may have them yet.
+/// How the memory object was sealed decides what the receiver may get; if that does not suffice, the pages move to memory of
+/// another kind, which is possible only while no other process may have them.
 inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writers) {
     Registry& r = registry();
     std::size_t size = 0;
@@ -50,7 +50,8 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     return {};
 }
 
-/// Whether the place can be sent with this access as it is; else whether moving it is possible, or the Error that says why not.
+/// Whether the place can be sent with this access as it is; false if it must move first; an Error if that is not possible
+/// either.
 inline Result<bool> is_fit(const Place& place, Access access) {
     if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
     const Region& shown = *place.shown_in;
@@ -92,8 +93,8 @@ inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t
     }
 }
 
-/// The open file that goes with the message, and the lease in it. Where there can be none (a system that has none, /proc not
-/// mounted) the region's own goes, and the memory is not used again before its whole segment is free.
+/// The open file that is sent with the message, and the lease in it. If there can be none (the system has no leases, or /proc
+/// is not mounted) the region's own file is sent, and the memory is not reused before its whole segment is free.
 inline Result<File> file_to_send(const Place& place) {
     File file = reopen(place.region->file);
     if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
@@ -123,7 +124,7 @@ inline Message describe(const Tensor& t, const Place& place, Access access, bool
     return m;
 }
 
-/// Joins a region of the same object that is there already, or becomes a new one. `file` brings the lease of the message.
+/// Joins an existing region of the same object, or makes a new one. `file` brings the lease of the message.
 inline Result<Hold> attach(const Message& m, Access access, File file) {
     const Header& h = m.header;
     const auto offset = static_cast<std::size_t>(h.slot_offset), size = static_cast<std::size_t>(h.slot_size);
@@ -136,7 +137,7 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
         Slot& slot = at->second;
         if (is_new || slot.size < size) slot.unleasable |= !lease(region.file, offset, slot.size = size);
         Hold hold = hold_slot(region, offset, slot);
-        if (slot.unleasable) hold.keep(std::move(file));  // the message's own lease, for as long as this tensor
+        if (slot.unleasable) hold.keep(std::move(file));  // the message's own lease, as long as this tensor lives
         return hold;
     }
     auto region = std::make_unique<Region>();
@@ -145,7 +146,7 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
     region->identity = identity;
     region->access = access;
     region->size = static_cast<std::size_t>(h.segment_size);
-    if (access != Access::copy_on_write) {  // a private mapping is each tensor's own
+    if (access != Access::copy_on_write) {  // private mappings belong to one tensor each
         Result<Mapping> map = map_file(file, 0, region->size, access);
         if (!map) return std::move(map).error();
         region->map = std::move(*map);
@@ -189,7 +190,7 @@ inline Result<Tensor> show(const Message& m, Access access, File file) {
     return tensor;
 }
 
-/// What send() refuses whatever the memory.
+/// What send() refuses whatever memory the tensor has.
 inline Result<void> check_sendable(const Tensor& tensor, Access access) {
     if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; wanted a tensor");
     if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))

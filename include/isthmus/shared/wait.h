@@ -1,4 +1,4 @@
-// How long a call may wait, and who may end it.
+// How long a call may wait, and what may end the wait.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

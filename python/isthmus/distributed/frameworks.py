@@ -117,7 +117,7 @@ def _to_xla(tensor: Tensor, framework: Literal["jax", "tensorflow"], policy: Pol
         return _isthmus.from_dlpack(tensor, copy=True).to(framework)
 
 
-# JAX: arrays of one CPU. They are immutable, so that the sender's own pages are right.
+# JAX: arrays of one CPU. They are immutable, so the sender's own pages can be used.
 
 
 def _jax_types() -> tuple[type, ...]:
@@ -138,7 +138,7 @@ def _rebuild_jax(arrived: Arrived, original: Layout, told: Any, policy: Policy) 
     return _to_xla(_tensor_of(arrived, original, told, policy), "jax", policy)
 
 
-# TensorFlow: immutable too, but an operation may put its result where an operand was that nobody needs any more.
+# TensorFlow: immutable too, but an operation may reuse the memory of an operand that is no longer needed.
 
 
 def _tensorflow_types() -> tuple[type, ...]:

@@ -16,7 +16,7 @@ _waiting: dict[str, list[Callable[[], None]]] = {}
 
 
 class _Finder(MetaPathFinder):
-    """Lets the other finders find, and adds what is to happen after the module has run."""
+    """Leaves the search to the other finders, and adds the callbacks that run after the module."""
 
     def __init__(self) -> None:
         self._busy = threading.local()
@@ -59,7 +59,7 @@ def _imported(name: str) -> None:
 
 
 def _watch() -> None:
-    """The finder is there while something is waited for. Call with the lock."""
+    """Keeps the finder installed while a callback waits. Call with the lock held."""
     if _waiting and _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     elif not _waiting and _finder in sys.meta_path:
@@ -67,7 +67,7 @@ def _watch() -> None:
 
 
 def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]:
-    """Call `callback` once `name` has been imported: at once where it has been. Returns a function that calls it off."""
+    """Call `callback` once `name` has been imported: at once where it has been. Returns a function that cancels it."""
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         callback()

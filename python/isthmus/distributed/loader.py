@@ -11,7 +11,7 @@ from . import transit
 
 
 def _stack(batch: list[Any], *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None) -> Any:
-    """As torch's own, for tensors of one shape on the CPU, into memory that is handed over as it is."""
+    """As torch's own, for tensors of one shape on the CPU, into memory that is sent as it is."""
     import torch
     from torch.utils.data._utils.collate import collate_tensor_fn
 
@@ -26,7 +26,7 @@ def _stack(batch: list[Any], *, collate_fn_map: dict[Any, Callable[..., Any]] | 
         return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
     made = memory.to("torch").view(first.dtype).view(len(batch), *first.shape)
     torch.stack(batch, out=made)
-    # Nobody writes to it here any more: the message takes the memory itself. Unless the batch never becomes one.
+    # Not written here any more, so a message can take the memory itself, if the batch is ever sent.
     transit.give(memory)
     weakref.finalize(made, transit.take_back, memory.data_ptr)
     return made

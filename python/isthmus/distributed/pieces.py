@@ -246,7 +246,7 @@ def typed(flat: Tensor, layout: Layout, dtype: str, padded: bool = False) -> Ten
     """The elements of `layout` in the bytes of `flat`."""
     address = flat.data_ptr + layout.position
     if address % layout.itemsize and layout.nbytes:
-        # Engines put buffers where they like; elements must be aligned.
+        # Engines may put buffers at any address; elements must be aligned.
         count("copied")
         flat = _isthmus.from_dlpack(flat, copy=True)
         address = flat.data_ptr + layout.position

@@ -61,7 +61,7 @@ class _Region(NamedTuple):
     inode: int
 
 
-# struct procmap_query and its ioctl (linux/fs.h, 6.11): size, flags, address; then start, end, what it is, page size, offset
+# struct procmap_query and its ioctl (linux/fs.h, 6.11): size, flags, address; then start, end, flags, page size, offset
 # and inode of the mapping; major and minor of its device; what is not asked for.
 _QUERY = struct.Struct("9Q4I2Q")
 _PROCMAP_QUERY = 3 << 30 | _QUERY.size << 16 | ord("f") << 8 | 17
@@ -79,7 +79,7 @@ def _query(maps: int, first: int, last: int) -> _Region | None:
 
 
 def _region_of(first: int, last: int) -> _Region | None:
-    """The shared mapping that holds both addresses. Asked anew each time: addresses are used again for other files."""
+    """The shared mapping that holds both addresses. Asked again each time: addresses are reused for other files."""
     with open("/proc/self/maps") as lines:
         with contextlib.suppress(OSError):
             return _query(lines.fileno(), first, last)
@@ -99,7 +99,7 @@ def _region_of(first: int, last: int) -> _Region | None:
     return None
 
 
-# Where a file's descriptor was found last. The path is only looked at first: what it opens is compared with the file.
+# Where a file's descriptor was found last. Only the first path to try: what it opens is compared with the file.
 _seen: dict[tuple[int, int], str] = {}
 
 

@@ -25,7 +25,7 @@ from .._isthmus import Error, Tensor
 #: Smaller ones travel within the message: no more than a pipe takes before it blocks.
 INLINE = 1 << 15
 
-# Seconds that the end of a process waits for what nobody fetches: a child of multiprocessing, and any other.
+# Seconds that the end of a process waits for what is not fetched: a child of multiprocessing, and any other.
 _CHILD_WAITS, _MAIN_WAITS = 60.0, 1.0
 
 _REQUEST = struct.Struct("16sQ")
@@ -51,7 +51,7 @@ class _Desk:
         self.selector: selectors.BaseSelector | None = None
 
     def open(self) -> shared.Pool:
-        """Starts the thread at the first need."""
+        """Starts the thread when first needed."""
         with self.lock:
             if self.pool is None:
                 self.secret = secrets.token_bytes(16)
@@ -312,7 +312,7 @@ def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
         own = _desk.take(number)
         if own is None:
             raise _failed(f"the tensor of {nbytes} bytes has been fetched already: a message is read once", "consumed_capsule")
-        # Handed over here as well: children that are forked must not see writes to it.
+        # Sent and received within this process too, which maps it anew: forked children must not see writes to it.
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ends[0], ends[1]:
             shared.send(ends[0], own, "copy_on_write")

@@ -10,7 +10,7 @@ from .._isthmus import Error
 
 
 class KnownOperator:
-    """An operator as a framework knows it. It goes by the registration of the first time that its module was imported."""
+    """An operator as a framework knows it: by the registration of the first import of its module."""
 
     def __init__(self, op: Any) -> None:
         self.op = op

@@ -20,7 +20,7 @@ from ._sizes import infer
 _TYPES = {"number": "float", "integer": "int", "boolean": "bool", "text": "str"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-# Parts the leading dimensions of a call from its arguments.
+# Separates the leading dimensions of a call from its arguments.
 Split = Callable[[Sequence[Any]], tuple[int, Sequence[Any]]]
 
 _libraries: dict[str, torch.library.Library] = {}
@@ -116,7 +116,7 @@ class TorchOperator(KnownOperator):
         return self.overload(*args, **self.filled(args, kwargs))
 
     def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
-        """With the defaults that the schema has not."""
+        """With the defaults that the schema cannot hold."""
         for row in self.inputs[len(args) :]:
             if ("default" in row or row["optional"]) and row["name"] not in arguments:
                 arguments[row["name"]] = row.get("default")
@@ -169,7 +169,7 @@ class TorchOperator(KnownOperator):
     # The rules
 
     def register_rules(self, overload: Any, split: Split) -> None:
-        """The rules of the operator, or of its batched form; `split` parts the leading dimensions from the arguments."""
+        """The rules of the operator, or of its batched form; `split` separates the leading dimensions."""
         name = overload._schema.name
 
         def fake(*args: Any) -> Any:
@@ -271,7 +271,7 @@ class TorchOperator(KnownOperator):
         self.library.impl(overload._schema.name.split("::")[1], record, "Autograd", with_keyset=True)
 
     def refuse_tangents(self, arguments: Sequence[Any]) -> None:
-        """Forward mode: the result would have lost its tangent without a word."""
+        """Forward mode: the result would silently have lost its tangent."""
         forward_ad = torch.autograd.forward_ad
         if forward_ad._current_level < 0:
             return
@@ -369,7 +369,7 @@ def _dtype_name(tensor: torch.Tensor) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two sizes agree; a size that only the data tell is taken to."""
+    """Whether two sizes agree; a size that depends on the data is assumed to."""
     try:
         return bool(a == b)
     except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:

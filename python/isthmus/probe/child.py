@@ -72,7 +72,7 @@ def try_back(framework: Framework, array: Any) -> dict[str, Any]:
 
 def main(name: str) -> None:
     _main(name)
-    # What frameworks do while the interpreter ends is not what is asked here.
+    # What frameworks do while the interpreter ends is not tested here.
     os._exit(0)
 
 

@@ -19,7 +19,7 @@ from ..timing import ELEMENTS
 from .child import MARK, version_of
 from .frameworks import FRAMEWORKS
 
-# Frameworks that greet on every import, and one that would take all memory of a GPU.
+# Some frameworks print a banner on every import, and one would take all memory of a GPU.
 _QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "GLOG_minloglevel": "3",
@@ -101,7 +101,7 @@ def _probe_one(name: str, timeout: float, child: str) -> dict[str, Any]:
         return {**found, "status": "timeout", "reason": f"no answer within {timeout:g} s ({_during(step)})"}
     if step != "end":
         how = _signal_name(-code) if code < 0 else f"exit code {code}"
-        # What a process says last before it is killed need not have to do with it.
+        # The last output of a killed process may be unrelated to its end.
         said = f": {last_words}" if code >= 0 and last_words else ""
         return {**found, "status": "crashed", "reason": f"{how} {_during(step)}{said}"}
     if "unusable" in found:

@@ -32,7 +32,7 @@ void shift_three(isthmus::View<const double, 1, isthmus::sizes<"n">, isthmus::on
 void times_count(std::optional<isthmus::View<const float, 1, isthmus::sizes<"n">>> x, double by, isthmus::Out<float, 0> y) {
     y() = static_cast<float>(by) * static_cast<float>(x ? x->extent(0) : 1);
 }
-/// A dtype that NumPy itself has not.
+/// A dtype that NumPy itself does not have.
 void brain(isthmus::View<const f::Brain, 1, isthmus::sizes<"n">> x, isthmus::Out<f::Brain, 1, isthmus::sizes<"n">> y) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i);
 }

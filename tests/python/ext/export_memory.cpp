@@ -20,7 +20,7 @@ void count_release() {
     released_with_gil = PyGILState_Check() != 0;
 }
 
-/// Pages of their own, given back when the owner goes: whoever reads them later crashes.
+/// Pages of their own, given back when the owner goes: a later read crashes.
 struct Pages {
     void* start;
     std::size_t length;

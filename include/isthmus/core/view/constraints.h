@@ -6,7 +6,7 @@
 
 ISTHMUS_BEGIN
 
-// What may follow the rank in View<T, N, …>. Each constraint enters itself into the Requirement of the view type; two that
+// What may follow the rank in View<T, N, …>. Each constraint adds itself to the Requirement of the view type; two that
 // contradict each other do not compile.
 
 /// Row-major without gaps. Without a constraint on the order any strides will do.
@@ -50,7 +50,7 @@ struct aligned {
 struct allow_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(true); }
 };
-/// The same refusal, written down: while grad mode is on, an argument of a function that has no gradient refuses such a tensor
+/// The same refusal made explicit: while grad mode is on, an argument of a function that has no gradient refuses such a tensor
 /// with torch's own advice. (An operator's arguments are recorded where it has a gradient, whatever is asked here.)
 struct no_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }

@@ -10,8 +10,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// How to walk over several views of the same sizes at once: the dimensions in the order in which they are walked, the last
-/// one innermost. Those of size 1 are gone, and those that follow on one another in every view are one.
+/// How to walk over several views of the same sizes at once: the dimensions in the order in which they are walked, the last one
+/// innermost. Dimensions of size 1 are dropped, and those without a gap between them in every view are merged.
 struct Walk {
     static constexpr int most_views = 8;
 
@@ -94,7 +94,7 @@ public:
     }
 
 private:
-    // In a union, so that making one writes nothing.
+    // In a union, so that constructing one writes nothing.
     union {
         alignas(64) std::remove_const_t<T> elements_[most];
     };
@@ -104,7 +104,7 @@ template <class T>
     requires(!std::is_const_v<T>)
 class BlockOf<T> {};
 
-/// One for each view, found by its place. (std::tuple would cost every file that includes <isthmus/isthmus.h>.)
+/// One for each view, by its position. (std::tuple would cost every file that includes <isthmus/isthmus.h>.)
 template <std::size_t place, class T>
 struct BlockAt {
     BlockOf<T> block;
@@ -118,7 +118,7 @@ BlockOf<T>& block_at(BlockAt<place, T>& at) noexcept {
     return at.block;
 }
 
-/// The loop that the compiler makes vectors of.
+/// The loop that the compiler vectorises.
 template <class F, class... T>
 void for_each_neighbour(F& f, std::int64_t count, T*... first) {
     for (std::int64_t i = 0; i < count; ++i) f(first[i]...);
@@ -148,7 +148,7 @@ void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... fi
     const std::int64_t rows = walk.ndim > 1 ? walk.sizes[inner - 1] : 1;
     const std::int64_t steps[] = {(walk.ndim > 0 ? walk.strides[inner][v] : 1)...};
     const std::int64_t row_steps[] = {(walk.ndim > 1 ? walk.strides[inner - 1][v] : 0)...};
-    // Of rows that are gathered as much as fits: what is read for one row lies in the cache for the next.
+    // Gathered rows are processed one block at a time: what is read for one row is still in the cache for the next.
     const std::int64_t most = ((steps[v] == 1) && ...) ? count : BlockOf<const char>::most;
     std::int64_t index[max_ndim] = {};
     std::int64_t at[] = {walk.starts[v]...};

@@ -36,7 +36,7 @@ struct Requirement {
     DType dtype{};
     bool writable = false;
     bool allow_grad = false;  ///< a tensor that automatic differentiation watches will do
-    bool no_grad = false;     ///< the same refused by name, as it is where nothing is asked
+    bool no_grad = false;     ///< such a tensor is refused explicitly; without either constraint it is refused too
     Order order = Order::any;
     int least_rank = 0;
     int most_rank = max_ndim;
@@ -92,7 +92,7 @@ constexpr bool is_host_type(int type) noexcept {
 /// Text put together by the compiler: a view type's words are a constant of the program. Without a place to write to it counts.
 struct Words {
     char* out = nullptr;
-    bool counting = true;  // GCC with -fsanitize=undefined compares no address at compile time
+    bool counting = true;  // GCC with -fsanitize=undefined cannot compare addresses at compile time
     std::size_t size = 0;
 
     constexpr void add(char c) {
@@ -204,8 +204,8 @@ struct SizeNames {
     int count = 0;
 
     SizeNames() noexcept {}
-    /// The entry that says otherwise, or NULL. A name seen for the first time is entered; one too many is its own
-    /// contradiction.
+    /// The entry that contradicts this size, or NULL. A name seen for the first time is added; where the table is full, the
+    /// last entry stands for the contradiction.
     const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
         for (int i = 0; i < count; ++i)
             if (entries[i].name == name) return entries[i].size == size ? nullptr : &entries[i];

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>  // and the tags of iterators: <iterator> would bring the streams into every file
+#include <array>  // also declares the iterator tags; <iterator> would bring the streams into every file
 #include <compare>
 #include <type_traits>
 
@@ -50,7 +50,7 @@ public:
 private:
     T* first_ = nullptr;
     std::int64_t stride_ = 0;
-    std::int64_t index_ = 0;  // an address behind the last element could leave the memory by far
+    std::int64_t index_ = 0;  // an index, since an address past the last element could lie far outside the memory
 };
 
 }  // namespace detail

@@ -90,7 +90,7 @@ struct sizes {
                   "isthmus: sizes are names, numbers, names and a number (\"n+1\") and ':' between spaces");
     static constexpr int count = detail::count_words(text.view());  ///< number of dimensions
 
-    /// For layers above: the words, read.
+    /// For layers above: the words, parsed.
     struct Specs {
         detail::SizeSpec of[static_cast<std::size_t>(count) + 1]{};
         constexpr Specs() {
@@ -98,7 +98,7 @@ struct sizes {
             for (int i = 0; i < count; ++i) of[i] = detail::read_size(detail::take_word(rest));
         }
     };
-    /// For layers above: the words, read.
+    /// For layers above: the words, parsed.
     static constexpr Specs specs{};
     static constexpr void apply(detail::Requirement& r) { r.ask_sizes(specs.of, count); }
 };

@@ -149,7 +149,7 @@ public:
             detail::wrong_index_count(static_cast<int>(sizeof...(I)), this->ndim());
 #endif
         std::int64_t offset = 0;
-        [[maybe_unused]] int d = 0;  // of no dimension
+        [[maybe_unused]] int d = 0;  // unused in a view of no dimensions
         ((offset += this->at(d++, static_cast<std::int64_t>(index))), ...);
         return this->data()[offset];
     }
@@ -318,7 +318,7 @@ private:
     DType dtype_{};
 };
 
-/// A view ends where its memory does, not where it does itself.
+/// A view's iterators are valid as long as its memory is, also after the view itself is gone.
 ISTHMUS_END
 template <class T, int N, class... C>
 inline constexpr bool std::ranges::enable_borrowed_range<isthmus::View<T, N, C...>> = true;

@@ -24,7 +24,7 @@ struct Placed<T, N, host_memory, C...> {
     using type = View<T, N, C...>;
 };
 
-/// Where the memory of a view is. Nothing is kept of the host's.
+/// Where the memory of a view is. For host memory nothing is stored.
 template <bool on_host>
 class Where {
 public:

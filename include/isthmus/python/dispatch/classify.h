@@ -13,8 +13,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The framework that a type belongs to, and whether its instances are arrays there. Its package alone does not say it: there
-/// are dtypes, streams and buffers in it, and anybody may name a class so.
+/// The framework that a type belongs to, and whether its instances are arrays there. The package alone does not tell: it also
+/// has dtypes, streams and buffers, and any class may use its name.
 inline void find_framework_of(ProducerType& type) {
     if (offers_isthmus_tensor(type)) {
         type.framework = Framework::tensor;
@@ -58,20 +58,20 @@ ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, Produce
     scratch.protocol = choose_protocol(scratch);
     if (scratch.protocol == Protocol::dlpack_method) expect_driver();
     if (PyErr_Occurred() != nullptr) return nullptr;
-    // What was found is of that version alone: another thread may have changed the type meanwhile.
+    // The result holds for that version only: another thread may have changed the type meanwhile.
     if (version == version_of(type)) scratch.version = version;
     if (scratch.version != 0 && scratch.protocol != Protocol::none && scratch.complete) type_cache.begin().remember(scratch);
     return &scratch;
 }
 
-/// What is known of a type; `scratch` may hold it, and does where this is the first look. NULL with a Python exception set.
-/// What comes back is to be copied before code of anybody else runs, which may have the entry replaced.
+/// What is known about a type; `scratch` may hold it, and does on the first look. NULL with a Python exception set. The caller
+/// copies the result before foreign code runs, which may replace the cache entry.
 inline const ProducerType* find_type(PyTypeObject* type, ProducerType& scratch) {
     const ProducerType* known = cached_type(type, scratch);
     return ISTHMUS_LIKELY(known != nullptr) ? known : classify(type, scratch);
 }
 
-/// The same where an exception may be set that is none of ours, and where not knowing is no error. NULL: nobody can tell.
+/// The same for a caller that may have an exception set, and for which not knowing is no error. NULL: unknown.
 inline const ProducerType* find_type_quietly(PyTypeObject* type, ProducerType& scratch) {
     if (const ProducerType* known = cached_type(type, scratch); ISTHMUS_LIKELY(known != nullptr)) return known;
     const PendingException pending;

@@ -24,7 +24,7 @@ inline Result<PyObject*> export_as_tensor(Block* block, const FrameworkFacts&, c
     if (object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making an isthmus.Tensor");
     return object;
 }
-/// Whether a capsule may go to a consumer that nobody knows, which might write behind the back of automatic differentiation.
+/// Whether a capsule must not go to an unknown consumer, which might write without automatic differentiation seeing it.
 inline bool is_withheld(const Block* block, const ExportOptions& options) noexcept {
     return ISTHMUS_UNLIKELY((block->flags & watched_flag) != 0) && !options.allow_read_only_loss;
 }
@@ -61,7 +61,7 @@ struct ExportRow {
     Framework framework;
     ExportFunction function;
 };
-/// A framework without a row goes out by export_by_consumer(). Those that are asked for most come first.
+/// A framework without a row is exported by export_by_consumer(). The most common ones come first.
 inline constexpr ExportRow exports[] = {
     {Framework::tensor, export_as_tensor},
     {Framework::torch, export_as_torch},
@@ -73,7 +73,7 @@ inline constexpr ExportRow exports[] = {
     {Framework::mlx, export_to_mlx},
 };
 
-/// Whether export_by_consumer() knows what to call, and what to hand over, for every framework that it is asked for.
+/// Whether export_by_consumer() knows what to call, and what to pass, for every framework without a row.
 constexpr bool every_framework_has_a_way_out() {
     for (const FrameworkFacts& facts : framework_facts) {
         bool found = facts.module != nullptr && facts.from_dlpack != nullptr && facts.form != ExportForm::none;

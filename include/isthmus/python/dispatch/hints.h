@@ -1,4 +1,4 @@
-// The table of containers that hold arrays and are none: what to call on them to get a tensor.
+// The table of containers that hold arrays but are not arrays: what to call on them to get a tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Only words for an error, so that a name of the package is enough, wherever in it the class stands.
+/// Used only for the text of an error, so the name of the package is enough, wherever in it the class is.
 struct Hint {
     const char* package;
     const char* name;

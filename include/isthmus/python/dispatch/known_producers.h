@@ -1,4 +1,4 @@
-// The table of producers about whom something must be known that their protocol does not say.
+// The table of producers about which something must be known that their protocol does not say.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -51,8 +51,8 @@ inline constexpr KnownProducer known_producers[] = {
      .refusal = "its mask would be lost; call .filled() or take .data"},
 };
 
-/// Where the class is not to be found its name decides: a module that was never imported has no instances, so that its absence
-/// leaves nothing open.
+/// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence leaves
+/// nothing uncertain.
 inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
     for (const char* name : known.names)
         if (name != nullptr && has_base_called(type, name)) return true;

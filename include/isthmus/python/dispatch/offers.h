@@ -17,7 +17,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// numpy.ndarray or a subclass. The struct behind it is read directly, so that a stand-in under NumPy's name must not pass.
+/// numpy.ndarray or a subclass. Its struct is read directly, so a stand-in under NumPy's name must not pass.
 inline bool is_numpy_array_type(ProducerType& type) {
     if (!is_of_class(type.type, "numpy.ndarray", type.complete)) return false;
     const Ref found = loaded_class("numpy.ndarray");

@@ -1,4 +1,4 @@
-// What was found out of the types met so far.
+// What was found out about the types seen so far.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -43,7 +43,7 @@ public:
         if (ISTHMUS_UNLIKELY(writes % 2 != 0 || __atomic_load_n(&slot.writes, __ATOMIC_RELAXED) != writes)) return false;
         return out.type == type && out.version == version_of(type);
     }
-    /// Not at all where another thread writes in the same place.
+    /// Does nothing while another thread writes to the same slot.
     void remember(const ProducerType& entry) noexcept {
         Slot& slot = slots_[type_cache_slot(entry.type)];
         std::uint32_t writes = load_shared(slot.writes);
@@ -110,8 +110,8 @@ ISTHMUS_STATE PerLife<TypeCache> type_cache;
 
 #if PY_VERSION_HEX < 0x030B0000
 /// Before CPython 3.11 sys._clear_type_cache() takes the tags from all types and counts from the beginning again: another type,
-/// or the same one in another state, may then get a tag that is known here. A class that nobody asks for anything loses its tag
-/// with the others, and has it back only from here.
+/// or the same one in another state, may then get a tag that is known here. The witness is a class that nobody looks up
+/// attributes on: it loses its tag with the others, and gets a new one only here.
 inline bool tags_are_the_same() noexcept {
     return type_cache->witness != nullptr && version_of(type_cache->witness) == type_cache->witness_version;
 }

@@ -62,7 +62,7 @@ constexpr auto members_of(S& s) noexcept {
 template <class S>
 using MembersOf = decltype(members_of(std::declval<S&>()));
 
-/// "csr": what the struct is where sparse matrices are told from one another by a format alone; empty where it says nothing.
+/// "csr": the format of the struct, where sparse matrices differ only by that; empty if it says none.
 template <class S>
 constexpr std::string_view sparse_format_of() noexcept {
     if constexpr (requires { S::sparse_format; })

@@ -23,7 +23,7 @@ struct FieldParameters<std::tuple<M&...>> {
     using type = std::tuple<Parameter<M>...>;
 };
 
-/// Some integers: the shape of a matrix.
+/// A fixed number of integers: the shape of a matrix.
 template <std::size_t n>
 struct Parameter<std::array<std::int64_t, n>> : PlainParameter<std::array<std::int64_t, n>> {
     bool load(PyObject* object, const char* function, const char* argument, Match& match) {
@@ -42,7 +42,7 @@ struct Parameter<std::array<std::int64_t, n>> : PlainParameter<std::array<std::i
     }
 };
 
-/// Sets the exception of a field that is not there, or of whatever asking for it raised.
+/// Sets the exception for a field that is missing, or keeps the one that asking for it raised.
 ISTHMUS_COLD inline bool raise_missing(const FieldSource& source, const char* function, const char* argument, const char* name,
                                        std::span<const char* const> names) {
     if (PyErr_Occurred() != nullptr) {
@@ -83,7 +83,7 @@ struct Parameter<S> {
         give_back(nullptr);
         return false;
     }
-    /// What was taken for the call that does not take place.
+    /// Gives back what was taken for a call that will not be made.
     void give_back(PyObject*) noexcept { give_back_all(Indices{}); }
     bool announce(const char* function, const char*) noexcept { return announce_all(function, Indices{}); }
 
@@ -106,7 +106,7 @@ private:
         using P = std::remove_reference_t<decltype(parameter)>;
         const char *name = Fields::names[i], *path = paths_[i].c_str();
         constexpr bool is_struct = HasFields<std::remove_reference_t<decltype(parameter.value())>>;
-        Match of_struct(function);  // a struct within this one has sizes of its own
+        Match of_struct(function);  // a struct within this one has its own named sizes
         objects_[i] = source.get(static_cast<int>(i), name);
         if (objects_[i]) return loaded_[i] = parameter.load(objects_[i].get(), function, path, is_struct ? of_struct : match);
         if (PyErr_Occurred() == nullptr) {
@@ -122,7 +122,7 @@ private:
         (give_back_one<i>(), ...);
         whole_ = false;
     }
-    /// A capsule is taken back by who holds what was made of it.
+    /// A capsule is given back by the object that was made from it.
     template <std::size_t i>
     void give_back_one() noexcept {
         if (!std::exchange(loaded_[i], false)) return;

@@ -20,7 +20,7 @@ ISTHMUS_API PyObject* rebuild_fields(PyObject* like, FieldForm form, const std::
 
 #if ISTHMUS_DEFINE
 
-/// The forms are built by Python's own means: constructors and helpers of the libraries that the objects come from.
+/// Built in Python: by constructors and helpers of the libraries that the objects come from.
 inline constexpr const char* rebuild_source = R"(
 def rebuild(like, sparse_format, fields):
     import copy, dataclasses, sys
@@ -49,7 +49,7 @@ def rebuild(like, sparse_format, fields):
 )";
 ISTHMUS_STATE PerLife<PyObject*> rebuild_function;
 
-/// Borrowed from this life; NULL with a Python exception set.
+/// Borrowed; valid in this life of the interpreter. NULL with a Python exception set.
 inline PyObject* find_rebuild_function() {
     if (*rebuild_function != nullptr) return *rebuild_function;
     Ref names(PyDict_New());
@@ -79,7 +79,7 @@ template <class M>
 Ref field_to_py(const M& member, PyObject* like, FieldForm form) {
     if constexpr (std::is_same_v<M, Tensor>) {
         if (!member) return Ref::borrow(Py_None);
-        // A record batch is made of arrays of NumPy, whose memory Arrow takes as it is.
+        // A record batch is made of NumPy arrays, whose memory Arrow takes without a copy.
         if (form == FieldForm::columns) return Ref(to_result(member, Framework::numpy));
         return Ref(to_result(Reply{member, like}));
     } else if constexpr (std::is_same_v<M, bool>) {

@@ -26,7 +26,7 @@ enum class FieldForm : std::uint8_t {
     columns,     ///< a record batch of Arrow
 };
 
-/// The fields of one object, which it does not outlive.
+/// The fields of one object, which must outlive this.
 class FieldSource {
 public:
     /// Looks how `object` shows fields. `sparse_format` is that of the struct, or empty. An Error where it can show none, or is
@@ -57,7 +57,7 @@ private:
 
 #if ISTHMUS_DEFINE
 
-/// What torch calls the fields of a sparse tensor, whose attributes other libraries show as SciPy does.
+/// torch's names for the fields of a sparse tensor; other libraries use SciPy's as attributes.
 struct TorchSparseField {
     std::string_view format, name;
     const char* method;
@@ -119,13 +119,13 @@ ISTHMUS_API Result<void> FieldSource::open(PyObject* object, std::string_view sp
 }
 
 ISTHMUS_API Ref FieldSource::get(int index, const char* name) const {
-    const auto missing = [](PyObject* kind) {  // what else was raised is told
+    const auto missing = [](PyObject* kind) {  // any other exception is reported
         if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(kind)) PyErr_Clear();
     };
     switch (form_) {
         case FieldForm::mapping: {
             Ref key(PyUnicode_FromString(key_of(name).c_str()));
-            if (key && PyDict_Check(object_)) return dict_item(object_, key.get());  // makes none
+            if (key && PyDict_Check(object_)) return dict_item(object_, key.get());  // a defaultdict makes no item for it
             Ref value(key ? PyObject_GetItem(object_, key.get()) : nullptr);
             if (!value) missing(PyExc_KeyError);
             return value;

@@ -51,7 +51,7 @@ inline const Consumer* find_consumer(const FrameworkFacts& facts) {
     return consumer.operator->();
 }
 
-/// Whether elements of the host lie where the framework does not share them.
+/// Whether host memory is aligned too little for the framework to share it.
 inline bool is_misplaced(const DLTensor& t, const FrameworkFacts& facts) noexcept {
     return facts.alignment != 0 && Device(t.device).is_host() && layout::numel(t) > 0 &&
            reinterpret_cast<std::uintptr_t>(t.data) % static_cast<std::uint64_t>(facts.alignment) != 0;
@@ -63,7 +63,7 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
     return false;
 }
 
-/// What the framework would copy without a word, work with wrongly, or not take at all: first what allow_copy does not cure.
+/// What the framework would copy silently, misread, or not accept at all: first what allow_copy does not cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
         return make_error(ErrorCode::bad_layout,
@@ -92,7 +92,8 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
         retain(block);
         return Ref(object_of_block(block));
     }
-    // The flags are for those who could write. Some ask for the legacy form, which cannot carry them, and never write.
+    // The flags matter only to a consumer that could write. Some ask for the legacy form, which cannot carry them, and never
+    // write.
     Block* shown = alias_block(block, block->dl, block->flags & (kept ? flag::dlpack_known : flag::padded));
     if (shown != nullptr) {
         shown->flags &= ~watched_flag;
@@ -102,7 +103,7 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
     return {};
 }
 
-/// Calls the framework's from_dlpack with what consumable() made, and with `more` where that is no NULL.
+/// Calls the framework's from_dlpack with what consumable() made, and with `more` unless that is NULL.
 inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype, PyObject* given,
                                        PyObject* more = nullptr) {
     if (given == nullptr)
@@ -114,7 +115,7 @@ inline Result<PyObject*> call_consumer(const Consumer& consumer, const Framework
     return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
 }
 
-/// Whether a copy has elements of the same size, where the framework can be asked.
+/// Whether a copy has elements of the same size, if the framework can be asked.
 inline bool has_same_size(PyObject* made, const DLTensor& t) {
     Ref nbytes(PyObject_GetAttrString(made, "nbytes"));
     const long long found = nbytes ? PyLong_AsLongLong(nbytes.get()) : -1;
@@ -130,8 +131,8 @@ ISTHMUS_COLD inline Error explain_other_dtype(PyObject* made, const DLTensor& t,
     return Error(ErrorCode::bad_dtype, std::move(what));
 }
 
-/// Whether the array shows the block's own memory, or a copy that was asked for and has its dtype, where the framework can be
-/// asked. Takes over the reference.
+/// Whether the array shows the block's own memory, or is a requested copy with its dtype, if the framework can be asked. Takes
+/// over the reference.
 inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, const FrameworkFacts& facts,
                                           const ExportOptions& options) {
     Ref array(made);
@@ -159,12 +160,12 @@ inline Error consumer_is_missing(const FrameworkFacts& facts) {
     return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
 }
 
-/// The way out to every framework without one of its own.
+/// The way out to every framework that has no function of its own in the table of exports.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const FrameworkFacts& facts,
                                                              const ExportOptions& options) {
     const DLTensor& t = block->dl;
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
-    if (facts.needs_alignment && is_misplaced(t, facts)) {  // it would not copy by itself
+    if (facts.needs_alignment && is_misplaced(t, facts)) {  // the framework would not copy by itself
         Result<Tensor> moved = copy_of(t, block->flags & flag::dlpack_known);
         return moved ? export_by_consumer(moved->block(), facts, options) : std::move(moved).error();
     }
@@ -173,7 +174,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
     if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
     if (facts.form == ExportForm::legacy_capsule)
         if (auto said = check_legacy_padding(block, facts); !said) return std::move(said).error();
-    // An isthmus.Tensor is asked for the consumer's stream; a capsule tells nobody of one.
+    // An isthmus.Tensor is asked to order the consumer's stream; a capsule cannot be.
     if (facts.form != ExportForm::object && !order_export(block)) return fail_to_order();
     const Ref given = consumable(block, facts);
     Result<PyObject*> array = call_consumer(*consumer, facts, t.dtype, given.get());

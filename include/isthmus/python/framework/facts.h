@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What a framework's own from_dlpack is handed.
+/// What a framework's own from_dlpack takes.
 enum class ExportForm : std::uint8_t {
     none,            ///< it has none: one of our own kinds
     object,          ///< an isthmus.Tensor
@@ -19,7 +19,7 @@ enum class ExportForm : std::uint8_t {
 /// What becomes of read-only memory.
 enum class ReadOnly : std::uint8_t {
     kept,       ///< the framework honours the flag
-    immutable,  ///< its arrays are never written, so it may have it
+    immutable,  ///< its arrays are never written, so it may have the memory
     lost,       ///< it would be writable there: refused unless the caller allows it
 };
 
@@ -30,11 +30,11 @@ struct FrameworkFacts {
     std::string_view name;              ///< as users write it: t.to("torch")
     const char* array = nullptr;        ///< its array class, by the name that a stub writes too; NULL: a capsule is of no class
     const char* other_array = nullptr;  ///< a further class of arrays
-    const char* scalar = nullptr;       ///< a class whose instances are no arrays, and yet say in which framework they are used
-    const char* module = nullptr;       ///< to import
+    const char* scalar = nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
+    const char* module = nullptr;  ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
-    ReadOnly read_only = ReadOnly::lost;  ///< where nothing is said, the side on which nothing is written
+    ReadOnly read_only = ReadOnly::lost;  ///< by default the safe side, on which nothing is written
     std::int64_t alignment = 0;           ///< bytes below which it copies silently; 0: never
     bool needs_alignment = false;         ///< below them it does not copy: an operation ends the process
     bool needs_contiguous = false;        ///< refuses, or copies, other strides

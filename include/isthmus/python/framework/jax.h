@@ -1,4 +1,4 @@
-// The way out to JAX on the host: jaxlib's own entry, where it was seen to make the array that jax.dlpack.from_dlpack makes.
+// The way out to JAX on the host: jaxlib's own entry, used only if it makes the same array as jax.dlpack.from_dlpack.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What `jax.dlpack.from_dlpack` itself ends in. All of it is private to JAX: it is used where a first array of each way had
-/// the same facts, and not at all with a version that has other names or makes something else. Every reference is NULL then.
+/// What `jax.dlpack.from_dlpack` itself finally calls. All of it is private to JAX: it is used only if a first array made each
+/// way has the same properties, and never with a version that has other names or makes something else. Every reference is NULL
+/// then.
 struct JaxHost {
     PyObject* make;         ///< jaxlib's dlpack_managed_tensor_to_buffer(capsule, device, stream, copy, device_type)
     PyObject* get_backend;  ///< asked each time: a program may clear the backends and make others
@@ -32,13 +33,12 @@ struct JaxHost {
         PyObject* const arguments[] = {capsule.get(), device.get(), Py_None, Py_None, device_type};
         return Ref(PyObject_Vectorcall(make, arguments, 5, nullptr));
     }
-    /// Whether JAX keeps 64-bit dtypes now, which is a setting of the thread; without them it makes 32 bits of what it is
-    /// given.
+    /// Whether JAX keeps 64-bit dtypes now, a setting of the thread; without it JAX narrows what it is given to 32 bits.
     bool has_wide_dtypes() const {
         const Ref answer(PyObject_GetAttr(config, wide));
         return answer && PyObject_IsTrue(answer.get()) > 0;
     }
-    /// False with a Python exception set where this version of JAX has other names.
+    /// False with a Python exception set if this version of JAX has other names.
     bool find() {
         return (make = import_attribute("jaxlib._jax", "dlpack_managed_tensor_to_buffer")) != nullptr &&
                (get_backend = import_attribute("jax._src.xla_bridge", "get_backend")) != nullptr &&
@@ -59,8 +59,8 @@ struct JaxHostLooked {
 };
 ISTHMUS_STATE PerLife<JaxHostLooked> jax_host;
 
-/// Whether two arrays are one to JAX: what its compiled functions, its transformations and its placement tell arrays apart by,
-/// and the memory.
+/// Whether two arrays are the same to JAX: in all by which its compiled functions, its transformations and its placement tell
+/// arrays apart, and in their memory.
 inline bool are_same_to_jax(PyObject* one, PyObject* other, const char* pointer) {
     bool same = Py_TYPE(one) == Py_TYPE(other);
     for (const char* fact : {"aval", "weak_type", "committed", "sharding", "dtype", "shape"}) {
@@ -73,7 +73,7 @@ inline bool are_same_to_jax(PyObject* one, PyObject* other, const char* pointer)
     return there && PyObject_RichCompareBool(here.get(), there.get(), Py_EQ) > 0;
 }
 
-/// Makes one array each way. False, with a Python exception or without, where they differ.
+/// Makes one array each way. False, with a Python exception or without, if they differ.
 inline bool try_jax_host(const JaxHost& host, const FrameworkFacts& facts) {
     Result<Tensor> probe = Tensor::empty({3}, float32);
     if (!probe) return false;
@@ -83,7 +83,7 @@ inline bool try_jax_host(const JaxHost& host, const FrameworkFacts& facts) {
     return direct && are_same_to_jax(public_way.get(), direct.get(), facts.pointer);
 }
 
-/// The first look, which is kept. False with a Python exception set, and nothing kept, where that is an interrupt.
+/// The first look, whose result is kept. False with a Python exception set, and nothing kept, on an interrupt.
 ISTHMUS_NOINLINE inline bool look_for_jax_host(const FrameworkFacts& facts) {
     if (!make_interned()) return false;
     JaxHostLooked found{true, {}};
@@ -92,7 +92,7 @@ ISTHMUS_NOINLINE inline bool look_for_jax_host(const FrameworkFacts& facts) {
     if (!jax_host.keep(found)) found.host.give_back();
     return true;
 }
-/// NULL where the entry is not to be used, with a Python exception where that is an interrupt.
+/// NULL if the entry is not to be used, with a Python exception set on an interrupt.
 inline const JaxHost* find_jax_host(const FrameworkFacts& facts) {
     if (ISTHMUS_UNLIKELY(!jax_host->done) && !look_for_jax_host(facts)) return nullptr;
     return jax_host->host.make != nullptr ? &jax_host->host : nullptr;

@@ -1,4 +1,4 @@
-// The way out to MLX, which copies, and narrows what it does not know.
+// The way out to MLX, which always copies, and narrows dtypes that it does not support.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// MLX makes float32 of float64 without a word.
+/// MLX silently makes float32 of float64.
 inline Result<PyObject*> export_to_mlx(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
     Result<PyObject*> made = export_by_consumer(block, facts, options);
     if (!made) return made;

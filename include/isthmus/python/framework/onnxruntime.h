@@ -1,4 +1,4 @@
-// The way out to ONNX Runtime, which before 1.32 has to be told that bytes are booleans.
+// The way out to ONNX Runtime, which before 1.32 must be told that bytes are booleans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,9 +8,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Until 1.31, OrtValue.from_dlpack(capsule, is_bool) knows booleans as bytes and is told by an argument that they are.
-/// From 1.32, OrtValue.from_dlpack(capsule) takes DLPack's booleans. What makes the argument's value is there as long as the
-/// argument is.
+/// Up to 1.31, OrtValue.from_dlpack(capsule, is_bool) takes booleans as bytes, and an argument says that they are booleans.
+/// From 1.32 on, OrtValue.from_dlpack(capsule) takes DLPack's booleans. The function that computes the argument's value exists
+/// as long as the argument does.
 inline bool onnxruntime_takes_bytes_for_bool(const FrameworkFacts& facts) {
     const Ref module(PyImport_ImportModule(facts.module)),
         tells(module ? PyObject_GetAttrString(module.get(), "is_dlpack_uint8_tensor") : nullptr);

@@ -1,5 +1,5 @@
-// Import of an openvino.Tensor, which has none of the protocols: by the array that it shows, and the element type that it
-// names. SPDX-License-Identifier: Apache-2.0
+// Import of an openvino.Tensor, which offers no protocol: by its `.data` array and the name of its element type.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/protocol/buffer/import.h>  // Python.h must come before any standard header
@@ -10,9 +10,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The element types of OpenVINO that have a counterpart, by the names of `element_type.get_type_name()` (ov::element::Type_t,
-/// openvino/core/type/element_type.hpp). The array shows bf16 as float16 and each float8 as bytes, so that its dtype is not
-/// asked.
+/// The element types of OpenVINO that DLPack also has, by the names of `element_type.get_type_name()` (ov::element::Type_t,
+/// openvino/core/type/element_type.hpp). The array shows bf16 as float16 and each float8 as bytes, so its dtype is not used.
 struct OpenvinoElement {
     const char* name;
     DType dtype;
@@ -52,8 +51,8 @@ ISTHMUS_NOINLINE inline bool ask_openvino_dtype(ImportRequest& request, DType& d
                                                " has no counterpart in DLPack; wanted numbers of whole bytes"});
 }
 
-/// The array of `.data` shares the tensor's memory and keeps the tensor. Memory of a device has none: OpenVINO's own words for
-/// it are the error's. Strings, which `.data` would copy, are refused before it is asked.
+/// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no such array: the error
+/// quotes OpenVINO's text. Strings, which `.data` would copy, are refused before it is read.
 ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
     request.keep_alive();
     DType dtype;

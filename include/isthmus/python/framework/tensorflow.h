@@ -1,4 +1,4 @@
-// What must be known of a TensorFlow tensor before it is asked for its memory.
+// What must be known about a TensorFlow tensor before it is asked for its memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when it is asked for a capsule of strings, so it
-/// must be asked for the dtype first; its buffers are harmless.
+/// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when asked for a capsule of strings, so the dtype
+/// must be asked for first; asking for its buffer is harmless.
 ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     Ref dtype(PyObject_GetAttrString(request.object, "dtype"));
     Ref name(dtype ? PyObject_GetAttrString(dtype.get(), "name") : nullptr);
@@ -31,7 +31,7 @@ ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     return true;
 }
 
-/// Whether an EagerTensor's memory is the host's. On another device its buffer is a copy on the host that nobody asked for.
+/// Whether an EagerTensor's memory is host memory. On another device its buffer would be an unrequested copy on the host.
 ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, bool& on_host) {
     Ref name(PyObject_GetAttrString(request.object, "backing_device"));  // "/job:localhost/replica:0/task:0/device:GPU:0"
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -41,13 +41,13 @@ ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, boo
     return true;
 }
 
-/// Whether a buffer's format leaves no doubt about the dtype: a quantised tensor, too, shows integers, and one of strings
-/// objects.
+/// Whether a buffer's format leaves no doubt about the dtype: a quantised tensor also shows integers, and a tensor of strings
+/// shows objects.
 inline bool is_floating_format(const char* format) noexcept {
     return format != nullptr && (*format == 'f' || *format == 'd' || *format == 'e' || *format == 'Z');
 }
 
-/// The buffer protocol where it can say it, for a producer that also has `__dlpack__`.
+/// The buffer protocol if its format suffices, for a producer that also has `__dlpack__`.
 inline bool import_buffer_or_dlpack(ImportRequest& request) {
     const bool strings_abort = request.producer.is_eager_tensor;
     const ImportOptions& options = request.options;

@@ -24,7 +24,7 @@ struct Thrown {
     explicit operator bool() const noexcept { return kind != Kind::nothing; }
 };
 
-/// Moves on to the next place, the last dimension first; false behind the last one. Every size is above 0.
+/// Moves on to the next place, the last dimension fastest; false after the last one. Every size is above 0.
 inline bool next_place(std::int64_t* place, const std::int64_t* sizes, int ndim) noexcept {
     for (int d = ndim - 1; d >= 0; --d) {
         if (++place[d] != sizes[d]) return true;
@@ -32,7 +32,7 @@ inline bool next_place(std::int64_t* place, const std::int64_t* sizes, int ndim)
     }
     return false;
 }
-/// The elements from the first to a place, of a tensor whose dimensions of size 1 stand for any size.
+/// The offset in elements from the first one to a place, of a tensor whose dimensions of size 1 stand for any size.
 inline std::int64_t elements_to(const std::int64_t* place, const std::int64_t* shape, const std::int64_t* strides,
                                 int ndim) noexcept {
     std::int64_t elements = 0;
@@ -44,12 +44,12 @@ inline std::int64_t elements_to(const std::int64_t* place, const std::int64_t* s
 /// The tensors and scalars of one call. The descriptors that are set must stay until the call is over; each has strides.
 class OperatorCall {
 public:
-    /// `batch_dims`: leading dimensions that every tensor has beyond what its type says, of one size or of size 1; by default
-    /// as many as there are, to be broadcast, where the operator was registered so, and none elsewhere.
+    /// `batch_dims`: leading dimensions that every tensor has beyond those of its type, each of one common size or of size 1.
+    /// By default as many as there are, which are broadcast, if the operator was registered so; else none.
     explicit OperatorCall(const OperatorDefinition& op, int batch_dims = -1) noexcept
         : op_(op), overloads_(op.overloads), overload_count_(op.overload_count), batch_dims_(batch_dims) {}
 
-    /// The tensors are said by their dtypes and sizes alone: the order of their elements is not asked.
+    /// The tensors are given by dtype and sizes alone: the order of their elements is not checked.
     void say_only() noexcept { said_only_ = true; }
     const OperatorDefinition& definition() const noexcept { return op_; }
     ParameterValue& value(int parameter) noexcept { return values_[parameter]; }
@@ -61,14 +61,14 @@ public:
         values_[parameter].tensor = &inner;
         if (ISTHMUS_UNLIKELY(batch_dims_ != 0 && (op_.batch || batch_dims_ > 0))) split(parameter);
     }
-    /// The same tensor elsewhere. Where there are no leading dimensions.
+    /// The same tensor at another address. Only without leading dimensions.
     void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
     void set_absent(int parameter) noexcept { values_[parameter].tensor = nullptr; }
 
-    /// The work goes to this stream, which must stay until the call is over, by the operator's device functions. Once all
-    /// inputs are set. An Error where two of them are on different devices.
+    /// Puts the work on this stream, which must live until the call is over, by the operator's device functions. Call when all
+    /// inputs are set. An Error if two of them are on different devices.
     Result<void> go_to(const Stream& stream);
-    /// Chooses the overload by what the inputs hold, and gives their named sizes their values. Once all inputs are set.
+    /// Chooses the overload by the dtypes of the inputs, and binds their named sizes. Call when all inputs are set.
     ISTHMUS_ALWAYS_INLINE Result<void> choose() {
         if (ISTHMUS_UNLIKELY(batched_ || batch_dims_ > 0 || batch_dims_ < -1))
             if (auto broadcast = broadcast_leads(); !broadcast) return broadcast;
@@ -80,7 +80,7 @@ public:
         }
         return explain();
     }
-    /// The sizes of result `out`, the leading ones first, at most max_ndim. After choose().
+    /// The sizes of result `out`, the leading ones first, at most max_ndim. Call after choose().
     Result<void> shape_of(int out, SizesList& shape) const;
     DType dtype_of(int out) const noexcept {
         const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
@@ -88,10 +88,10 @@ public:
     }
     /// The memory of a result that the caller brought. An error names the result.
     Result<void> set_out(int out, const DLTensor& t, Flags flags, const SizesList& shape);
-    /// The memory of a result that was made for it.
+    /// The memory of a result that was allocated for this call.
     void set_made(int out, const DLTensor& t) noexcept { set_tensor(op_.outs[out], t, 0); }
 
-    /// Calls the function. Touches nothing of Python.
+    /// Calls the function. Uses nothing of Python.
     Thrown run() { return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device(); }
 
 private:
@@ -144,7 +144,7 @@ private:
 
 #if ISTHMUS_DEFINE
 
-/// Cuts the leading dimensions off: the function sees what its type says.
+/// Splits off the leading dimensions: the function sees only those of its type.
 ISTHMUS_API void OperatorCall::split(int parameter) noexcept {
     if (!batched_)
         for (int& count : leads_) count = 0;
@@ -164,7 +164,7 @@ ISTHMUS_API Result<void> OperatorCall::check_leads() {
     if (batch_dims_ < -1)
         return Error(ErrorCode::bad_argument, ErrorKind::value,
                      concat({op_.function, "(): found ", batch_dims_, " leading dimensions; wanted 0 or more"}));
-    if (!batched_) batch_dims_ = 0;  // no tensor was given, so no result has any
+    if (!batched_) batch_dims_ = 0;  // no tensor was given, so no result has any leading dimensions
     for (int i = 0; batch_dims_ > 0 && i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
         if (!op_.parameters()[p].is_tensor() || values_[p].tensor == nullptr || leads_[p] == batch_dims_) continue;
@@ -227,7 +227,7 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain_elsewhere(const char* name,
                          op_.name_of(op_.first_tensor), "' on ", stream_->device(), "; wanted one device"}));
 }
 
-/// Whether a tensor is a GPU's, and the operator has functions for the host alone.
+/// Whether a tensor is on a GPU while the operator has only host functions.
 ISTHMUS_COLD ISTHMUS_API bool OperatorCall::lacks_device(int parameter) const noexcept {
     if (op_.has_device() || !has_streams(inner_[parameter].device.device_type)) return false;
     for (int o = 0; o < overload_count_; ++o)
@@ -247,7 +247,8 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain_dtype(int parameter) const 
                          describe_tensor(inner_[parameter]), ": dtype differs"}));
 }
 
-/// Why no overload takes the arguments. The one that comes nearest is explained: whose dtypes fit the longest.
+/// Why no overload takes the arguments. Explains the closest one: the overload for which the most leading arguments have a
+/// fitting dtype.
 ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
     const OverloadFacts* nearest = overloads_;
     int reached = -1;
@@ -272,7 +273,7 @@ ISTHMUS_COLD ISTHMUS_API Error OperatorCall::explain() {
                          concat({call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str()), "expected ",
                                  nearest->parameters[p].requirement->words, ", got ", describe_tensor(inner_[p]),
                                  ": this operator has no function for a GPU; register one with .cuda<f>()"}));
-        // The first argument decides between the overloads; those after it have to go with it.
+        // The first argument decides between the overloads; the others have to agree with it.
         if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
         const Requirement& r = *nearest->parameters[p].requirement;
         auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
@@ -300,7 +301,7 @@ ISTHMUS_API Result<void> OperatorCall::append_sizes(int out, SizesList& shape) c
         for (int d = 0; d < like->ndim; ++d) shape.push_back(like->shape[d]);
         return {};
     }
-    if (r.size_count < 0) {  // nothing to be like: the gradient of an argument that was not given
+    if (r.size_count < 0) {  // it has no argument to take the sizes from: the gradient of one that was not given
         for (int d = 0; d < r.least_rank; ++d) shape.push_back(0);
         return {};
     }
@@ -338,7 +339,7 @@ ISTHMUS_API Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags
     const bool same_dtype = wanted.accepts == nullptr || inner_[p].dtype == like_dtype(out);
     if (ISTHMUS_LIKELY(meets(inner_[p], flags, wanted) && same_dtype)) return {};
     Requirement r = wanted;
-    r.size_count = -1;  // they were compared
+    r.size_count = -1;  // the sizes were compared already
     Match match(op_.function.c_str());
     auto checked = match.check(name, inner_[p], flags, r);
     if (!checked) return checked;
@@ -367,7 +368,7 @@ ISTHMUS_API void OperatorCall::run_batched() {
     } while (next_place(place, lead_.data(), most));
 }
 
-/// With the device of the stream as the current one of this thread.
+/// Makes the stream's device the current one of this thread during the call.
 ISTHMUS_API Thrown OperatorCall::run_on_device() {
     const StreamDriver* driver = driver_of(stream_->device());
     if (driver == nullptr) return run_here();

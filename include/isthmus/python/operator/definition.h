@@ -12,7 +12,7 @@ namespace detail {
 
 struct OperatorDefinition;
 
-/// The functions that frameworks call, one of each for every operator: what they get from there says nothing of the operator.
+/// The functions that frameworks call, one set for each operator: what a framework passes does not identify the operator.
 struct OperatorEntries {
     void (*torch)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs) = nullptr;
     void (*torch_batched)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs) = nullptr;
@@ -29,21 +29,21 @@ struct OperatorInput {
     std::string default_text;  ///< what a text default holds
 };
 
-/// Never freed: torch and XLA have no way to forget a function that they were given.
+/// Never freed: torch and XLA cannot unregister a function.
 struct OperatorDefinition {
     std::string name;      ///< "geo::distance"
     std::string space;     ///< "geo"
     std::string function;  ///< "distance"
     const OverloadFacts* overloads = nullptr;
     int overload_count = 0;
-    const OverloadFacts* device_overloads = nullptr;  ///< of .cuda<>(); NULL where there is none
+    const OverloadFacts* device_overloads = nullptr;  ///< of .cuda<>(); NULL if there are none
     int device_overload_count = 0;
     OperatorInput inputs[max_parameters];
     int input_count = 0;
     int outs[max_parameters];  ///< the parameters that are results
     int out_count = 0;
     std::string out_names[max_parameters];  ///< "out", or "out[1]" where there are several
-    /// The parameter whose sizes and dtype a result has, where its type does not tell; -1: none.
+    /// The parameter whose sizes and dtype a result has, if its own type does not say; -1: none.
     int like[max_parameters];
     int first_tensor = -1;  ///< the first tensor parameter that is an input
     bool batch = false;     ///< leading dimensions broadcast
@@ -84,7 +84,7 @@ ISTHMUS_API void run_in_torch(const OperatorDefinition& op, std::uint64_t* stack
 /// The same for a call frame of XLA; the result is NULL or XLA's error (isthmus/python/operator/jax.h). `on_device`: the
 /// operands are a GPU's.
 ISTHMUS_API void* run_for_xla(const OperatorDefinition& op, void* frame, bool on_device) noexcept;
-/// Throws Error where the names or sizes do not make an operator. All inputs have their names.
+/// Throws Error if the names or sizes do not make an operator. All inputs must have their names.
 ISTHMUS_API void check_operator(OperatorDefinition& op);
 
 #if ISTHMUS_DEFINE
@@ -114,7 +114,7 @@ ISTHMUS_API void lay_out_operator(OperatorDefinition& op, const char* qualified,
     }
 }
 
-/// A name that Python, torch's schemas and C++ all take.
+/// Whether Python, torch's schemas and C++ all accept the name.
 inline bool is_operator_word(std::string_view word) noexcept {
     if (word.empty() || (word[0] >= '0' && word[0] <= '9')) return false;
     for (const char c : word)
@@ -122,7 +122,7 @@ inline bool is_operator_word(std::string_view word) noexcept {
     return true;
 }
 
-/// Whether an input that must be there has a size of this name.
+/// Whether a required input has a size of this name.
 inline bool is_size_given(const OperatorDefinition& op, const OverloadFacts& overload, std::string_view name) {
     for (int i = 0; i < op.input_count; ++i) {
         const ParameterFacts& facts = overload.parameters[op.inputs[i].parameter];

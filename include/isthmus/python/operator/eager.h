@@ -16,7 +16,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Several of X, made one after the other where they are, and ended together.
+/// Several objects of type X, constructed in place one after the other, and destroyed together.
 template <class X, int most>
 class Slots {
 public:
@@ -88,7 +88,7 @@ private:
     OperatorDefinition& op_;
     PyObject* self_;
     OperatorCall call_;
-    PyObject* objects_[max_parameters + 1];  ///< by input, and what was said as out=
+    PyObject* objects_[max_parameters + 1];  ///< by input, and then the argument out=
     PyObject* out_ = nullptr;
     int first_ = -1;  ///< the input that is the first tensor given
     Device device_ = Device::cpu();
@@ -199,8 +199,8 @@ inline PyObject* EagerCall::given_out(int out) {
     return nullptr;
 }
 
-/// Whether the last that was borrowed, a result, has memory of its own: a function may read an argument after it has written
-/// a result, so that only an operator's author could know which results may lie in an argument's memory.
+/// Whether the result borrowed last overlaps no other tensor: a function may read an argument after it has written a result, so
+/// only an operator's author could know which results may lie in an argument's memory.
 inline bool EagerCall::stands_alone(int out) {
     const int last = borrowed_.size() - 1;
     const DLTensor& written = borrowed_[last]->descriptor();
@@ -250,7 +250,7 @@ inline bool EagerCall::place_outs() {
     return true;
 }
 
-/// Once nothing can be refused any more: a call that does not take place writes nothing.
+/// Call when nothing can be refused any more: a call that is not made must not announce a write.
 inline bool EagerCall::announce_writes() {
     const auto announce = [&](PyObject* object, const std::string& name) {
         auto announced = announce_write(object, name.c_str());
@@ -265,13 +265,13 @@ inline bool EagerCall::announce_writes() {
     return true;
 }
 
-/// The call is one for a device: its work goes where the first tensor's is.
+/// For a call on a device: the work goes to the device and stream of the first tensor.
 ISTHMUS_NOINLINE inline bool EagerCall::go_to_device() {
     auto gone = call_.go_to(stream_.emplace(device_, stream_of(*borrowed_[0])));
     return gone.has_value() || fail(gone.error());
 }
 
-/// Makes the stream wait for the work on every tensor, where that is on another.
+/// Makes the stream wait for the work on every tensor that is on another stream.
 ISTHMUS_NOINLINE inline bool EagerCall::wait_for_tensors(std::int64_t stream) {
     for (int i = 0; i < borrowed_.size(); ++i) {
         auto ordered = order_after(*borrowed_[i], stream);
@@ -280,7 +280,7 @@ ISTHMUS_NOINLINE inline bool EagerCall::wait_for_tensors(std::int64_t stream) {
     return true;
 }
 
-/// The streams of the tensors wait for what the function has put on its own. Touches nothing of Python.
+/// Makes the streams of the tensors wait for what the function has put on its own. Uses nothing of Python.
 ISTHMUS_NOINLINE inline bool EagerCall::leave_tensors(std::int64_t stream) {
     bool good = true;
     for (int i = 0; i < borrowed_.size(); ++i) {
@@ -314,7 +314,7 @@ inline PyObject* EagerCall::reply() {
     return tuple.release();
 }
 
-/// What was taken for the call that does not take place.
+/// Gives back what was taken for a call that will not be made.
 ISTHMUS_COLD inline void EagerCall::give_all_back() {
     const PendingException pending;
     for (int i = 0; i < borrowed_.size(); ++i)
@@ -353,7 +353,7 @@ ISTHMUS_COLD inline PyObject* EagerCall::redirect() {
     return result;
 }
 
-/// JAX alone makes arrays on its devices: the call goes by XLA.
+/// Only JAX makes arrays on its devices: the call is made through XLA.
 ISTHMUS_COLD inline PyObject* EagerCall::redirect_to_jax() {
     give_all_back();
     PyObject* result = redirect_operator(op_, self_, objects_, out_);

@@ -1,4 +1,4 @@
-// What the types of a C++ function say of an operator, as a table that every back end reads.
+// What the types of a C++ function say about an operator, as a table that every back end reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,7 +27,7 @@ struct ParameterFacts {
     constexpr bool is_out() const noexcept { return kind == ParameterKind::out; }
 };
 
-/// What one parameter is called with. A tensor that is NULL was not given.
+/// The value of one parameter in a call. A NULL tensor was not given.
 union ParameterValue {
     struct Text {
         const char* data;
@@ -51,14 +51,14 @@ struct OverloadFacts {
     ErasedFunction call;
 };
 
-/// How a C++ type is a parameter: its facts, and its value.
+/// How a C++ type is a parameter: its facts, and how its value is made.
 template <class A>
 struct OperatorParameter {
     static_assert(sizeof(A) == 0,
                   "isthmus: a parameter of an operator is a View<const T, …>, InOut, Out, double, std::int64_t, bool, "
                   "std::string_view, or std::optional<View<const T, …>>");
 };
-/// Frameworks are told of sizes by number and by name.
+/// Frameworks get the sizes as numbers and names.
 template <class V>
 constexpr bool has_plain_sizes() {
     for (int i = 0; i < V::requirement.size_count; ++i)
@@ -151,7 +151,7 @@ struct OverloadOf<f, void (*)(A...)> {
 template <auto f, class... A>
 struct OverloadOf<f, void (*)(A...) noexcept> : OverloadOf<static_cast<void (*)(A...)>(f)> {};
 
-/// Whether a function begins with the parameters of another, but for what tensors hold.
+/// Whether a function begins with the parameters of another, up to their dtypes.
 constexpr bool begins_alike(const OverloadFacts& a, const OverloadFacts& b) {
     if (a.count < b.count) return false;
     for (int i = 0; i < b.count; ++i)

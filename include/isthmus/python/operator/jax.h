@@ -9,12 +9,13 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-// run_for_xla() answers one call of XLA, on one of its threads, without Python. What isthmus.operators says in the
-// attributes: "how" has a letter for each input, t and s for a tensor and a scalar among the operands, a for an attribute
-// "p<place>", n for none; "rank" is that of the first operand without leading dimensions, which all operands have alike.
+// run_for_xla() answers one call of XLA, on one of its threads, without Python. isthmus.operators passes these attributes:
+// "how" has a letter for each input, t and s for a tensor and a scalar among the operands, a for an attribute "p<place>", n for
+// an argument that was not given; "rank" is that of the first operand without leading dimensions, of which all operands have
+// the same number.
 #if ISTHMUS_DEFINE
 
-/// What XLA itself answered instead of a stream: its own error, which goes back to it.
+/// XLA's own error in place of a stream, which is returned to XLA.
 struct XlaRefused : std::exception {
     explicit XlaRefused(xla::Error* answer) noexcept : error(answer) {}
     xla::Error* error;
@@ -25,7 +26,7 @@ class XlaCall {
 public:
     XlaCall(const OperatorDefinition& op, const xla::CallFrame& frame) noexcept : op_(op), frame_(frame) {}
 
-    /// The operands are a GPU's, and the work goes to the stream that XLA says. Throws XlaRefused.
+    /// For operands on a GPU: the work goes to the stream that XLA names. Throws XlaRefused.
     void go_to_device();
     void run() {
         find_leads();
@@ -33,7 +34,7 @@ public:
             if (lead_[i] == 0) return;
         if (!scalars_vary_) return run_at(nullptr);
         std::int64_t place[max_ndim] = {};
-        do run_at(place);  // each place has scalars of its own
+        do run_at(place);  // each place has its own scalars
         while (next_place(place, lead_, lead_count_));
     }
 
@@ -137,7 +138,7 @@ inline void XlaCall::check_letters() const {
     }
 }
 
-/// Whether a buffer has the leading dimensions, each of the size that all have or of size 1.
+/// Whether a buffer has the leading dimensions, each of the common size or of size 1.
 inline void XlaCall::check_lead(const xla::Buffer& buffer, const char* name) const {
     const auto refuse_it = [&](const std::string& wanted) {
         refuse({"argument '", name, "': expected ", wanted, ", got sizes ",
@@ -187,7 +188,7 @@ inline void XlaCall::find_leads() {
     }
 }
 
-/// With a place, the part of a buffer there.
+/// The descriptor of a buffer; with a place, of the part of the buffer there.
 inline DLTensor XlaCall::describe(const xla::Buffer& buffer, const std::int64_t* place, std::int64_t* strides) const {
     const DType dtype = xla::dtype_of(buffer.dtype);
     if (dtype.bits() == 0 || buffer.rank > max_ndim) refuse({"XLA's dtype ", buffer.dtype, " is not one of DLPack's"});

@@ -58,11 +58,11 @@ inline PyObject* operator_get_gradient(PyObject* self, void*) {
     return make_operator_object(gradient);
 }
 
-/// The same for the registration that a module leaves when it is imported again: the functions that frameworks call.
+/// Identifies the functions that frameworks call; the same after a module was imported again and has registered again.
 inline PyObject* operator_get_identity(PyObject* self, void*) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(as_operator(self)->op->entries.torch));
 }
-/// What `make` makes at the first look, and `place` keeps: a new reference, or NULL with a Python exception set.
+/// What `make` makes when first needed, then kept in `place`: a new reference, or NULL with a Python exception set.
 template <class F>
 PyObject* kept_once(PyObject*& place, F&& make) {
     if (load_shared(place) == nullptr) {
@@ -86,7 +86,7 @@ inline PyObject* operator_get_xla_cuda_target(PyObject* self, void*) {
     if (!op.has_device()) Py_RETURN_NONE;
     return PyCapsule_New(reinterpret_cast<void*>(op.entries.xla_cuda), nullptr, nullptr);
 }
-/// Whether Python runs `__call__` itself: somebody called it by its name, and no compiler inlines it.
+/// Whether Python runs `__call__` itself, because it was called by its name, and no compiler is inlining it.
 inline bool is_called_by_name(PyTypeObject* type) {
     PyFrameObject* frame = PyEval_GetFrame();
     if (frame == nullptr) return false;
@@ -94,7 +94,7 @@ inline bool is_called_by_name(PyTypeObject* type) {
     const Ref call = dict_item(type->tp_dict, "__call__");
     return call && PyFunction_Check(call.get()) && PyFunction_GetCode(call.get()) == code.get();
 }
-/// What torch.compile puts into its graph: kept, because its guards ask again before each run.
+/// What torch.compile puts into its graph. Kept, because its guards read it again before each run.
 inline PyObject* operator_get_traced(PyObject* self, void*) {
     OperatorObject* object = as_operator(self);
     if (is_called_by_name(Py_TYPE(self))) return PyObject_GetAttrString(self, "eager");
@@ -104,7 +104,7 @@ inline PyObject* operator_get_traced(PyObject* self, void*) {
     });
 }
 
-/// "a, b, k=2.0, *, out=None": made of a Python expression, since only the module inspect can make a Signature.
+/// "a, b, k=2.0, *, out=None": made by a Python expression, since only the module inspect can make a Signature.
 inline PyObject* operator_get_signature(PyObject* self, void*) {
     const OperatorDefinition& op = *as_operator(self)->op;
     std::string text = "lambda ";
@@ -113,14 +113,14 @@ inline PyObject* operator_get_signature(PyObject* self, void*) {
     bool had_default = false, by_name = false;
     for (int i = 0; i < op.input_count; ++i) {
         const bool has_default = op.inputs[i].has_default || op.parameters()[op.inputs[i].parameter].optional;
-        // A default before what has none is a syntax error: what follows is then by name.
+        // A parameter without a default after one with a default is a syntax error: what follows is then keyword-only.
         const bool turns = had_default && !has_default && !by_name;
         by_name = by_name || turns;
         had_default = had_default || has_default;
         text += concat({i != 0 ? ", " : "", turns ? "*, " : "", op.inputs[i].name});
         if (!has_default) continue;
         Ref value(op.inputs[i].has_default ? default_value(op, op.inputs[i]) : Py_NewRef(Py_None));
-        const std::string name = concat({"default_", i});  // by name: inf is no expression
+        const std::string name = concat({"default_", i});  // a name, since inf cannot be written as an expression
         if (!value || PyDict_SetItemString(globals.get(), name.c_str(), value.get()) != 0) return nullptr;
         text += concat({"=", name});
     }
@@ -154,8 +154,8 @@ inline void operator_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// torch.compile looks a class's `__call__` up in its dictionary and inlines it where it is a Python function; Python itself
-/// calls by the slot, which stays ours. So one object is called at C++'s speed and is traced as the operator that torch knows.
+/// torch.compile looks up a class's `__call__` in its dictionary and inlines it if it is a Python function; Python itself calls
+/// by the slot, which stays ours. So the same object is fast to call and is traced as the operator that torch knows.
 inline bool let_compilers_inline(PyTypeObject* type) {
     Ref names(PyDict_New());
     static const char* const source = "def __call__(self, /, *args, **kwargs):\n    return self._traced(*args, **kwargs)\n";
@@ -168,7 +168,7 @@ inline bool let_compilers_inline(PyTypeObject* type) {
     return true;
 }
 
-/// Bound to a class or an instance it stays what it is, as a function of C does.
+/// It does not bind to a class or an instance, as a built-in function does not.
 inline PyTypeObject* make_operator_type() {
     static PyMemberDef members[] = {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, call), READONLY, nullptr},

@@ -1,4 +1,4 @@
-// Calls that only a framework's own machinery can make: where a gradient or a graph is recorded, the operator goes by that.
+// Calls that must go through a framework's own machinery: where a gradient or a graph is being recorded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,16 +12,16 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The module that makes operators of the frameworks' own out of ours: NULL with a Python exception set, or without one where
-/// the package is not installed.
+/// The Python module that makes operators of the frameworks from ours: NULL with a Python exception set, or without one if the
+/// package is not installed.
 inline PyObject* operators_module() {
     PyObject* module = PyImport_ImportModule("isthmus.operators");
     if (module == nullptr && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) PyErr_Clear();
     return module;
 }
 
-/// Calls `isthmus.operators.<function>(op, {name: value}, out)`: a new reference, or NULL without an exception where it has no
-/// way for this call.
+/// Calls `isthmus.operators.<function>(op, {name: value}, out)`: a new reference, or NULL without an exception if it cannot
+/// make this call.
 ISTHMUS_COLD inline PyObject* redirect_operator(const OperatorDefinition& op, PyObject* self, PyObject* const* objects,
                                                 PyObject* out) {
     Ref arguments(PyDict_New());
@@ -34,8 +34,8 @@ ISTHMUS_COLD inline PyObject* redirect_operator(const OperatorDefinition& op, Py
     return result.get() == Py_NotImplemented ? nullptr : result.release();
 }
 
-/// An exception is set: an argument that could not be borrowed may be one that its framework traces. Without a way for such a
-/// call the exception stays.
+/// Called with an exception set: an argument that could not be borrowed may be one that its framework traces. If the call
+/// cannot be redirected the exception stays.
 ISTHMUS_COLD inline PyObject* redirect_after_error(const OperatorDefinition& op, PyObject* self, PyObject* const* objects,
                                                    PyObject* out) {
     const auto may_trace = [](PyObject* object) {
@@ -56,7 +56,7 @@ ISTHMUS_COLD inline PyObject* redirect_after_error(const OperatorDefinition& op,
 }
 
 /// c10::impl::dispatch_mode_enabled(): whether something in this thread records what torch does (FakeTensorMode, make_fx, a
-/// profiler of operations). Exported by libc10, not promised: without it nobody asks.
+/// profiler of operations). Exported by libc10 but not promised; if it is missing the answer is no.
 inline bool torch_is_recorded() noexcept {
     using Function = bool (*)();
     static const Function enabled = [] {
@@ -68,7 +68,7 @@ inline bool torch_is_recorded() noexcept {
     return enabled != nullptr && enabled();
 }
 
-/// The first call with a torch tensor registers the operator there. Without the package only eager calls are to be had.
+/// The first call with a torch tensor registers the operator there. Without the package only eager calls are available.
 ISTHMUS_COLD inline void offer_to_torch(OperatorDefinition& op, PyObject* self) {
     store_shared(op.offered_to_torch, true);
     Ref module(operators_module());
@@ -76,7 +76,7 @@ ISTHMUS_COLD inline void offer_to_torch(OperatorDefinition& op, PyObject* self) 
     if (!done && is_interrupted()) store_shared(op.offered_to_torch, false);
 }
 
-/// Whether torch is to see the call itself. May set a Python exception.
+/// Whether the call must go through torch itself. May set a Python exception.
 inline bool torch_must_see(OperatorDefinition& op, PyObject* self) {
     if (ISTHMUS_UNLIKELY(!load_shared(op.offered_to_torch))) offer_to_torch(op, self);
     return ISTHMUS_UNLIKELY(torch_is_recorded());

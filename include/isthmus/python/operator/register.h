@@ -1,4 +1,4 @@
-// Registration: a module gets an operator, and the frameworks that are there learn of it.
+// Registration: adds an operator to a module, and announces it to the frameworks that were already imported.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,13 +29,13 @@ ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, in
 /// Puts the operator into the module and into the list of all: a new reference to its Python object, or NULL with a Python
 /// exception set.
 ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module, const char* doc);
-/// Makes `gradient` that of `op`. Throws Error.
+/// Registers `gradient` as that of `op`. Throws Error.
 ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient);
-/// Makes the functions of a device those of `op`. Throws Error where their tensors are not those of the host's functions.
+/// Registers the functions of a device with `op`. Throws Error if their tensors differ from those of the host's functions.
 ISTHMUS_API void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int count);
 /// Throws the Python exception that is set as an Error.
 [[noreturn]] ISTHMUS_API void throw_registration_error();
-/// Tells the frameworks that were imported already. A failure there is told by the first use.
+/// Registers with the frameworks that were already imported. A failure is reported by the first use.
 ISTHMUS_API void offer_operator(OperatorDefinition& op, PyObject* object) noexcept;
 
 #if ISTHMUS_DEFINE
@@ -70,15 +70,15 @@ ISTHMUS_API void name_operator(OperatorDefinition& op, const SaidInput* said, in
     check_operator(op);
 }
 
-/// All operators of the process, in sys.modules' neighbourhood: where Python code finds those of every extension. Empty with a
-/// Python exception set.
+/// All operators of the process: a list in the interpreter's dictionary, where Python code finds those of every extension.
+/// Empty with a Python exception set.
 inline Ref all_operators() {
     PyObject* dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
     const Ref list(dict != nullptr ? PyList_New(0) : nullptr);
     return list ? dict_item_or(dict, "isthmus.operators", list.get()) : Ref();
 }
 
-/// torch gets it now where it was imported before this module.
+/// Registers with torch now, if torch was imported before this module.
 ISTHMUS_API void offer_operator(OperatorDefinition& op, PyObject* object) noexcept {
     surviving_exit([&] {
         const PendingException pending;
@@ -98,7 +98,7 @@ ISTHMUS_API PyObject* publish_operator(OperatorDefinition& op, PyObject* module,
     return good ? object.release() : nullptr;
 }
 
-/// Whether there is a gradient with respect to such a tensor.
+/// Whether a gradient with respect to such a tensor exists.
 inline bool is_floating(const Requirement& r) noexcept {
     if (r.accepts == nullptr) return r.dtype.code == kDLFloat || r.dtype.code == kDLBfloat || r.dtype.code == kDLComplex;
     for (const DType dtype : {float16, bfloat16, float32, float64, complex32, complex64, complex128})
@@ -142,8 +142,8 @@ ISTHMUS_API void join_gradient(OperatorDefinition& op, OperatorDefinition& gradi
     op.gradient = &gradient;
 }
 
-/// The first parameter whose tensors are not those of the host's; -1: none. Where they lie and the order of their elements may
-/// differ, since the rule of results' sizes and dtypes is one.
+/// The first parameter whose tensors differ from those of the host function; -1: none. Device and order of the elements may
+/// differ; the sizes and dtypes of the results follow one rule, so they may not.
 inline int first_difference(const OperatorDefinition& op, const OverloadFacts& device, const OverloadFacts& host) {
     const auto same_sizes = [](const Requirement& a, const Requirement& b) {
         if (a.size_count != b.size_count) return false;

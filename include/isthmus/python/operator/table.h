@@ -1,4 +1,4 @@
-// An operator's facts for Python: what isthmus.operators makes torch's schema and JAX's call of.
+// An operator's facts for Python, from which isthmus.operators makes torch's schema and JAX's call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +26,7 @@ ISTHMUS_API PyObject* infer_operator(const OperatorDefinition& op, PyObject* arg
 inline constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",  "number",
                                                        "integer", "boolean", "text", "stream"};
 
-/// (3, "n", None), or None where nothing is said of the sizes.
+/// (3, "n", None), or None if the sizes are free.
 inline PyObject* table_sizes(const Requirement& r) {
     if (r.size_count < 0) Py_RETURN_NONE;
     Ref tuple(PyTuple_New(r.size_count));
@@ -55,7 +55,7 @@ inline PyObject* default_value(const OperatorDefinition& op, const OperatorInput
     }
 }
 
-/// Takes over `stolen`, which is NULL where making it failed. False with a Python exception set.
+/// Takes over `stolen`, which is NULL if making it failed. False with a Python exception set.
 inline bool put(PyObject* dict, const char* key, PyObject* stolen) {
     Ref value(stolen);
     return value && PyDict_SetItemString(dict, key, value.get()) == 0;
@@ -97,7 +97,7 @@ ISTHMUS_API PyObject* operator_table(const OperatorDefinition& op) {
     return good ? table.release() : nullptr;
 }
 
-/// A tensor that is said by its dtype and sizes alone. The address is never read.
+/// A tensor given by its dtype and sizes alone. The address is never read.
 struct SaidTensor {
     DLTensor t;
     std::int64_t dims[2 * max_ndim];

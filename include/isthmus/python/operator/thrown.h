@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// isthmus::Error and the classes of <stdexcept> become those of Python that fit. The GIL is held.
+/// isthmus::Error and the classes of <stdexcept> become the Python exceptions that fit. Needs the GIL.
 ISTHMUS_COLD inline void set_thrown(const OperatorDefinition& op, const Thrown& thrown) {
     if (thrown.kind == Thrown::Kind::error && thrown.error) return set_python_error(*thrown.error);
     PyObject* const classes[] = {

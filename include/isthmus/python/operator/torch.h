@@ -13,9 +13,10 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The shims that make and call operators, as torch/csrc/inductor/aoti_torch/c/shim.h and torch/csrc/stable/c/shim.h declare
-/// them. A value of the dispatcher is 64 bits: a tensor's handle, a double's bits, an integer, a bool in the lowest byte, a
-/// string's handle; of what may be None a pointer to such a value, or 0. What comes in is the kernel's to free.
+/// The shims that make and call operators, as declared in torch/csrc/inductor/aoti_torch/c/shim.h and
+/// torch/csrc/stable/c/shim.h. A value of the dispatcher has 64 bits: a tensor's handle, a double's bits, an integer, a bool in
+/// the lowest byte, a string's handle; for an optional value, a pointer to such a value, or 0. The kernel has to free its
+/// arguments.
 struct TorchLibraryShims {
     using Library = void*;
     int (*init_impl)(const char* space, const char* key, const char* file, std::uint32_t line, Library*);
@@ -25,7 +26,7 @@ struct TorchLibraryShims {
     int (*delete_string)(void*);
     int (*delete_value)(std::uint64_t*);
 
-    /// False where this libtorch lacks one.
+    /// False if this libtorch lacks one.
     bool load() noexcept {
         void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));
         return lib != nullptr && find_symbol(lib, "aoti_torch_library_init_impl", init_impl) &&
@@ -36,8 +37,8 @@ struct TorchLibraryShims {
 };
 ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
 
-/// Makes the kernels of the operator those that torch calls for `key` ("CPU"). The operator and its batched form are defined.
-/// False where this torch has no shims for it, an Error where it refuses.
+/// Registers the operator's kernels with torch for `key` ("CPU"). The operator and its batched form must be defined. False if
+/// this torch has no shims for it, an Error if it refuses.
 ISTHMUS_API Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key);
 #if ISTHMUS_DEFINE
 
@@ -48,7 +49,7 @@ ISTHMUS_API Result<bool> implement_in_torch(const OperatorDefinition& op, const 
     const bool good = shims.init_impl(op.space.c_str(), key, "isthmus", 0, &library) == 0 &&
                       shims.impl(library, op.function.c_str(), op.entries.torch) == 0 &&
                       shims.impl(library, (op.function + "_batched").c_str(), op.entries.torch_batched) == 0;
-    if (good) return true;  // the library stays, as the operator does
+    if (good) return true;  // the library is never freed, as the operator is not
     return make_error(ErrorCode::consumer_failed, {"operator '", op.name, "': torch refused it: ", torch_shims.what()});
 }
 
@@ -153,7 +154,7 @@ inline void TorchStack::load_tensor(int input) {
     call_.set_tensor(parameter, t, 0);
 }
 
-/// The kernel's work is put where torch has the work on its tensors: on its current stream.
+/// The kernel's work goes to torch's current stream, where the work on its tensors is.
 ISTHMUS_NOINLINE inline void TorchStack::go_to_device() {
     const std::int64_t stream = torch_stream_by_shim(device_);
     if (stream == no_stream)
@@ -190,7 +191,7 @@ inline void TorchStack::make(int out) {
         throw std::runtime_error(
             concat({op_.function, "(): torch made no tensor of ", call_.dtype_of(out), " for the result"}));
     ++made_;
-    // The description that stays is torch's own.
+    // The description that stays valid is torch's own.
     std::int64_t *sizes = nullptr, *strides = nullptr;
     torch_shims.get_sizes(results_[out], &sizes);
     torch_shims.get_strides(results_[out], &strides);

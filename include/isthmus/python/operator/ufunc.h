@@ -15,8 +15,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A numpy.ufunc of the operator, with a loop for each of its dtypes: a new reference, or NULL with a Python exception set,
-/// where NumPy is not installed, or the operator is none that a ufunc can be.
+/// A numpy.ufunc of the operator, with a loop for each of its dtypes: a new reference, or NULL with a Python exception set if
+/// NumPy is not installed, or if the operator cannot be a ufunc.
 ISTHMUS_API PyObject* make_ufunc(const OperatorDefinition& op);
 
 #if ISTHMUS_DEFINE
@@ -28,7 +28,7 @@ struct UfuncLoop {
     const char* types;  ///< NumPy's type numbers, by operand
 };
 
-/// What NumPy needs as long as the ufunc lives, which is for good: PyUFunc_FromFuncAndData keeps the addresses.
+/// What NumPy needs as long as the ufunc exists, which is forever: PyUFunc_FromFuncAndData keeps the addresses.
 struct OperatorUfunc {
     using Loop = void (*)(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
     static constexpr int most_loops = 64;
@@ -80,7 +80,7 @@ inline void OperatorUfunc::sign() {
         signature += i == 0 ? "(" : i == op.input_count ? "->(" : ",(";
         const Requirement* r = op.parameters()[parameters[i]].requirement;
         const bool is_out = i >= op.input_count;
-        // A result without sizes has those of the first tensor, by whatever names they have there.
+        // A result without sizes has those of the first tensor, under the names that they have there.
         const bool like = is_out && r->size_count < 0;
         const int of = like ? op.first_tensor : parameters[i];
         const Requirement* source = like ? op.parameters()[of].requirement : r;
@@ -111,7 +111,7 @@ inline DType dtype_of_operand(const ParameterFacts& facts, DType of_sets) noexce
     }
 }
 
-/// False where NumPy has one of the dtypes not.
+/// False if NumPy does not have one of the dtypes.
 inline bool OperatorUfunc::add_loop(const OverloadFacts& overload, DType of_sets) {
     char* row = types + loop_count * operand_count;
     if (loop_count == most_loops) return false;
@@ -197,7 +197,8 @@ private:
     std::int64_t layout_[max_parameters][2 * max_ndim];
 };
 
-/// The operands at the first place. NumPy's dims are the outer one and the core's; its steps the outer ones, then by operand.
+/// The operands at the first place. NumPy's dims are the outer one, then the core's; its steps are the outer ones, then the
+/// core's by operand.
 inline void UfuncRun::describe(const char* types) {
     const Py_ssize_t* step = steps_ + ufunc_.operand_count;
     for (int i = 0; i < ufunc_.operand_count; ++i) {
@@ -232,7 +233,7 @@ inline void OperatorUfunc::run(char** data, const Py_ssize_t* dims, const Py_ssi
     }
 }
 
-/// The head of NumPy's PyUFuncObject (numpy/ufuncobject.h), the same in all of NumPy 1.x and 2.x.
+/// The first fields of NumPy's PyUFuncObject (numpy/ufuncobject.h), the same in all of NumPy 1.x and 2.x.
 struct UfuncHead {
     PyObject_HEAD int nin, nout, nargs, identity;
     void *functions, *data;
@@ -245,8 +246,8 @@ struct UfuncHead {
     std::uint32_t* op_flags;
 };
 
-/// NumPy takes an out= that shares memory with an input to be read and written element by element, as it is without core
-/// dimensions. Of np.matmul it knows better, by flags of its result that it offers to no other: ours get the same.
+/// NumPy assumes that an out= that shares memory with an input is read and written element by element, which is true only
+/// without core dimensions. For np.matmul it knows better, by flags that no API offers to other ufuncs: ours get the same ones.
 inline void let_results_overlap(PyObject* numpy, PyObject* made) {
     constexpr std::uint32_t write_only = 0x00040000, assume_elementwise = 0x40000000;
     Ref matmul(PyObject_GetAttrString(numpy, "matmul"));

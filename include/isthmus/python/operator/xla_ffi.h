@@ -26,7 +26,7 @@ struct ApiVersion {
     Extension* extensions;
     int major_version, minor_version;
 };
-/// What a handler says of itself when it is registered.
+/// What a handler says about itself when it is registered.
 struct Metadata {
     std::size_t struct_size;
     ApiVersion api_version;
@@ -146,7 +146,7 @@ inline constexpr NumberedDType dtypes[] = {
     {25, float8_e4m3fnuz},
     {33, float8_e8m0fnu},
 };
-/// bits() is 0 where there is none.
+/// bits() is 0 if there is none.
 constexpr DType dtype_of(int number) noexcept {
     for (const NumberedDType& row : dtypes)
         if (row.number == number) return row.dtype;

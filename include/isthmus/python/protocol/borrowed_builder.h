@@ -25,7 +25,7 @@ struct BorrowedBuilder {
         b.flags_ = (b.flags_ & ~ordering_flags) | kind;
     }
 
-    /// The object that alone knows its stream. With producer_flag.
+    /// The object that alone knows the stream. Only with producer_flag.
     static PyObject* producer_of(const Borrowed& b) noexcept {
         return reinterpret_cast<PyObject*>(static_cast<std::uintptr_t>(b.stream_));
     }
@@ -36,24 +36,24 @@ struct BorrowedBuilder {
     }
     /// Holds what buffer() was filled with.
     void hold_buffer() const noexcept { hold(nullptr, buffer_ops); }
-    /// Keeps the Python object itself: what an owning import of an object without a protocol of release needs.
+    /// Keeps the Python object itself: for an owning import by a protocol that has no release of its own.
     void hold_object(PyObject* object) const noexcept { hold(new_reference(object), array_object_ops); }
-    /// What a block says of its memory beside the descriptor.
+    /// Takes over the flags that a block has beside its descriptor.
     void share_flags(const Block* block) const noexcept {
         b.flags_ = block->flags & (flag::dlpack_known | ordering_flags);
         if (ISTHMUS_UNLIKELY(block->flags & ordering_flags)) b.stream_ = block->stream;
     }
-    /// Holds a block, and shows what it shows.
+    /// Holds a block, and describes the same memory.
     void hold_block(Block* block) const noexcept {
         b.dl_ = block->dl;
         share_flags(block);
         hold(block, shared_block_ops);
     }
-    /// What is held; NULL where that is nothing, or a buffer.
+    /// What is held; NULL if nothing is, or a buffer.
     const void* owner() const noexcept { return b.ops_ != nullptr ? b.owner_ : nullptr; }
-    /// The block that hold_block() was given; NULL where something else is held.
+    /// The block that hold_block() was given; NULL if something else is held.
     Block* held_block() const noexcept { return b.ops_ == &shared_block_ops ? static_cast<Block*>(b.owner_) : nullptr; }
-    /// Copies sizes and strides that lie in memory of the producer to where they stay.
+    /// Copies sizes and strides from the producer's memory into the Borrowed.
     ISTHMUS_ALWAYS_INLINE void keep_dims() const noexcept {
         DLTensor& t = b.dl_;
         for (int i = 0; i < t.ndim; ++i) {
@@ -63,13 +63,13 @@ struct BorrowedBuilder {
         t.shape = b.shape_;
         t.strides = b.strides_;
     }
-    /// Gives back what is held.
+    /// Releases what is held.
     void reset() const noexcept { b.reset(); }
-    /// Leaves what is held to somebody else.
+    /// Drops what is held without releasing it: something else now owns it.
     void forget() const noexcept { b.ops_ = nullptr; }
 
-    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, where that is not
-    /// what is held. False (and nothing moved) when memory is out.
+    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, if that is not what
+    /// is held. False (and nothing moved) when memory is out.
     ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
         if (Block* held = held_block()) {
             out = held;
@@ -78,8 +78,8 @@ struct BorrowedBuilder {
         }
         const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
         const bool has_buffer = ops == &buffer_ops;
-        // A buffer may be another object's than the one asked (TensorFlow's is its ndarray's): the way back wants the one
-        // asked.
+        // A buffer may belong to another object than the one asked (TensorFlow's belongs to its ndarray); the way back needs
+        // the one that was asked.
         const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
         const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
         Block* block = allocate_block(b.dl_.ndim, extra);

@@ -14,7 +14,7 @@ inline std::int64_t stream_of(const Borrowed& tensor) noexcept {
     return known != no_stream ? known : legacy_stream(tensor.device());
 }
 
-/// Makes a stream wait for the work on a tensor, of which nothing is asked where it is the host's.
+/// Makes a stream wait for the work on a tensor; does nothing for host memory.
 ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::int64_t after) {
     if (!has_streams(tensor.device().type)) return {};
     if (tensor.flags() & producer_flag) {

@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Divides strides in bytes by the size of an element; false when one is no multiple.
+/// Divides strides in bytes by the size of an element; false if one is not a multiple of it.
 inline bool element_strides(const Py_ssize_t* bytes, int ndim, std::int64_t itemsize, std::int64_t* out) noexcept {
     if (ISTHMUS_LIKELY((itemsize & (itemsize - 1)) == 0)) {
         const int shift = __builtin_ctzll(static_cast<unsigned long long>(itemsize));
@@ -26,7 +26,7 @@ inline bool element_strides(const Py_ssize_t* bytes, int ndim, std::int64_t item
     return true;
 }
 
-/// The same where strides of dimensions that are never stepped along may be anything: those become row-major.
+/// The same, but dimensions that are never stepped along may have any stride: theirs become row-major.
 ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request, const Py_ssize_t* bytes) {
     const DLTensor& t = request.out.dl();
     const std::int64_t itemsize = DType(t.dtype).itemsize();

@@ -1,4 +1,4 @@
-// The block that goes out of an isthmus.Tensor, and what else an exit has to hold.
+// The block that an isthmus.Tensor exports, and what else the export has to hold.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,18 +11,18 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The isthmus.Tensor that an exit went out of is what it was made from.
+/// The tensor was made from the isthmus.Tensor that was exported.
 inline void* shown_root(void* owner) noexcept { return Py_XNewRef(shown_object(static_cast<Block*>(owner))); }
 inline constexpr OwnerOps exit_ops{
     .framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
 
-/// Whether what goes out of a block must hold the isthmus.Tensor that shows it: where nothing keeps the memory, whoever answers
-/// for it may have tied it to that object (a binder's keep_alive).
+/// Whether an export of a block must hold the isthmus.Tensor that shows it: if nothing keeps the memory, the caller who is
+/// responsible for it may have tied it to that object (a binder's keep_alive).
 inline bool exit_needs_object(const Block* block) noexcept {
     return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag && shown_object(root_of(block)) != nullptr;
 }
 
-/// The block that goes out of an isthmus.Tensor, for the time of the exit: its own, or an alias that holds the object.
+/// The block that is exported from an isthmus.Tensor, during the export: its own, or an alias that holds the object.
 class Exit {
 public:
     explicit Exit(Block* shown) noexcept : block_(shown) {

@@ -1,4 +1,4 @@
-// The consumer's stream of an export is made to wait for the work on the memory.
+// Makes the consumer's stream of an export wait for the work on the memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Lets a producer that alone knows its stream order the consumer's after it: what `__dlpack__(stream=)` is for. False with a
+/// Asks a producer that alone knows its stream to order the consumer's after it, as `__dlpack__(stream=)` does. False with a
 /// Python exception set.
 ISTHMUS_NOINLINE inline bool ask_producer_to_order(PyObject* producer, std::int64_t after) {
     const Ref kept = Ref::borrow(producer);
@@ -29,7 +29,7 @@ ISTHMUS_NOINLINE inline bool ask_producer_to_order(PyObject* producer, std::int6
     return false;
 }
 
-/// The stream of the work on a block's memory, where no producer has to be asked.
+/// The stream of the work on a block's memory, if no producer has to be asked.
 inline std::int64_t stream_of(const Block* block) noexcept {
     return (block->flags & stream_flag) ? block->stream : legacy_stream(block->dl.device);
 }
@@ -52,13 +52,13 @@ ISTHMUS_NOINLINE inline bool order_on_device(const Block* block, std::int64_t af
 inline bool order_export(const Block* block, std::int64_t after) {
     return ISTHMUS_LIKELY(!has_streams(block->dl.device.device_type)) || order_on_device(block, after);
 }
-/// For a consumer that says nothing of streams: as `__dlpack__(stream=None)`, the legacy default stream.
+/// For a consumer that names no stream: the legacy default stream, as with `__dlpack__(stream=None)`.
 inline bool order_export(const Block* block) {
     return ISTHMUS_LIKELY(!has_streams(block->dl.device.device_type)) ||
            order_on_device(block, legacy_stream(block->dl.device));
 }
 
-/// What a function that ends with a Result says where order_export() said no.
+/// The error of a function that returns a Result, after order_export() failed.
 ISTHMUS_COLD inline Error fail_to_order() {
     return error_from_exception(ErrorCode::producer_failed, nullptr, "ordering the streams");
 }

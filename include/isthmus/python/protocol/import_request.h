@@ -1,4 +1,4 @@
-// ImportRequest: one import under way, what every protocol is given and where it leaves the tensor or the error.
+// ImportRequest: one import in progress; every protocol gets it and leaves the tensor or the error in it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Room for the Error of an import. It costs nothing where nothing fails: no Error is made and none destroyed.
+/// Room for the Error of an import. Free of cost if nothing fails: no Error is made or destroyed.
 class ErrorSlot {
 public:
     ErrorSlot() noexcept {}
@@ -22,7 +22,7 @@ public:
     ErrorSlot& operator=(const ErrorSlot&) = delete;
 
     void put(Error&& error) noexcept { ::new (&error_) Error(std::move(error)); }
-    /// What was put in: to be looked at, and to be taken out once.
+    /// The error that was put in: look at it, or take it out once.
     const Error& look() const noexcept { return error_; }
     Error take() noexcept {
         Error error(std::move(error_));
@@ -51,7 +51,7 @@ struct ImportRequest {
     ImportOutcome& outcome;
     bool immutable = producer.immutable;  ///< the memory is read-only whatever the protocol says
 
-    /// For protocols that run code of the producer, which may give away the only reference to it: the caller's.
+    /// For protocols that run the producer's code, which may drop the only reference to the object: the caller's.
     void keep_alive() {
         if (!outcome.alive) outcome.alive = Ref::borrow(object);
     }
@@ -77,13 +77,13 @@ struct ImportRequest {
     }
     ISTHMUS_COLD bool fail_out_of_memory() { return fail(ErrorCode::out_of_memory, "no memory for a tensor handle"); }
 
-    /// Whether memory with these flags is what the caller wanted; the error where not.
+    /// Whether memory with these flags is what the caller asked for; leaves the error if not.
     ISTHMUS_ALWAYS_INLINE bool suits(Flags flags) {
         if (ISTHMUS_UNLIKELY(options.require_writable && (flags & flag::read_only))) return fail_read_only();
         if (ISTHMUS_UNLIKELY((flags & flag::copied) && options.copy == Copy::never)) return fail_copied();
         return true;
     }
-    /// Checks the descriptor, writes the strides where there are none, and the wish for writable memory.
+    /// Checks the descriptor, writes the strides if there are none, and checks that the memory is writable if that is required.
     bool accept(Flags flags) {
         DLTensor& t = out.dl();
         if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) return fail_unsound(t, flags);

@@ -1,4 +1,4 @@
-// The last step of importing device memory: the producer's stream is remembered, and the consumer's is made to wait for it.
+// The last step of importing device memory: the producer's stream is recorded, and the consumer's made to wait for it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,8 +21,8 @@ inline bool accept_stream(ImportRequest& request, Device device) {
     return ISTHMUS_LIKELY(!request.options.has_stream()) || accept_named_stream(request, device);
 }
 
-/// `producer` is the stream that the data is on; no_stream where nobody knows, which is taken for the legacy default stream.
-/// `ordered`: what the consumer's stream must wait for it waits for already.
+/// `producer` is the stream that the data is on; no_stream if it is unknown, which is taken for the legacy default stream.
+/// `ordered`: the consumer's stream already waits for that work.
 ISTHMUS_NOINLINE inline bool settle_device_stream(ImportRequest& request, std::int64_t producer, bool ordered) {
     const Device device = request.out.dl().device;
     if (request.options.has_stream()) {

@@ -12,7 +12,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The memory as it is on the caller's stream: another block, since the one there is stays on its own.
+/// The memory on the caller's stream: another block, since the existing one keeps its own stream.
 ISTHMUS_NOINLINE inline bool share_on_stream(ImportRequest& request, Block* block) {
     const std::int64_t consumer = request.options.stream;
     if (!accept_stream(request, block->dl.device)) return false;

@@ -1,4 +1,4 @@
-// What keeps the memory of an import alive beside the object asked: what a tuple holds with it, a buffer.
+// Owners of an import other than the object asked alone: a tuple of objects, a buffer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@ namespace detail {
 
 inline void* first_of_tuple(void* tuple) noexcept { return PyTuple_GET_ITEM(static_cast<PyObject*>(tuple), 0); }
 inline void* new_reference_to_first(void* tuple) noexcept { return new_reference(first_of_tuple(tuple)); }
-/// A tuple of the PyObject whose memory it is and what goes with it. The collector must not see the tuple
-/// (PyObject_GC_UnTrack): it then takes the tuple's reference to the object for the owner's.
+/// A tuple of the PyObject whose memory it is and what is kept with it. The tuple must be hidden from the collector
+/// (PyObject_GC_UnTrack), which then counts the tuple's reference to the object as the owner's.
 inline constexpr OwnerOps object_tuple_ops{.release = release_object,
                                            .source = first_of_tuple,
                                            .array = new_reference_to_first,
@@ -23,7 +23,7 @@ inline constexpr OwnerOps object_tuple_ops{.release = release_object,
 inline void release_buffer_here(void* view) { end_buffer(*static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
     if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another)) return give_back_with_gil(release_buffer_here, view);
-    // The view goes with its block, or with the call that borrowed it.
+    // The view is released with its block, or with the call that borrowed it.
     auto* copy = new (std::nothrow) Py_buffer;
     if (copy == nullptr) return;
     move_buffer(*copy, *static_cast<Py_buffer*>(view));

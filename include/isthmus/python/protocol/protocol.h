@@ -1,4 +1,4 @@
-// The ways in that a type may offer, and what was found out of one type.
+// The ways in that a type may offer, and what was found out about one type.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,7 +31,7 @@ enum class Protocol : std::uint8_t {
     capsule,
 };
 
-/// A type whose instances come in: what the first look at it found.
+/// A type whose instances are imported: what the first look at it found.
 struct ProducerType {
     PyTypeObject* type = nullptr;
     unsigned int version = 0;  ///< CPython's tag of this very state of this very type; 0: it has none

@@ -1,4 +1,4 @@
-// Buffers of Python objects, taken and given back, also by several threads at once from the same object.
+// Buffers of Python objects, taken and released, also by several threads at once from the same object.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@ namespace detail {
 
 #if defined(Py_GIL_DISABLED)
 
-/// Whether it is CPython's bytearray, memoryview or array.array that lends: 3.13 counts without a lock what they have lent.
-/// None of them runs code of Python for it.
+/// Whether the exporter is CPython's bytearray, memoryview or array.array: 3.13 counts their exports without a lock. None of
+/// them runs Python code when a buffer is taken or released.
 inline bool lends_without_a_lock(PyTypeObject* type) noexcept {
     const auto lender = [](PyTypeObject* t) { return t->tp_as_buffer != nullptr ? t->tp_as_buffer->bf_getbuffer : nullptr; };
     const getbufferproc lend = lender(type);
@@ -22,7 +22,7 @@ inline bool lends_without_a_lock(PyTypeObject* type) noexcept {
     return std::strcmp(type->tp_name, "array.array") == 0;
 }
 
-/// PyObject_GetBuffer(). Others that ask the same object at the same moment are kept out where they come by here as well.
+/// PyObject_GetBuffer(), which excludes other threads that take or release a buffer of the same object by these functions.
 inline bool take_buffer(PyObject* exporter, Py_buffer& view, int flags) {
     if (!lends_without_a_lock(Py_TYPE(exporter))) return PyObject_GetBuffer(exporter, &view, flags) == 0;
     const ObjectLock lock(exporter);
@@ -31,7 +31,7 @@ inline bool take_buffer(PyObject* exporter, Py_buffer& view, int flags) {
 /// PyBuffer_Release().
 inline void end_buffer(Py_buffer& view) {
     if (view.obj == nullptr || !lends_without_a_lock(Py_TYPE(view.obj))) return PyBuffer_Release(&view);
-    const Ref exporter = Ref::borrow(view.obj);  // which must not die within its lock
+    const Ref exporter = Ref::borrow(view.obj);  // keeps the object alive while its lock is held
     const ObjectLock lock(exporter.get());
     PyBuffer_Release(&view);
 }

@@ -31,8 +31,8 @@ inline std::string_view module_of(std::string_view qualified) noexcept {
     return dot == qualified.npos ? std::string_view() : qualified.substr(0, dot);
 }
 
-/// Where a class says that it stands, as type_name() writes it but without a copy, so that many names may be compared. Valid as
-/// long as the class is as it is.
+/// The full name of a class, as type_name() writes it but without a copy, so that many names may be compared. Valid as long as
+/// the class does not change.
 struct ClassName {
     std::string_view module, name;
     Ref said;  ///< what `module` is a part of
@@ -50,7 +50,7 @@ struct ClassName {
 inline bool has_base_of_package(PyTypeObject* type, std::string_view package) {
     return any_base(type, [&](PyTypeObject* base) { return package_of(ClassName(base).module) == package; });
 }
-/// A base that says that it is "package.module.Name": any class may say so.
+/// Whether a base calls itself "package.module.Name", which any class may do.
 inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
     return any_base(type, [&](PyTypeObject* base) {
         const ClassName said(base);
@@ -60,7 +60,7 @@ inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
 
 inline PyTypeObject* as_type(const Ref& object) noexcept { return reinterpret_cast<PyTypeObject*>(object.get()); }
 
-/// A module among those imported so far; empty where it is not (or not yet, or not any more) among sys.modules.
+/// A module imported so far; empty where sys.modules does not have it (not yet, or not any more).
 inline Ref loaded_module(const char* name) { return dict_item(PyImport_GetModuleDict(), name); }
 
 /// The class that "package.module.Name" means in the modules imported so far; empty where that module is not imported, or has
@@ -73,8 +73,8 @@ inline Ref loaded_class(std::string_view qualified) {
     return found && PyType_Check(found.get()) ? std::move(found) : Ref();
 }
 
-/// Whether the type is one of a public class, or derived from it. `complete` becomes false where the type has a base of that
-/// package and the class is not to be found: then nobody can tell.
+/// Whether the type is a public class or derived from it. `complete` becomes false where the type has a base of that package
+/// but the class cannot be found, so that the answer is not certain.
 inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& complete) {
     if (!has_base_of_package(type, package_of(qualified))) return false;
     const Ref known = loaded_class(qualified);
@@ -82,13 +82,13 @@ inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& co
     return known && PyType_IsSubtype(type, as_type(known));
 }
 
-/// Whether type_item() finds something, None counting as nothing.
+/// Whether type_item() finds something other than None.
 inline bool type_has(PyTypeObject* type, PyObject* name) {
     const Ref found = type_item(type, name);
     return found && found.get() != Py_None;
 }
 
-/// Whether an object has the attribute, None counting as none. Whatever it raises but AttributeError stays set, and the answer
+/// Whether an object has the attribute with a value other than None. Any exception but AttributeError stays set, and the answer
 /// is no.
 inline bool has_attribute(PyObject* object, PyObject* name) {
     Ref value(PyObject_GetAttr(object, name));

@@ -40,13 +40,14 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
-/// Whether an exception is no answer to the question whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or
-/// that memory is out. A binder lets it through as it is.
+/// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out of
+/// memory. A binder passes it on unchanged.
 inline bool passes_through(PyObject* exception) noexcept {
     return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
            PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
 }
-/// What stays of a failed conversion: nothing, so that the next way is tried, unless the exception passes through. True there.
+/// After a failed conversion: clears the exception, so that the next way is tried, and returns false; an exception that
+/// passes_through() stays, and the answer is true.
 inline bool is_interrupted() noexcept {
     PyObject* raised = PyErr_Occurred();
     if (raised == nullptr) return false;
@@ -55,14 +56,14 @@ inline bool is_interrupted() noexcept {
     return false;
 }
 
-/// An exception that was set before this call began: out of the way until the end, and set again then. Whoever may meet one
-/// while Python runs underneath begins with this; nothing of its own may stay set when it ends.
+/// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python code
+/// and may be called with an exception set begin with this; they must leave none of their own.
 class PendingException {
 public:
     explicit PendingException(bool have_python = true) noexcept {
         if (ISTHMUS_UNLIKELY(have_python && PyErr_Occurred() != nullptr)) PyErr_Fetch(&type_, &value_, &trace_);
     }
-    /// Without the GIL, as where the interpreter's end unwinds a stopped thread, the exception is left.
+    /// Without the GIL, as when the interpreter's end unwinds a stopped thread, the exception is leaked.
     ~PendingException() {
         if (ISTHMUS_UNLIKELY(type_ != nullptr) && have_gil()) PyErr_Restore(type_, value_, trace_);
     }
@@ -97,8 +98,8 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
-/// What str() makes of an object; empty, and without an exception, where it makes nothing, or of NULL, which a call that failed
-/// has returned.
+/// str() of an object; empty, and without an exception set, where that fails or the object is NULL (the result of a call that
+/// failed).
 inline std::string text_of(PyObject* object) {
     Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
@@ -121,8 +122,8 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
     }
     out += name;
 }
-/// "numpy.ndarray", "list": a type as users write it. Runs nothing of the type's own: what a metaclass or an attribute says is
-/// not asked, only the class itself.
+/// "numpy.ndarray", "list": a type as users write it. Runs no code of the type: asks only the class itself, no metaclass and no
+/// attribute lookup.
 inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
 inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
 

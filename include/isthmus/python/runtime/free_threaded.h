@@ -1,4 +1,4 @@
-// What the GIL gives by itself and an interpreter without one does not: one name for each, which costs nothing with a GIL.
+// What the GIL guarantees and an interpreter without one does not: one name for each guarantee, free of cost with a GIL.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ namespace detail {
 #error "Isthmus needs CPython 3.13 or newer where it was built without the GIL"
 #endif
 
-/// Guards what several threads write, for a moment: whoever holds it runs no code of Python, and no code of anybody else.
+/// Guards what several threads write, for a moment: its holder runs neither Python code nor any other foreign code.
 struct StateMutex {
     PyMutex mutex{};
 };
@@ -34,7 +34,7 @@ private:
     PyMutex& mutex_;
 };
 
-/// The lock of one Python object (CPython's critical section). Whoever holds it runs no code of Python.
+/// The lock of one Python object (CPython's critical section). Its holder runs no Python code.
 class ObjectLock {
 public:
     explicit ObjectLock(PyObject* object) noexcept { PyCriticalSection_Begin(&section_, object); }
@@ -46,8 +46,8 @@ private:
     PyCriticalSection section_;
 };
 
-/// A plain member that one thread writes and others read at the same time. Whoever sees what was stored sees all that was
-/// written before.
+/// A plain member that one thread writes and others read at the same time. A reader that sees the stored value also sees
+/// everything written before it.
 template <class T>
 T load_shared(const T& place) noexcept {
     T value;
@@ -61,7 +61,7 @@ void store_shared(T& place, T value) noexcept {
 inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept {
     __atomic_fetch_add(&count, more, __ATOMIC_ACQ_REL);
 }
-/// Stores `made` where there is nothing yet; false where another thread was there first.
+/// Stores `made` if there is no value yet; false if another thread was first.
 template <class T>
 bool store_first(T*& place, T* made) noexcept {
     T* nothing = nullptr;
@@ -71,8 +71,8 @@ bool store_first(T*& place, T* made) noexcept {
 // The two counts of an object, as Py_INCREF and Py_DECREF know them in the code that they are compiled into (object.h): that of
 // the thread that owns it, and that of all others, whose lowest bits say what state it is in.
 
-/// Gives a reference back that is certainly not the last, whatever other threads do meanwhile; false, and nothing done, where
-/// that cannot be told.
+/// Gives back a reference that is certainly not the last, whatever other threads do meanwhile; false, with nothing done, if
+/// that is not certain.
 inline bool drop_if_not_last(PyObject* object) noexcept {
     const std::uint32_t local = __atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED);
     if (local == UINT32_MAX) return true;  // immortal
@@ -98,11 +98,11 @@ inline bool drop_if_still_not_last(PyObject* object) noexcept { return drop_if_n
 inline void let_others_try(PyObject* fresh) noexcept { PyUnstable_EnableTryIncRef(fresh); }
 inline bool try_reference(PyObject* object) noexcept { return PyUnstable_TryIncRef(object) != 0; }
 #else
-/// Before another thread may call try_reference() for a new object: its death is then seen in its counts.
+/// Call before another thread may call try_reference() for a new object: its counts then show when it dies.
 inline void let_others_try(PyObject* fresh) noexcept {
     __atomic_fetch_or(&fresh->ob_ref_shared, Py_ssize_t{_Py_REF_MAYBE_WEAKREF}, __ATOMIC_RELAXED);
 }
-/// A reference to an object whose memory is there, unless it dies already.
+/// A reference to an object whose memory is still there, unless the object is already being destroyed.
 inline bool try_reference(PyObject* object) noexcept {
     const std::uint32_t local = __atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED);
     if (local == UINT32_MAX) return true;  // immortal

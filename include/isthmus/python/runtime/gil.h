@@ -1,4 +1,4 @@
-// Giving Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
+// Gives Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,17 +14,17 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// How a thread comes to the interpreter that this shared object serves.
+/// How a thread gets to the interpreter that this shared object serves.
 enum class WayToInterpreter {
     here,     ///< it runs that interpreter and holds its GIL
-    ensure,   ///< it runs none, and PyGILState_Ensure leads there, or nothing does any more
-    another,  ///< it runs another interpreter, or would be led to another: only another thread can
+    ensure,   ///< it runs none: PyGILState_Ensure leads there, or nothing does any more
+    another,  ///< it runs another interpreter, or would be led to another: a different thread has to do it
 };
 
 ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept;
 
-/// Gives an object back with the GIL of its interpreter, from any thread; not at all when that interpreter cannot be had any
-/// more. `give_back` may be called later, on another thread: the object is not on this one's stack.
+/// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
+/// available. `give_back` may be called later, on another thread, so `object` must not be on this one's stack.
 void give_back_with_gil(void (*give_back)(void*), void* object) noexcept;
 
 /// Whether the thread holds the GIL of our interpreter: way_to_interpreter() where the answer is nearly always yes.
@@ -33,7 +33,7 @@ inline bool runs_our_interpreter() noexcept {
     return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
 }
 
-/// Gives back a reference that is not the last. False, and nothing given back, where it may be, or without the GIL.
+/// Gives back a reference that is not the last. False, with nothing given back, if it may be the last, or without the GIL.
 inline bool drop_shared_object(PyObject* object) noexcept {
     if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || may_be_last(object))) return false;
     return drop_if_still_not_last(object);
@@ -47,14 +47,14 @@ inline void drop_object(PyObject* object) noexcept {
 
 #if ISTHMUS_DEFINE
 
-/// The thread state that runs on this thread, of whichever interpreter; NULL where none does.
+/// The thread state that runs on this thread, of whichever interpreter; NULL if there is none.
 inline PyThreadState* running_thread_state() noexcept {
     PyThreadState* holding = holding_thread_state();
 #if PY_VERSION_HEX < 0x030C0000
     PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the one GIL
     if (holding != nullptr || running == nullptr) return holding;
-    // That of a subinterpreter, perhaps, which PyGILState does not know. Without any the state is another thread's, which may
-    // be freed at any moment.
+    // Perhaps that of a subinterpreter, which PyGILState does not know. If this thread has none, the state is another thread's
+    // and may be freed at any moment.
     const bool alone = PyInterpreterState_Head() == PyInterpreterState_Main();
     if (!alone && running->thread_id == PyThread_get_thread_ident()) return running;
 #endif
@@ -72,7 +72,7 @@ ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept {
     return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
 }
 
-/// What a thread that runs another interpreter leaves to a thread made for it.
+/// What a thread that runs another interpreter hands over to a thread made for the purpose.
 struct LeftBehind {
     InterpreterGuard guard;
     void (*give_back)(void*);
@@ -90,11 +90,11 @@ struct LeftBehind {
         });
     }
 };
-/// Another thread does it, while this one goes on: it may hold the other interpreter's GIL, for which a finalizer may wait.
+/// A new thread does it while this one goes on: this one may hold the other interpreter's GIL, for which a finalizer may wait.
 ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
     auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
     if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))
-        delete left;  // the object stays: there is nobody to give it back
+        delete left;  // the object is leaked: no thread can give it back
 }
 
 ISTHMUS_API ISTHMUS_NOINLINE void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {

@@ -1,4 +1,4 @@
-// Interned strings that the protocols pass again and again.
+// Interned strings that the protocols use again and again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,16 +50,16 @@ struct Interned {
 };
 ISTHMUS_STATE PerLife<Interned> interned_strings;
 
-/// Makes them at the first need. False with a Python exception set.
+/// Makes them when first needed. False with a Python exception set.
 inline bool make_interned() {
     if (ISTHMUS_LIKELY(interned_strings->newest_version != nullptr)) return true;
     Interned made{};
     if (!start_life() || !made.make()) return false;
-    (void)interned_strings.keep(made);  // else another thread's are kept, which are the same strings
+    (void)interned_strings.keep(made);  // else those of another thread are kept, which are the same strings
     return true;
 }
 
-/// Valid once a type was classified, or a Python type of ours made.
+/// Valid once a type was classified or one of our Python types was made.
 inline const Interned& interned() noexcept { return *interned_strings; }
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Threads without the GIL that need the interpreter, and its end, which waits for them and refuses the later ones.
+// Guards of threads without the GIL that need the interpreter: its end waits for them, and gives out no new ones.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,10 +11,10 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// How many guards are held, and whether the interpreter has ended, so that no more are given.
+/// How many guards are held, and whether the interpreter has ended and gives out no more.
 struct InterpreterUse {
-    /// The upper half numbers the processes and lives that there were: a guard of an earlier one, which a forked child has
-    /// inherited or a thread stopped for good still holds, is not counted and not given back. The lower half counts.
+    /// The upper half numbers the processes and lives so far: a guard of an earlier one, which a forked child has inherited or
+    /// a thread stopped for good still holds, is neither counted nor given back. The lower half is the count.
     Atomic<std::uint64_t> guards;
     Atomic<bool> ended;
 
@@ -25,10 +25,9 @@ struct InterpreterUse {
 };
 ISTHMUS_STATE InterpreterUse interpreter_use;
 
-/// While one is held the interpreter does not end (the idea is PEP 788's), or not for a while: see
-/// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped where the
-/// interpreter ends first. Whoever gets none leaves the reference to the end of the process: a leak of memory that is about to
-/// vanish.
+/// While one is held the interpreter does not end (the idea is PEP 788's), or only after a limited wait: see
+/// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped if the interpreter
+/// ended first. A thread that gets none leaks the reference, shortly before the process ends anyway.
 class InterpreterGuard {
 public:
     InterpreterGuard() noexcept : era_(interpreter_use.guards.fetch_add(1) / InterpreterUse::era) {
@@ -51,17 +50,17 @@ private:
     bool held_;
 };
 
-/// Before the first guard is taken in a life.
+/// Call before the first guard of a life is taken.
 inline void allow_interpreter_guards() {
-    // A forked child is without the threads that held one.
+    // The threads that held a guard do not exist in a forked child.
     static const bool registered = (around_forks(nullptr, nullptr, [] { interpreter_use.begin_era(); }), true);
     (void)registered;
     interpreter_use.begin_era();
     interpreter_use.ended.store(false);
 }
 
-/// What the interpreter calls before it ends. The wait is bounded: a finalizer may itself wait for what the interpreter does
-/// later in its end. Its thread is then stopped when it wants the GIL, as a daemon thread is.
+/// Called by the interpreter before it ends. The wait is limited: a finalizer may itself wait for something that the
+/// interpreter does later in its end. The finalizer's thread is then stopped when it wants the GIL, as a daemon thread is.
 inline void wait_for_interpreter_guards() {
     constexpr int wait_ms = 2000;
     interpreter_use.ended.store(true);

@@ -1,4 +1,4 @@
-// What one shared object keeps for one life of the interpreter, and how it forgets when that life ends.
+// State that one shared object keeps for one life of the interpreter, and how it is reset when that life ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,20 +20,20 @@ struct LifeBound {
     bool begun = false;
 };
 
-/// The life that this shared object serves now. The main interpreter's address is the same in every life, so that an address
-/// tells nothing; the generation rises with each end.
+/// The life that this shared object serves now. The main interpreter has the same address in every life, so the address does
+/// not identify it; the generation rises with each end.
 struct InterpreterLife {
     Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this life; also read without the GIL
     std::uint32_t generation = 1;
-    LifeBound* bound = nullptr;  ///< all that has begun in this life
-    StateMutex mutex;            ///< of all above, and of what belongs to this life while it is kept
+    LifeBound* bound = nullptr;  ///< everything that was begun in this life
+    StateMutex mutex;            ///< of everything above, and of what belongs to this life while it is kept
 };
 ISTHMUS_STATE InterpreterLife interpreter_life;
 
-/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until something was kept in
+/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until something is kept in
 /// this life, and T{} again when the life is over, so that nothing of one life is ever used in the next. Reading it costs
-/// nothing beyond the read. To find what is kept may run code of Python, during which other threads look for the same: all of
-/// them find it, and what the first of them keeps stays.
+/// nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the same: all of them
+/// find it, and the first value kept stays.
 template <class T>
 class PerLife : LifeBound {
 public:
@@ -48,7 +48,7 @@ public:
 #endif
         return &value_;
     }
-    /// Keeps a value until this life ends; false, and nothing done, where there is one. The life must have started
+    /// Keeps a value until this life ends; false, with nothing done, if there is one already. The life must have started
     /// (start_life()).
     bool keep(const T& made) noexcept {
         const StateLock lock(interpreter_life.mutex);
@@ -77,8 +77,8 @@ private:
 #endif
 };
 
-/// The interpreter is gone: everything that belonged to this life is forgotten. References are not given back, since there is
-/// nobody left to give them to.
+/// The interpreter is gone: everything that belonged to this life is forgotten. References are not given back, since the
+/// interpreter that would take them no longer exists.
 inline void end_life() noexcept {
     while (LifeBound* bound = interpreter_life.bound) {
         interpreter_life.bound = bound->next;
@@ -89,14 +89,14 @@ inline void end_life() noexcept {
     ++interpreter_life.generation;
 }
 
-/// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as
-/// multiprocessing does, and the interpreter lives on; it does not where the interpreter itself calls them at its end.
+/// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as multiprocessing
+/// does, and the interpreter goes on; it does not where the interpreter itself calls them at its end.
 inline bool python_code_is_running() noexcept {
     return Ref(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()))).get() != nullptr;
 }
 
 /// The interpreter is about to end. It still runs code after this (other hooks, daemon threads, the destructors of modules),
-/// some of it perhaps in the midst of an import: what is cached stays until all that is over.
+/// perhaps in the middle of an import: what is cached stays until all that is over.
 inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
     if (!python_code_is_running()) wait_for_interpreter_guards();
     Py_RETURN_NONE;
@@ -104,7 +104,7 @@ inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
 
 inline bool hook_the_end();
 
-/// atexit has let go of the hook. Where the interpreter lives on, it gets another as soon as atexit is done.
+/// atexit has dropped the hook. If the interpreter goes on, a new hook is registered as soon as atexit is done.
 inline void hook_is_gone(PyObject*) {
     if (!python_code_is_running()) return;
     Py_AddPendingCall(
@@ -120,7 +120,7 @@ inline Ref find_atexit() {
     Ref atexit(PyImport_ImportModule("atexit"));
     return Ref(atexit ? PyObject_GetAttrString(atexit.get(), "register") : nullptr);
 }
-/// Has interpreter_is_ending() called by atexit. False with a Python exception set.
+/// Registers interpreter_is_ending() with atexit. False with a Python exception set.
 inline bool hook_the_end(PyObject* atexit_register) {
     static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
     Ref held_by_atexit(PyCapsule_New(&interpreter_life, nullptr, hook_is_gone));
@@ -132,7 +132,7 @@ inline bool hook_the_end() {
     return atexit_register && hook_the_end(atexit_register.get());
 }
 
-/// What an extension lets others do to the memory that it keeps; by capsules named "isthmus.kept_memory".
+/// Functions by which other extensions manage the memory that this one keeps; found in capsules named "isthmus.kept_memory".
 struct KeptMemory {
     std::size_t (*trim)(std::size_t keep) noexcept;
 };
@@ -146,8 +146,8 @@ inline bool keep_in_interpreter(PyObject* dict, const char* name, const void* po
     Ref capsule(PyCapsule_New(const_cast<void*>(pointer), name, destructor));
     return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
 }
-/// Has end_life() called when the interpreter drops its dictionary, after all modules. Py_AtExit() has room for 32 in a
-/// process, and an extension may be one of more. False with a Python exception set.
+/// Has end_life() called when the interpreter drops its dictionary, after all modules. Not by Py_AtExit(), which takes only 32
+/// functions in a process, too few for many extensions. False with a Python exception set.
 inline bool join_interpreter(PyInterpreterState* here) {
     PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
     if (dict == nullptr) {
@@ -172,7 +172,7 @@ ISTHMUS_NOINLINE inline bool start_life() {
                         "use a process of its own");
         return false;
     }
-    // The import may run code of Python, during which another thread comes this far; what follows runs none.
+    // The import may run Python code, during which another thread may get this far; what follows runs none.
     const Ref atexit_register = find_atexit();
     if (!atexit_register) return false;
     const StateLock lock(interpreter_life.mutex);

@@ -1,4 +1,4 @@
-// What a dictionary, a class or a sequence holds, as a reference of one's own: another thread may take it out at any moment.
+// What a dictionary, a class or a sequence holds, as a strong reference: another thread may remove it at any moment.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ inline Ref dict_item(PyObject* dict, PyObject* key) {
     return Ref::borrow(PyDict_GetItemWithError(dict, key));
 #endif
 }
-/// The same of a name, without an exception.
+/// The same for a name, without an exception.
 inline Ref dict_item(PyObject* dict, const char* name) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject* value = nullptr;
@@ -28,7 +28,7 @@ inline Ref dict_item(PyObject* dict, const char* name) {
     return Ref::borrow(PyDict_GetItemString(dict, name));
 #endif
 }
-/// The value of a name, which is `made` where there was none, whichever thread asks first; empty with a Python exception set.
+/// The value of a name, set to `made` if there was none, whichever thread asks first; empty with a Python exception set.
 inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
     Ref key(PyUnicode_InternFromString(name));
     if (!key) return {};
@@ -41,7 +41,7 @@ inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
 #endif
 }
 
-/// An item of a list or tuple that others may change; empty with an IndexError where it has become shorter.
+/// An item of a list or tuple that others may change; empty with an IndexError if it has become shorter.
 inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
 #if defined(Py_GIL_DISABLED)
     if (PyList_Check(sequence)) return Ref(PyList_GetItemRef(sequence, i));
@@ -49,8 +49,8 @@ inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
     return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
 }
 
-/// What a type and its bases have under this name. Asked as CPython asks for special methods: a metaclass does not answer for
-/// its classes, and no code runs.
+/// What a type and its bases have under this name. Looked up as CPython looks up special methods: the metaclass is not asked,
+/// and no code runs.
 inline Ref type_item(PyTypeObject* type, PyObject* name) {
 #if PY_VERSION_HEX >= 0x030D0000
     return Ref(_PyType_LookupRef(type, name));
@@ -62,7 +62,7 @@ inline Ref type_item(PyTypeObject* type, PyObject* name) {
 /// The bases of a type, itself the first: a tuple, or empty.
 inline Ref bases_of(PyTypeObject* type) {
 #if defined(Py_GIL_DISABLED)
-    // As `type` itself answers for `__mro__`, whatever a metaclass says.
+    // Read by `type` itself, so that a metaclass cannot change the answer.
     Ref name(PyUnicode_InternFromString("__mro__"));
     const Ref member = name ? type_item(&PyType_Type, name.get()) : Ref();
     const descrgetfunc get = member ? Py_TYPE(member.get())->tp_descr_get : nullptr;

@@ -28,7 +28,8 @@ inline constexpr OwnerOps keeper_object_ops{
 /// A share of a block: one of our own tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
 
-/// What a protocol gave, and the Python object it came from: the memory needs only the first, the way back wants the second.
+/// What a protocol gave, and the Python object it came from: the memory needs only the first, the way back to the same object
+/// needs the second.
 struct Sourced {
     void* owner;
     const OwnerOps* ops;  ///< of that owner
@@ -43,7 +44,7 @@ struct Sourced {
         const auto* s = static_cast<Sourced*>(self);
         if (s->ops->release_shared == nullptr || !runs_our_interpreter() || may_be_last(s->source)) return false;
         if (!s->ops->release_shared(s->owner)) return false;
-        if (!drop_if_still_not_last(s->source)) drop_object(s->source);  // another thread was quicker
+        if (!drop_if_still_not_last(s->source)) drop_object(s->source);  // another thread was faster
         return true;
     }
     static void* source_of(void* self) noexcept { return static_cast<Sourced*>(self)->source; }
@@ -51,7 +52,7 @@ struct Sourced {
 };
 inline constexpr OwnerOps sourced_ops{
     .release = Sourced::end, .source = Sourced::source_of, .array = Sourced::array_of, .release_shared = Sourced::end_shared};
-/// The same where the object is none that the tensor was made from: the instance whose member the memory is.
+/// The same, where the tensor was not made from the object itself: an instance one of whose members is the memory.
 inline constexpr OwnerOps kept_with_object_ops{
     .release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
 

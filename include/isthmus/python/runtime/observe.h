@@ -42,7 +42,7 @@ ISTHMUS_NOINLINE inline std::string python_place() {
     return concat({file_text, ":", PyFrame_GetLineNumber(frame), " in ", function_text});
 }
 
-/// Whose memory a new block is. An import holds the GIL; anything else may come from a thread without it.
+/// Whose memory a new block is. An import holds the GIL; other blocks may be made by a thread without it.
 ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool tracing) noexcept {
     if (!have_gil()) return {};
     return surviving_exit([&]() -> BlockWords {
@@ -56,7 +56,7 @@ ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool trac
                 words.producer = copied_text(root->ops->producer);
             if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");
             if (tracing) words.place = copied_text(python_place());
-        } catch (const std::bad_alloc&) {  // fewer words, then
+        } catch (const std::bad_alloc&) {  // then with fewer words
         }
         PyErr_Clear();
         if (pending != nullptr) restore_exception(pending);
@@ -64,7 +64,7 @@ ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool trac
     });
 }
 
-/// Lets the list of this shared object ask for these words.
+/// Makes the list of this shared object ask for these words.
 inline void tell_observers_of_python() noexcept { words_of_block.store(words_of_python); }
 
 }  // namespace detail

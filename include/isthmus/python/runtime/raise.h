@@ -22,7 +22,7 @@ namespace detail {
 
 /// The exception object of an error, a new reference; NULL with another exception set.
 inline PyObject* exception_of(const Error& error, SharedRuntime& shared) {
-    // The text may quote what a producer called itself, in whatever bytes.
+    // The text may quote a name that a producer gave itself, which may be any bytes.
     Ref text(PyUnicode_DecodeUTF8(error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "backslashreplace"));
     Ref exception(text ? PyObject_CallOneArg(shared.error_kinds[static_cast<int>(error.kind())], text.get()) : nullptr);
     Ref code(PyUnicode_FromString(error_code_name(error.code())));

@@ -41,8 +41,8 @@ public:
         std::swap(object_, other.object_);
         return *this;
     }
-    /// A thread that the interpreter's end has stopped inside a call comes by here without the GIL, while its stack is unwound:
-    /// the reference is then left.
+    /// When the interpreter's end has stopped a thread inside a call, its stack is unwound without the GIL: the reference is
+    /// then leaked.
     ~Ref() noexcept(false) {
         if (object_ != nullptr) give_back(object_);
     }
@@ -59,7 +59,7 @@ public:
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
 private:
-    /// A call of its own: references end in several hundred places, and in as many that clean up after an exception.
+    /// Not inlined: references end in several hundred places, and in as many that clean up after an exception.
     ISTHMUS_NOINLINE static void give_back(PyObject* object) {
         if (!detail::drop_if_not_last(object) && have_gil()) Py_DECREF(object);
     }

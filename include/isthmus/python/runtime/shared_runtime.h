@@ -17,8 +17,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whoever comes first makes it and leaves it in the interpreter's dictionary; it is never freed, since objects made from it
-/// may outlive everybody. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
+/// The first extension makes it and stores it in the interpreter's dictionary; it is never freed, since objects made from it
+/// may outlive every extension. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
 struct SharedRuntime {
     std::uint32_t size;         ///< of this struct, as its maker knows it
     PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (make_types())
@@ -76,7 +76,8 @@ inline void end_unused_runtime(SharedRuntime* shared) {
     std::free(shared);
 }
 
-/// A new shared part, or what another thread or extension has left in `dict` meanwhile. NULL with a Python exception set.
+/// A new shared part, or the one that another thread or extension has stored in `dict` meanwhile. NULL with a Python exception
+/// set.
 ISTHMUS_COLD inline SharedRuntime* make_shared_runtime(PyObject* dict) {
     auto* made = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
     if (made == nullptr) {

@@ -1,5 +1,5 @@
-// The isthmus.Tensor that shows a block, which the block knows without a reference: found, put there and taken away by any
-// thread. SPDX-License-Identifier: Apache-2.0
+// The isthmus.Tensor that shows a block, to which the block has no reference: found, set and removed by any thread.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
@@ -15,19 +15,19 @@ namespace detail {
 
 #if defined(Py_GIL_DISABLED)
 
-// The object dies where its last reference is dropped, on any thread, and is freed after it was taken away from the block. So
-// whoever finds it there holds it in its place, by the lowest bit of the pointer, for as long as it takes to count it up.
+// The object dies where its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
+// thread that finds it there locks it in place, by the lowest bit of the pointer, while it increments the object's count.
 
 inline constexpr std::uintptr_t held_bit = 1;
 inline PyObject* without_held_bit(void* shown) noexcept {
     return reinterpret_cast<PyObject*>(reinterpret_cast<std::uintptr_t>(shown) & ~held_bit);
 }
-/// For a step that another thread holds up, which may have been stopped in the middle of it.
+/// Waits while another thread, which may have been stopped halfway, holds the pointer.
 inline void wait_for_shown(int& tries) noexcept {
     if (++tries > 64) sched_yield();
 }
 
-/// The object that shows the block, borrowed from whoever certainly holds it.
+/// The object that shows the block, borrowed; the caller must hold it already.
 inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
 
 /// The same as a new reference; NULL where there is none, or one that is about to die. `seen` is what was found, for show().
@@ -45,7 +45,7 @@ inline PyObject* hold_shown(Block* block, PyObject*& seen) noexcept {
     block->shown_by.store(seen);
     return alive ? seen : nullptr;
 }
-/// Has the block shown by a new object, in place of what hold_shown() saw; false where another thread was quicker.
+/// Makes a new object show the block, in place of what hold_shown() saw; false if another thread was faster.
 inline bool show(Block* block, PyObject* object, PyObject* seen) noexcept {
     let_others_try(object);
     void* expected = seen;
@@ -63,8 +63,8 @@ inline void hide(Block* block, PyObject* object) noexcept {
 #else
 
 inline PyObject* shown_object(const Block* block) noexcept { return static_cast<PyObject*>(block->shown_by.load_relaxed()); }
-/// A new reference to the object that shows the block; NULL where there is none. One that is about to die is not brought back,
-/// whichever extension's code ends it.
+/// A new reference to the object that shows the block; NULL if there is none. An object that is about to die is not revived,
+/// whichever extension's code destroys it.
 inline PyObject* hold_shown(Block* block, PyObject*& seen) noexcept {
     seen = shown_object(block);
     if (seen == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(seen) == 0)) return nullptr;

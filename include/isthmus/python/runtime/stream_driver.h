@@ -69,11 +69,11 @@ inline constexpr const char* cuda_files[] = {"libcuda.so.1"};
 inline constexpr const char* hip_files[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
 #endif
 
-/// NULL until the process was found to have loaded the library: a driver stays once it is there.
+/// NULL until the library was found loaded in the process; a driver stays once it is there.
 ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
 
-/// From the library that the process has loaded. Isthmus never loads one by itself: where nobody did, there is no memory of
-/// such a device to speak of.
+/// From the library that the process has loaded. Isthmus never loads a driver itself: where nobody has loaded one, there is no
+/// memory of such a device.
 template <auto make, std::size_t count>
 const StreamDriver* find_driver(Atomic<const StreamDriver*>& kept, const char* const (&files)[count]) noexcept {
     if (const StreamDriver* known = kept.load_acquire()) return known;
@@ -94,7 +94,7 @@ ISTHMUS_NOINLINE inline const StreamDriver* find_hip_driver() noexcept {
     return find_driver<StreamDriver::of_hip>(hip_driver, hip_files);
 }
 
-/// The loaded driver of a device or of its pinned memory; NULL where there is none, so that nothing can be pending there.
+/// The loaded driver of a device or of its pinned memory; NULL if there is none, so that no work can be pending there.
 inline const StreamDriver* driver_of(Device device) noexcept {
     if (device.type == kDLROCM || device.type == kDLROCMHost) return find_hip_driver();
     const bool cuda = device.type == kDLCUDA || device.type == kDLCUDAManaged || device.type == kDLCUDAHost;
@@ -114,9 +114,9 @@ ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
     driver_search.libraries.store_relaxed(libraries);
     return find_cuda_driver() != nullptr || find_hip_driver() != nullptr;
 }
-/// Whether a driver is in the process, under the GIL. It is looked for where something was imported since the last search: to
-/// ask the linker each time would cost the producers of the host. A driver that comes without any import is found when a type
-/// is looked at for the first time, and when memory of a device is met.
+/// Whether a driver is loaded in the process; needs the GIL. It is searched again only if something was imported since the last
+/// search: asking the linker each time would slow down imports of host memory. A driver that is loaded without any import is
+/// found when a type is looked at for the first time, and when memory of a device is met.
 inline bool has_driver() noexcept {
     if (cuda_driver.load_relaxed() != nullptr || hip_driver.load_relaxed() != nullptr) return true;
     const Py_ssize_t modules = PyDict_Size(PyImport_GetModuleDict());
@@ -124,10 +124,10 @@ inline bool has_driver() noexcept {
     driver_search.modules.store_relaxed(modules);
     return search_drivers();
 }
-/// Has has_driver() search, whatever was imported.
+/// Makes has_driver() search again, whatever was imported.
 inline void expect_driver() noexcept { driver_search.modules.store_relaxed(-1); }
 
-/// Makes a device the current one of this thread, as its events and its legacy stream want; back again at the end.
+/// Makes a device the current one of this thread, as its events and its legacy stream require; restores the old one at the end.
 class CurrentDevice {
 public:
     CurrentDevice(const StreamDriver& driver, int device) noexcept : driver_(driver), device_(device) {
@@ -163,7 +163,7 @@ private:
     bool ok_ = false, changed_ = false;
 };
 
-/// An event without timing, destroyed at the end: what waits for it by then goes on waiting.
+/// An event without timing, destroyed at the end; streams that already wait for it go on waiting.
 class StreamEvent {
 public:
     StreamEvent(const StreamDriver& driver, void* stream) noexcept : driver_(driver) {
@@ -184,7 +184,7 @@ private:
     bool recorded_ = false;
 };
 
-/// What a stream has to do with graph captures. To ask is safe, also where the legacy stream is barred.
+/// What a stream has to do with graph captures. Asking is safe even while the legacy stream must not be used.
 struct CaptureState {
     bool ok, barred, capturing;
     unsigned long long id;
@@ -198,7 +198,7 @@ struct CaptureState {
     }
 };
 
-/// Lets the host wait for an event; the relaxed mode keeps that from ending a capture which has nothing to do with it.
+/// Lets the host wait for an event; the relaxed mode keeps the wait from invalidating an unrelated capture.
 inline bool wait_on_host(const StreamDriver& driver, void* event) noexcept {
     int mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
     driver.exchange_mode(&mode);

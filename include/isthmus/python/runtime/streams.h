@@ -1,4 +1,4 @@
-// The streams of producers and consumers: their numbers, and how the one is made to wait for the other.
+// The streams of producers and consumers: their numbers, and how one is made to wait for another.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-// Streams go by the numbers of the array API standard's `__dlpack__(stream=)`: CUDA's 1 is the legacy default stream, 2 the
-// per-thread one, and 0 ambiguous; ROCm's 0 is the default stream, and 1 and 2 are none. Everything else is an address.
+// Streams have the numbers of the array API standard's `__dlpack__(stream=)`: CUDA's 1 is the legacy default stream, 2 the
+// per-thread one, and 0 ambiguous; ROCm's 0 is the default stream, and 1 and 2 are invalid. Every other number is an address.
 
 inline bool has_streams(int device_type) noexcept {
     return ISTHMUS_UNLIKELY(device_type != kDLCPU) &&
@@ -26,7 +26,7 @@ inline void* stream_handle(std::int64_t number) noexcept {
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
 }
 
-/// What is wanted in place of this number; NULL where it may be a stream, or -1 for "order nothing".
+/// What to write in place of this number, for an error; NULL if it may be a stream, or -1 for "order nothing".
 inline const char* wanted_stream(Device device, std::int64_t number) noexcept {
     const bool rocm = device.type == kDLROCM;
     if (number < -1) return rocm ? "-1, 0 or a stream's address" : "-1, 1, 2 or a stream's address";
@@ -35,11 +35,11 @@ inline const char* wanted_stream(Device device, std::int64_t number) noexcept {
     return nullptr;
 }
 
-/// Makes the work to come on `after` wait for the work by now on `before`. False where the driver failed.
+/// Makes the work put on `after` from now on wait for the work on `before` so far. False if the driver failed.
 ///
-/// No capture is invalidated. The legacy default stream can take no part in one, and two captures cannot be merged: whoever
-/// launches the graph orders it then. What lies outside of the capture that `after` is in cannot be waited for inside of it, so
-/// the host waits, and the data is ready before the graph is.
+/// No capture is invalidated. The legacy default stream cannot take part in one, and two captures cannot be merged: the launch
+/// of the graph has to order them. If `after` is being captured, work outside the capture cannot be waited for inside it, so
+/// the host waits, and the data is ready before the graph runs.
 ISTHMUS_NOINLINE inline bool order_streams(Device device, std::int64_t before, std::int64_t after) noexcept {
     if (before == after || after == -1) return true;
     const StreamDriver* driver = driver_of(device);
@@ -57,7 +57,7 @@ ISTHMUS_NOINLINE inline bool order_streams(Device device, std::int64_t before, s
     return driver->stream_wait_event(to, event.get(), 0) == 0;
 }
 
-/// What is said where order_streams() fails.
+/// The text of the error where order_streams() fails.
 ISTHMUS_COLD inline std::string explain_order(Device device, std::int64_t before, std::int64_t after) {
     return concat({"the driver could not order stream ", after, " after stream ", before, " of ", device});
 }

@@ -26,8 +26,8 @@ inline PyObject* python_source_of(const Block* block) noexcept { return static_c
 inline PyObject* object_of_block(Block* block);
 
 /// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block dropped.
-/// The Python types must have been made. `seen` is what hold_shown() saw of the block; where another thread has since made an
-/// object that shows it, that is the one.
+/// The Python types must have been made. `seen` is what hold_shown() saw of the block; if another thread has since made an
+/// object that shows it, that one is returned.
 inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
     auto* object = PyObject_GC_New(TensorObject, shared_runtime()->tensor);
     if (ISTHMUS_UNLIKELY(object == nullptr)) {
@@ -43,12 +43,12 @@ inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
         return object_of_block(block);
     }
     note_consumer(block, "isthmus.Tensor");
-    // Only an owner in Python can close a cycle; the collector need not walk past the others.
+    // Only an owner in Python can be part of a cycle; the collector need not visit the others.
     if (root_of(block)->ops->source != nullptr) PyObject_GC_Track(object);
     return self;
 }
 
-/// The isthmus.Tensor that shows this block, the one there is or a new one; takes over one reference to the block.
+/// The isthmus.Tensor that shows this block, existing or new; takes over one reference to the block.
 inline PyObject* object_of_block(Block* block) {
     PyObject* seen = nullptr;
     PyObject* shown = hold_shown(block, seen);
@@ -57,7 +57,7 @@ inline PyObject* object_of_block(Block* block) {
     return shown;
 }
 
-/// Where the interpreter cannot be had any more the root stays, since the object that shows it does.
+/// If the interpreter is no longer available the root is kept too, since the object that shows it is.
 inline void drop_shown_root(void* owner) {
     give_back_with_gil(
         [](void* held) {
@@ -70,8 +70,8 @@ inline void drop_shown_root(void* owner) {
 }
 inline constexpr OwnerOps shown_alias_ops{.release = drop_shown_root};
 
-/// alias_block() for Python: holds the isthmus.Tensor that shows the root as well, where there is one, so that the garbage
-/// collector can follow from object to object who keeps the memory.
+/// alias_block() for Python: also holds the isthmus.Tensor that shows the root, if there is one, so that the garbage collector
+/// can follow the references from object to object.
 inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops = shown_alias_ops) noexcept {
     Block* root = root_of(block);
     PyObject* shown = hold_shown(root);

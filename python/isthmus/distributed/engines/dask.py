@@ -80,7 +80,7 @@ def register(cls: type, framework: Framework) -> Callable[[], None]:
 
 
 def _forget_subclasses(dispatch: Any, base: type, ours: object) -> Callable[[], None]:
-    """Dask notes for each subclass that it meets what serves it."""
+    """Dask records for each subclass that it meets which entry serves it."""
 
     def undo() -> None:
         found = [cls for cls, function in dispatch._lookup.items() if function is ours and cls is not base]

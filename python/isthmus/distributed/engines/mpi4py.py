@@ -30,7 +30,7 @@ def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
             pickler.dispatch_table = cast("Any", _table)
             pickler.dump(x)
         except Exception:
-            # What pickle cannot do another pickler may, where the user has set one.
+            # Another pickler that the user has set may do what pickle cannot.
             if before is pickle.dumps:
                 raise
             return before(x, protocol, **rest)

@@ -16,7 +16,7 @@ ENGINE = "multiprocessing"
 
 
 def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    """The function that reduces a framework's tensors to tickets; what it cannot send goes as `before`."""
+    """The function that reduces a framework's tensors to tickets; what it cannot send goes through `before`."""
 
     def reduce(x: Any) -> Any:
         described = None if _is_torch_shared(framework, x) else describe(engine, framework, x, as_ticket)

@@ -1,4 +1,4 @@
-"""Ray: its serialisers by type, whose buffers lie in the object store and are mapped by whoever gets them."""
+"""Ray: its serialisers by type, whose buffers lie in the object store and are mapped by each receiver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENGINE = "ray"
 
 
 class _AsBefore:
-    """An object that goes as Ray would have sent it: pickled, it is that object."""
+    """An object that is sent as Ray would have sent it: unpickled, it is that object."""
 
     def __init__(self, reduced: Any) -> None:
         self._reduced = reduced

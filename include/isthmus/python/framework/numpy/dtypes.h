@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The front of NumPy's array and dtype objects, the same from NumPy 1.20 to 2.x (numpy/ndarraytypes.h:
+/// The first fields of NumPy's array and dtype objects, the same from NumPy 1.20 to 2.x (numpy/ndarraytypes.h:
 /// PyArrayObject_fields, PyArray_Descr; what was `char flags` in 1.x is padding in 2.x).
 struct NumpyDescr {
     PyObject_HEAD PyTypeObject* typeobj;
@@ -90,7 +90,7 @@ struct NumpyNumbers {
     }
     constexpr NumpyNumbers() {
         for (auto& value : values) value = -1;
-        // The first of equals wins: int64 is NPY_LONG where long has 64 bits, as NumPy itself has it.
+        // Of equal dtypes the first wins: int64 is NPY_LONG where long has 64 bits, as in NumPy itself.
         for (int i = numpy_builtin_types - 1; i >= 0; --i)
             if (numpy_dtypes[i].bits != 0) values[slot(numpy_dtypes[i])] = static_cast<std::int8_t>(i);
     }

@@ -12,7 +12,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// NumPy's module in C; an empty Ref with a Python exception set where there is none.
+/// NumPy's C module; an empty Ref with a Python exception set if NumPy is not installed.
 inline Ref import_numpy_core() {
     Ref module(PyImport_ImportModule("numpy._core._multiarray_umath"));
     if (module || !PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) return module;
@@ -99,7 +99,7 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
                           {"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"});
     const DType dtype = t.dtype;
     Py_ssize_t steps[max_ndim];
-    Py_ssize_t* strides = nullptr;  // row-major: NumPy is quicker to write them than to look at them
+    Py_ssize_t* strides = nullptr;  // row-major: NumPy writes them faster than it checks given ones
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
         strides = steps;
         for (int i = 0; i < t.ndim; ++i) strides[i] = layout::byte_stride(t, i);
@@ -107,7 +107,7 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
     const int number = numpy_type_number(dtype);
     const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;
     const auto* shape = reinterpret_cast<const Py_ssize_t*>(t.shape);
-    // NumPy takes a NULL address for a wish for memory of its own; without elements any address is as good.
+    // NULL would ask NumPy to allocate memory; without elements any other address will do.
     void* data = t.data != nullptr ? t.data : block;
 
     retain(block);
@@ -131,7 +131,7 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
         Py_DECREF(base);
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
     }
-    // What PyArray_SetBaseObject comes to for an array that has no base yet and a base that is no array.
+    // What PyArray_SetBaseObject does for an array without a base and a base that is not an array.
     reinterpret_cast<NumpyArray*>(array)->base = base;
     return array;
 }

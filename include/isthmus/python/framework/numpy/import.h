@@ -23,7 +23,7 @@ inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
     return true;
 }
 
-/// `dtype`: NumPy's, of this kind.
+/// `dtype` is NumPy's own, and `kind` its kind.
 ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* dtype, char kind, bool native_order = true) {
     Ref text(PyObject_Str(dtype));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
@@ -64,14 +64,14 @@ ISTHMUS_NOINLINE inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLData
     return true;
 }
 
-/// As NumPy's own buffer and `__dlpack__` see it: an array that warns is not handed out for writing.
+/// As NumPy's own buffer and `__dlpack__` treat it: an array that warns on write is not handed out for writing.
 inline bool warns_on_write(int flags) noexcept { return (flags & numpy_flag::warn_on_write) != 0; }
 inline bool is_writable(int flags) noexcept {
     return (flags & (numpy_flag::writeable | numpy_flag::warn_on_write)) == numpy_flag::writeable;
 }
 
-/// Writes the descriptor of an array whose items have 2^shift bytes. False when a stride is not a number of items.
-/// What is borrowed has sizes and strides of its own: those of the array are freed where somebody sets its shape.
+/// Writes the descriptor of an array whose items have 2^shift bytes. False if a stride is not a whole number of items. A borrow
+/// copies sizes and strides: setting the array's shape frees its own.
 ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, BorrowedBuilder out,
                                           bool owning) noexcept {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
@@ -96,7 +96,7 @@ ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dt
     return (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
 }
 
-/// A numpy.ndarray (or a subclass that is no mask) by its struct, without a call into NumPy.
+/// A numpy.ndarray (or a subclass other than a masked array) by its struct, without a call into NumPy.
 inline bool import_numpy(ImportRequest& request) {
     const auto* array = reinterpret_cast<const NumpyArray*>(request.object);
     const NumpyDescr* descr = array->descr;

@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// np.generic. The buffers of datetime64 and timedelta64 are bytes without a dtype of their own, so that the dtype is asked
+/// np.generic. The buffers of datetime64 and timedelta64 are bytes without a dtype of their own, so the dtype is asked for
 /// first.
 ISTHMUS_NOINLINE inline bool import_numpy_scalar(ImportRequest& request) {
     request.keep_alive();

@@ -9,7 +9,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A dtype that both sides have. The numbers are at::ScalarType's, which saved files hold, so that they do not change
+/// A dtype that both sides have. The numbers are at::ScalarType's; saved files contain them, so they do not change
 /// (torch/headeronly/core/ScalarType.h).
 struct TorchDType {
     int number;
@@ -76,7 +76,7 @@ constexpr bool torch_rows_do_not_collide() {
 }
 static_assert(torch_rows_do_not_collide(), "isthmus: two dtypes of torch share a number, or a place by code and width");
 
-/// What torch's "cuda" is in this process: a ROCm build of torch calls its devices so.
+/// The device type of torch's "cuda" in this process: a ROCm build of torch uses the same name.
 inline DLDeviceType torch_gpu_type() noexcept {
     static const bool rocm = find_library(ISTHMUS_LIBRARY("torch_hip")) != nullptr;
     return rocm ? kDLROCM : kDLCUDA;

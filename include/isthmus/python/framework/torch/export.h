@@ -18,10 +18,10 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// How torch makes tensors in this life of the interpreter, once it was imported.
+/// How torch makes tensors in this life of the interpreter, after it was imported.
 struct TorchConsumer {
     bool ready = false;
-    const DLPackExchangeAPI* api = nullptr;  ///< before 2.14; NULL where torch.utils.dlpack must do
+    const DLPackExchangeAPI* api = nullptr;  ///< before 2.14; NULL if torch.utils.dlpack must be used
 };
 ISTHMUS_STATE PerLife<TorchConsumer> torch_consumer;
 
@@ -38,7 +38,7 @@ ISTHMUS_NOINLINE inline bool load_torch_consumer() {
     return true;
 }
 
-/// Counts the deleters that ran in this thread: whether torch had taken one over before it failed, the deleter itself tells.
+/// Counts the deleters that ran in this thread, which tells whether torch had taken a tensor over before it failed.
 ISTHMUS_STATE thread_local unsigned torch_drops = 0;
 
 ISTHMUS_COLD inline Error explain_torch_wrap(const char* what) {
@@ -102,7 +102,7 @@ inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const std::st
     void* object = nullptr;
     const unsigned before = torch_drops;
     const int status = torch_consumer->api->managed_tensor_to_py_object_no_sync(managed, &object);
-    if (status != 0 && torch_drops == before) managed->deleter(managed);  // torch forgets it when it does not know the dtype
+    if (status != 0 && torch_drops == before) managed->deleter(managed);  // torch leaks it if it does not know the dtype
     if (status != 0 || object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
     return static_cast<PyObject*>(object);
 }

@@ -15,7 +15,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What torch's rules ask, answered by libtorch, and by Python where that does not tell.
+/// What torch's rules ask, answered by libtorch, and by Python if libtorch cannot answer.
 struct AskShims {
     PyObject* object;
     void* handle;
@@ -54,7 +54,7 @@ struct AskShims {
     }
 };
 
-/// Tells autograd of a write to come, as an in-place operation would, or notes that it is still to be told.
+/// Tells autograd of a coming write, as an in-place operation would, or notes that this is still to be done.
 ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* handle) {
     AskShims ask{request.object, handle, 0};
     const bool closed = ask.is_closed_inference();
@@ -75,7 +75,7 @@ ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* 
     }
 }
 
-/// A descriptor of torch's own that does not hold: a tensor without memory, most likely.
+/// torch's own descriptor is unsound: most likely a tensor without memory.
 ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags flags) {
     Error error = explain_unsound(request.out.dl(), flags, request.options.argument);
     if (error.code() != ErrorCode::null_data) return request.fail(std::move(error));
@@ -113,7 +113,7 @@ ISTHMUS_NOINLINE inline bool settle_torch_stream(ImportRequest& request) {
     return settle_device_stream(request, torch_current_stream(request.out.dl().device, request.producer.api), false);
 }
 
-/// The handle of the object, and what keeps it: the at::Tensor inside the object itself where that was shown to be one.
+/// The handle of the object, and what keeps it: the at::Tensor inside the object itself, if that was verified to be one.
 ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& handle) {
     TorchShims& torch = torch_shims;
     const bool known = request.producer.known_torch;
@@ -121,7 +121,8 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
         return explain_torch_handle(request);
     if (ISTHMUS_LIKELY(known && load_shared(torch.inside) > 0)) {
         handle = reinterpret_cast<char*>(request.object) + load_shared(torch.inside);
-        // A second handle would make libtorch take the GIL and count the object up; the caller's reference lasts until the end.
+        // A second handle would make libtorch take the GIL and increment the object's count; the caller's reference lasts until
+        // the end.
         return true;
     }
     if (ISTHMUS_UNLIKELY(torch.from_pyobject(request.object, &handle) != 0)) return explain_torch_handle(request);
@@ -129,7 +130,7 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
     return true;
 }
 
-/// Where a c10::DataPtr has its deleter, told by libtorch of one that we made up; 0 where it does not tell.
+/// Where a c10::DataPtr has its deleter, found by asking libtorch about one that we make; 0 if that fails.
 ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
     if (torch_shims.is_cow == nullptr || torch_shims.cow_deleter == nullptr) return 0;
     for (const std::size_t place : {std::size_t{1}, std::size_t{2}}) {
@@ -140,15 +141,15 @@ ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
     return 0;
 }
 
-/// Asks Python, and finds out whether the storage can be asked from now on: where this tensor's shows that it lies where
-/// storage_of() looks. (Functions of torch._C run no code of a subclass.)
+/// Asks Python, and finds out whether the storage itself can be asked from now on: whether this tensor's storage shows that it
+/// lies where storage_of() looks. (Functions of torch._C run no code of a subclass.)
 ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
     TorchShims& torch = torch_shims;
     Ref core(import_torch("torch._C"));
     Ref answer(core ? PyObject_CallMethod(core.get(), "_is_cow_tensor", "O", request.object) : nullptr);
     Ref number(answer ? PyObject_CallMethod(core.get(), "_storage_address", "O", request.object) : nullptr);
     const char* storage = number ? static_cast<const char*>(PyLong_AsVoidPtr(number.get())) : nullptr;
-    PyErr_Clear();  // a torch that has no such storage yet
+    PyErr_Clear();  // this torch has no such storage yet
     std::int64_t offset = 0;
     const std::size_t deleter = find_torch_deleter();
     if (deleter == 0 || torch.get_storage_offset == nullptr || storage == nullptr ||
@@ -168,15 +169,15 @@ ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle
     return torch_shims.is_shared_until_written(TorchShims::storage_of(handle));
 }
 
-/// Sizes, strides, dtype and device are torch's own, checked by it against the storage; what it does not promise is an aligned
-/// address, or any.
+/// Sizes, strides, dtype and device are torch's own, which has checked them against the storage; it does not guarantee an
+/// aligned address, or a non-NULL one.
 ISTHMUS_ALWAYS_INLINE bool has_plain_torch_address(const DLTensor& t) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(t.data);
     return address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0;
 }
 
-/// Most tensors: on the CPU, only read, and watched by nobody. Neither Python nor any other code is asked. False, and nothing
-/// held, for those that import_torch_by_shims() must look at.
+/// Most tensors: on the CPU, only read, and not watched by autograd. Neither Python nor any other code is asked. False, and
+/// nothing held, for those that import_torch_by_shims() must look at.
 ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options, const ProducerType& producer,
                                               BorrowedBuilder out, bool owning) noexcept {
     const TorchShims& torch = torch_shims;
@@ -203,7 +204,7 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOpti
     t.ndim = static_cast<std::int32_t>(ndim);
     t.byte_offset = 0;
     if (!owning) {
-        out.keep_dims();  // a block copies them at once; what is borrowed must not follow an x.t_() of its tensor
+        out.keep_dims();  // a block copies them anyway; a borrow must not follow an x.t_() of its tensor
     } else {
         TorchStorage* storage = torch_storage_of(handle);
         if (ISTHMUS_UNLIKELY(load_shared(torch_storages.state) != TorchStorages::State::as_above || storage == nullptr))
@@ -252,9 +253,9 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
                          torch.get_strides(handle, &t.strides) != 0))
         return explain_torch_layout(request, torch.what());
     t.ndim = static_cast<std::int32_t>(ndim);
-    // What follows may run Python, and with it an x.t_() of this tensor.
+    // What follows may run Python code, and with it an x.t_() of this tensor.
     if (ISTHMUS_LIKELY(t.ndim <= max_ndim)) request.out.keep_dims();
-    // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
+    // Copy-on-write storage must be materialised before it may be written; reading alone leaves it shared.
     const bool writes = request.options.require_writable;
     const int status = ISTHMUS_UNLIKELY(writes) ? torch.get_mutable_data_ptr(handle, &t.data)
                                                 : torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data));
@@ -271,10 +272,10 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     return ISTHMUS_LIKELY(t.device.device_type == kDLCPU) || settle_torch_stream(request);
 }
 
-/// Out of line, for those who come by the table.
+/// Out of line, for callers that come by the table.
 ISTHMUS_NOINLINE inline bool import_torch(ImportRequest& request) { return import_torch_by_shims(request); }
 
-/// Announces the write to an object that was imported without a word of it. `request` is another, of the same object.
+/// Announces the write to an object that was imported without announcing it. `request` is a new one, for the same object.
 ISTHMUS_NOINLINE inline bool announce_torch_write_later(ImportRequest& request) {
     if (request.producer.protocol != Protocol::torch_stable) return announce_torch_write_by_python(request);
     void* handle = nullptr;

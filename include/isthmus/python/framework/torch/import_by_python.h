@@ -33,7 +33,7 @@ struct AskPython {
     bool is_transformed() const { return is_torch_transformed(object); }
 };
 
-/// Tells autograd of a write to come. Before PyTorch 2.4 nobody outside libtorch can.
+/// Tells autograd of a coming write. Before PyTorch 2.4 only libtorch itself can.
 ISTHMUS_NOINLINE inline bool announce_torch_write_by_python(ImportRequest& request) {
     Ref graph(import_torch("torch.autograd.graph"));
     Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
@@ -58,7 +58,7 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
     return request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(request.object)});
 }
 
-/// Where torch failed with words of its own C++, or said nothing: asks again for the reason.
+/// Asks again for the reason, where torch's error was an internal one of its C++ code, or said nothing.
 ISTHMUS_COLD inline bool explain_torch_failure(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
     if (is_torch_transformed(request.object)) {
@@ -78,7 +78,7 @@ ISTHMUS_COLD inline bool explain_torch_failure(ImportRequest& request) {
     return explain_torch_layout(request, nullptr);
 }
 
-/// torch exports its types of fewer than 8 bits (torch.int4) under the name of the byte that holds one.
+/// torch exports its types of fewer than 8 bits (torch.int4) under the dtype of the byte that holds one element.
 inline bool names_a_smaller_dtype(ImportRequest& request) {
     const DType dtype = request.out.dl().dtype;
     if (dtype != int8 && dtype != uint8) return false;
@@ -89,8 +89,8 @@ inline bool names_a_smaller_dtype(ImportRequest& request) {
     return !same;
 }
 
-/// `__dlpack__`, which is asked for no synchronisation: torch's other functions tell its stream. It may come to a GPU without
-/// any import, so that the driver is looked for.
+/// `__dlpack__`, called without synchronisation: torch's other functions tell its stream. torch may reach a GPU without any
+/// import, so the driver is searched for.
 inline bool import_torch_by_method(ImportRequest& request) {
     expect_driver();
     ImportOptions options = request.options;
@@ -103,7 +103,7 @@ inline bool import_torch_by_method(ImportRequest& request) {
     return settle_device_stream(request, torch_stream_by_python(request.out.dl().device), false);
 }
 
-/// PyTorch 2.10 to 2.13 by the exchange API, older ones by `__dlpack__`, both after the same questions.
+/// PyTorch 2.10 to 2.13 by the exchange API, older versions by `__dlpack__`, both after the same questions.
 ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DLPackExchangeAPI* api) {
     request.keep_alive();
     TorchVerdict verdict;
@@ -134,7 +134,7 @@ ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DL
 inline bool import_torch_exchange(ImportRequest& request) { return import_torch_older(request, request.producer.api); }
 inline bool import_torch_method(ImportRequest& request) { return import_torch_older(request, nullptr); }
 
-/// Where the stable shims are, and do not describe this tensor in DLPack's terms.
+/// Where the shims exist but do not describe this tensor in DLPack's terms.
 ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(request.object));
     if (PyErr_Occurred() != nullptr)

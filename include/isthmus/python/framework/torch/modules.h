@@ -1,4 +1,4 @@
-// Modules of torch, which are never run a second time.
+// Modules of torch, which must never be initialised a second time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,13 +21,13 @@ inline PyTypeObject* torch_class_of_library() noexcept {
     return type;
 }
 
-/// Whether torch was imported while nobody finds its module, as where a test isolates sys.modules.
+/// Whether torch was imported but its module cannot be found, as where a test isolates sys.modules.
 ISTHMUS_NOINLINE inline bool is_torch_hidden() {
     return !dict_item(PyImport_GetModuleDict(), "torch._C") && torch_class_of_library() != nullptr;
 }
 
 /// import `module`, which is torch or below it: a new reference, or NULL with a Python exception set. While torch is hidden
-/// nothing is imported: initialised once more, its C module overwrites the tables that its own methods live in.
+/// nothing is imported: a second initialisation of its C module overwrites the tables that its own methods live in.
 inline PyObject* import_torch(const char* module) {
     if (ISTHMUS_LIKELY(!is_torch_hidden())) return PyImport_ImportModule(module);
     PyErr_SetString(PyExc_ImportError, "torch was imported, but torch._C was taken out of sys.modules since; put it back");

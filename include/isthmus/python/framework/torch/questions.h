@@ -1,4 +1,4 @@
-// What is asked of a torch.Tensor's Python attributes, where libtorch does not tell.
+// Questions to a torch.Tensor's Python attributes, which libtorch does not answer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +41,7 @@ ISTHMUS_NOINLINE inline bool is_torch_dual(PyObject* object, bool& failed) {
     return tangent && tangent.get() != Py_None;
 }
 
-/// Whether it is the stand-in for a tensor inside a transform of torch.func. An older torch has neither.
+/// Whether it is the stand-in for a tensor inside a transform of torch.func. An older torch does not have them.
 ISTHMUS_COLD inline bool is_torch_transformed(PyObject* object) {
     Ref module(import_torch("torch._C._functorch"));
     Ref answer(module ? PyObject_CallMethod(module.get(), "is_functorch_wrapped_tensor", "O", object) : nullptr);
@@ -49,7 +49,7 @@ ISTHMUS_COLD inline bool is_torch_transformed(PyObject* object) {
     return answer.get() == Py_True;
 }
 
-/// Whether autograd can follow a write through this view. An older torch does not tell, and says yes.
+/// Whether autograd can follow a write through this view. An older torch cannot tell; the answer is then yes.
 ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
     Ref module(import_torch("torch._C._autograd"));
     Ref made(module ? PyObject_CallMethod(module.get(), "_get_creation_meta", "O", view) : nullptr);
@@ -63,8 +63,8 @@ ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
     return same != 0;
 }
 
-/// Why torch refuses an in-place operation on this tensor, which requires grad while grad mode is on; NULL where it does not.
-/// As torch/csrc/autograd/VariableTypeUtils.h has it (check_inplace).
+/// Why torch refuses an in-place operation on this tensor, which requires grad while grad mode is on; NULL if it does not. The
+/// same rules as in torch/csrc/autograd/VariableTypeUtils.h (check_inplace).
 ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, bool& failed) {
     if (ask_python(object, "is_leaf", false, failed)) return torch_refusal::leaf;
     if (failed || !ask_python(object, "_is_view", true, failed)) return nullptr;
@@ -74,28 +74,28 @@ ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, boo
     return failed || is_plain_torch_view(object, failed) ? nullptr : torch_refusal::fixed_view;
 }
 
-/// Made in inference mode, and wanted for writing outside of it.
+/// Whether it was made in inference mode, and is wanted for writing outside of it.
 ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
     return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) && !failed;
 }
 
-/// Asks in Python what the shims asked: a wrapper subclass answers there, and the shims keep only the text of what it raises.
-/// False with an error that has the exception.
+/// Asks in Python what the shims were asked: a wrapper subclass answers there, and the shims keep only the text of the
+/// exception. False with an error that has the exception.
 ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, std::string_view what) {
     PyObject* object = request.object;
     Ref size(PyObject_CallMethod(object, "size", nullptr));
     Ref stride(size ? PyObject_CallMethod(object, "stride", nullptr) : nullptr);
     Ref device(stride ? PyObject_GetAttrString(object, "device") : nullptr);
     Ref layout(device ? PyObject_GetAttrString(object, "layout") : nullptr);
-    // An interrupt comes once: where it came inside the shims, its name is all that is left of it.
+    // An interrupt is raised once: if that was inside the shims, only its name is left.
     if (layout && what.find("KeyboardInterrupt") == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
     return PyErr_Occurred() == nullptr ||
            request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(object)});
 }
 
-/// Why this tensor's bytes cannot be had, in torch's own words and with what to call instead. `reason`: what libtorch said.
+/// Why this tensor's bytes are not available, in torch's own words and with what to call instead. `reason`: what libtorch said.
 ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char* reason) {
-    const std::string what = reason != nullptr ? reason : "";  // torch's next answer would take its place
+    const std::string what = reason != nullptr ? reason : "";  // copied: torch's next answer would overwrite it
     const auto refuse = [&request](Message text) { return request.fail(ErrorCode::not_values, text); };
     PyObject* object = request.object;
     const Piece name = type_name(object);

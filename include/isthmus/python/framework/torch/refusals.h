@@ -1,4 +1,4 @@
-// Why a torch tensor is not taken, in the same words on every way in.
+// Why a torch tensor is refused, in the same words on every way in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -57,7 +57,7 @@ ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
 }
 }  // namespace torch_refusal
 
-/// Why torch does not take a tensor; `why` is its own word where the descriptor gives no reason.
+/// Why torch does not take a tensor; `why` is torch's own text, for when the descriptor gives no reason.
 ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_known, const char* why) {
     const DType dtype = t.dtype;
     if (layout::has_negative_stride(t))

@@ -1,4 +1,4 @@
-// torch's own rules on whose bytes are its values and who may write, asked in whatever way torch can be asked.
+// torch's rules on whose bytes are its values and who may write, independent of how torch is asked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,10 +12,10 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A bit that makes the bytes something else than the values.
+/// A bit because of which the bytes are not the values.
 enum class LazyBit : std::uint8_t { none, conjugate, negative };
 
-/// What the rules come to: a refusal, or a tensor that may only be read because automatic differentiation watches it.
+/// The result of the rules: a refusal, or a tensor that may only be read because automatic differentiation watches it.
 struct TorchVerdict {
     const char* refusal = nullptr;
     ErrorCode code = ErrorCode::not_values;
@@ -24,14 +24,14 @@ struct TorchVerdict {
     Flags flags() const noexcept { return watched ? flag::read_only | watched_flag : 0; }
 };
 
-/// Of a tensor that may be watched: it may be read, and is read-only then; writing follows torch's rules for an in-place
-/// operation, and whoever makes a new result may refuse it altogether.
+/// For a tensor that may be watched: reading is allowed, and the tensor is read-only then; writing follows torch's rules for an
+/// in-place operation; a caller that makes a new result may refuse the tensor altogether.
 template <class Ask>
 ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions& options) {
     const auto refuse = [&ask](const char* why) {
         return ask.is_transformed() ? TorchVerdict{torch_refusal::transformed} : TorchVerdict{why, ErrorCode::requires_grad};
     };
-    if (ask.is_dual()) {  // with grad mode off as well, which is the backward mode's alone
+    if (ask.is_dual()) {  // with grad mode off as well, which turns off only the backward mode
         if (options.refuse_grad || options.require_writable) return refuse(torch_refusal::dual);
         return {.watched = true};
     }

@@ -39,10 +39,10 @@ struct TorchShims {
     int (*get_mutable_data_ptr)(Handle, void**);
     bool (*grad_mode_is_enabled)();
 
-    // Exported by libtorch but not promised: each is NULL where it is missing, and asked of Python then.
+    // Exported by libtorch but not promised: each may be NULL, and Python is asked then.
     bool (*is_neg)(Handle);         ///< at::native::is_neg(const at::Tensor&)
     bool (*is_conj)(Handle);        ///< at::native::is_conj(const at::Tensor&)
-    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL where neither gradient nor tangent can be
+    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL where no gradient or tangent is possible
     bool (*requires_grad)(void*);   ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
@@ -51,12 +51,13 @@ struct TorchShims {
     bool (*is_inference)(Handle);  ///< at::native::is_inference(const at::Tensor&)
     bool (*in_inference_mode)();   ///< c10::InferenceMode::is_enabled()
     void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
-    PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without the lock and the count of to_pyobject
+    PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without to_pyobject's lock and counting
 
-    /// A torch.Tensor's PyObject holds its at::Tensor, which a handle may as well point to: no lookup, no lock, no allocation.
-    /// That struct is private, so the first tensor must show it, and without a class to check types against it is never used.
-    std::ptrdiff_t inside;  ///< where the at::Tensor lies; 0 while unknown, -1 where it is not where we look
-    /// False when torch does not take this object.
+    /// A torch.Tensor's PyObject contains its at::Tensor, so a handle may point there: no lookup, no lock, no allocation. That
+    /// struct is private: it is used only after a first tensor has confirmed its layout, and only if there is a class to check
+    /// types against.
+    std::ptrdiff_t inside;  ///< offset of the at::Tensor; 0 while unknown, -1 if it is not where we look
+    /// False if torch does not accept this object.
     bool find_inside(PyObject* object) noexcept {
         Handle handle = nullptr;
         if (from_pyobject(object, &handle) != 0) return false;
@@ -68,8 +69,8 @@ struct TorchShims {
         return true;
     }
 
-    /// Of a TensorImpl its storage, of a StorageImpl its c10::DataPtr, which begins with the address. That is private, and so
-    /// is where a DataPtr has its deleter: the first tensor must show the one, is_cow() the other.
+    /// From a TensorImpl to its storage, and from a StorageImpl to its c10::DataPtr, which begins with the address. That layout
+    /// is private, and so is the place of a DataPtr's deleter: the first tensor must confirm the former, is_cow() the latter.
     static constexpr std::size_t behind_counts = 2 * sizeof(void*);
     std::size_t deleter_at;  ///< in a StorageImpl; 0 while unknown
     static char* storage_of(Handle handle) noexcept {
@@ -77,12 +78,12 @@ struct TorchShims {
         std::memcpy(&storage, *static_cast<char**>(handle) + behind_counts, sizeof storage);
         return storage;
     }
-    /// Whether a storage is shared until somebody writes: the deleter of its memory tells. Only once `deleter_at` is known.
+    /// Whether a storage is shared until it is written: its deleter tells. Only once `deleter_at` is known.
     bool is_shared_until_written(const char* storage) const noexcept {
         return std::memcmp(storage + load_shared(deleter_at), &cow_deleter, sizeof cow_deleter) == 0;
     }
 
-    /// Whether libtorch alone answers all that is asked of a tensor that is only read.
+    /// Whether libtorch alone answers all questions about a tensor that is only read.
     bool plain;
     void find_plain() noexcept {
         store_shared(plain, load_shared(inside) > 0 && load_shared(deleter_at) != 0 && is_neg != nullptr &&
@@ -91,22 +92,22 @@ struct TorchShims {
 
     std::int32_t layout_strided;
     std::int32_t device_cpu, device_cuda, device_meta;
-    void** storage_functions;     ///< the virtual table of c10::StorageImpl; NULL where libtorch does not export it
-    PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL where it does not say
+    void** storage_functions;     ///< the virtual table of c10::StorageImpl; NULL if libtorch does not export it
+    PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL if it does not say
     bool loaded;
     StateMutex loading;
 
     /// False when this libtorch is older than 2.14, or none is loaded.
     bool load() noexcept;
 };
-/// Of the process: libtorch stays, whatever becomes of the interpreter.
+/// State of the process, not of a life: libtorch stays loaded, whatever becomes of the interpreter.
 ISTHMUS_STATE TorchShims torch_shims{};
 
 /// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a GPU.
 using TorchStreamFunction = int (*)(std::int32_t, void**);
 ISTHMUS_STATE Atomic<TorchStreamFunction> torch_stream_function;
 
-/// From the libtorch that the process has loaded; NULL where it was built for no GPU, or is old.
+/// From the libtorch that the process has loaded; NULL if it was built without GPU support, or is old.
 ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
     if (const auto known = torch_stream_function.load_acquire(); known != nullptr) return known;
     for (const char* name : {ISTHMUS_LIBRARY("torch_cuda"), ISTHMUS_LIBRARY("torch_hip")}) {
@@ -167,18 +168,18 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     return loaded = true;
 }
 
-/// What of torch belongs to one life of the interpreter.
+/// What belongs to one life of the interpreter, of what is known about torch.
 struct TorchInThisLife {
     enum class Way : std::uint8_t { unknown, stable, older };
     Way way = Way::unknown;
-    PyTypeObject* tensor_class = nullptr;  ///< torch.Tensor as libtorch knows it; NULL where it does not say
+    PyTypeObject* tensor_class = nullptr;  ///< torch.Tensor as libtorch knows it; NULL if it does not say
 };
 ISTHMUS_STATE PerLife<TorchInThisLife> torch_life;
 
 /// Set (to anything but 0) in the environment, this hides libtorch's stable shims: the way to test what older versions get.
 inline constexpr const char* hide_torch_shims = "ISTHMUS_NO_TORCH_SHIMS";
 
-/// Whether tensors go by the stable shims. torch must have been imported.
+/// Whether tensors are exchanged by the stable shims. torch must have been imported.
 inline bool torch_has_shims() noexcept {
     using Way = TorchInThisLife::Way;
     if (ISTHMUS_UNLIKELY(torch_life->way == Way::unknown)) {
@@ -193,9 +194,9 @@ inline bool torch_has_shims() noexcept {
 }
 
 /// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
-/// would end a thread that comes while the interpreter ends: such a tensor is left to the end of the process. Before and
-/// after an interpreter's life libtorch does not touch Python.
-/// `give_up` may be called later, on another thread: the owner is not on this one's stack, nor in the block.
+/// would end a thread that asks for it while the interpreter ends: such a tensor is leaked. Before and after an interpreter's
+/// life libtorch does not touch Python. `give_up` may be called later, on another thread, so the owner must be neither on this
+/// one's stack nor in the block.
 inline void drop_torch(void (*give_up)(void*), void* owner) {
     if (ISTHMUS_LIKELY(runs_our_interpreter()) || Py_IsInitialized() == 0) return give_up(owner);
     const WayToInterpreter way = way_to_interpreter();

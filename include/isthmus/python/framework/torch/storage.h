@@ -11,8 +11,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// c10::StorageImpl of PyTorch 2.14 and 2.15, as c10/core/StorageImpl.h and c10/util/intrusive_ptr.h have it. It is private, so
-/// storages are only touched once one of our own has shown that they are like this (TorchStorage::state).
+/// c10::StorageImpl of PyTorch 2.14 and 2.15, as declared in c10/core/StorageImpl.h and c10/util/intrusive_ptr.h. It is
+/// private, so storages are used this way only after one that we made has confirmed the layout (TorchStorage::state).
 struct TorchStorage {
     static constexpr std::uint64_t one = 1;
     static constexpr std::uint64_t one_weak = std::uint64_t{1} << 32;
@@ -32,9 +32,9 @@ struct TorchStorage {
     bool resizable;
 
     void call(int place) noexcept { functions[place](this); }
-    /// The owner of a tensor holds one reference already, so that this is never the first beside Python's.
+    /// The owner of a tensor already holds a reference, so this never adds the first one beside Python's.
     void retain() noexcept { __atomic_fetch_add(&counts, one, __ATOMIC_RELAXED); }
-    /// One reference less where it is neither the last nor the last beside Python's; false, and nothing done, where it may be.
+    /// Drops one reference if it is neither the last nor the last beside Python's; false, with nothing done, if it may be.
     bool drop_shared() noexcept {
         std::uint64_t now = __atomic_load_n(&counts, __ATOMIC_RELAXED);
         if (ISTHMUS_UNLIKELY(static_cast<std::uint32_t>(now) <= ((now & shown_to_python) != 0 ? 2U : 1U))) return false;
@@ -44,7 +44,7 @@ struct TorchStorage {
         const std::uint64_t left = __atomic_sub_fetch(&counts, one, __ATOMIC_ACQ_REL);
         const auto strong = static_cast<std::uint32_t>(left);
         if (ISTHMUS_LIKELY(strong > 1 || (strong == 1 && !(left & shown_to_python)))) return;
-        if (strong == 1) return call(release_python);  // what is left is the reference of the storage's object in Python
+        if (strong == 1) return call(release_python);  // the only reference left is that of the storage's Python object
         if ((left & ~shown_to_python) != one_weak) {
             call(release_resources);
             if ((__atomic_sub_fetch(&counts, one_weak, __ATOMIC_ACQ_REL) & ~shown_to_python) != 0) return;
@@ -57,7 +57,7 @@ inline TorchStorage* torch_storage_of(void* handle) noexcept {
     return reinterpret_cast<TorchStorage*>(TorchShims::storage_of(handle));
 }
 
-/// What is known of the storages of the libtorch in this process.
+/// What is known about the storages of the libtorch in this process.
 struct TorchStorages {
     enum class State : std::uint8_t { unknown, as_above, other };
     State state = State::unknown;  ///< known once `markable` is
@@ -65,8 +65,8 @@ struct TorchStorages {
 };
 ISTHMUS_STATE TorchStorages torch_storages;
 
-/// Has libtorch make a tensor of our memory, holds its storage beyond the tensor's end, and gives it back: whether the memory
-/// is then let go at the right moment, once.
+/// Makes libtorch create a tensor over our memory, holds its storage beyond the tensor's end, and gives it back: whether the
+/// memory is then released at the right moment, once.
 ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     const TorchShims& torch = torch_shims;
     float element = 0;
@@ -79,7 +79,7 @@ ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
             torch.layout_strided, nullptr, 0, [](void*, void* count) { ++*static_cast<int*>(count); }, &drops) != 0)
         return false;
     TorchStorage* storage = torch_storage_of(handle);
-    constexpr int before_functions = 2;  // the offset to the object's start, and its type
+    constexpr int before_functions = 2;  // the offset to the object's start, and the type information
     const bool known = storage != nullptr && storage->functions == reinterpret_cast<const TorchStorage::Function*>(
                                                                        torch.storage_functions + before_functions);
     bool good = known && storage->counts == TorchStorage::one + TorchStorage::one_weak && storage->data == &element &&
@@ -92,7 +92,7 @@ ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     return good && drops == 1;
 }
 
-/// Whether the mark against resizing lies where we look: a storage made for this tells what it makes of it.
+/// Whether the mark against resizing is where we look, checked on a storage made for the purpose.
 ISTHMUS_COLD inline bool can_mark_torch_storage() {
     Ref torch(import_torch("torch"));
     Ref storage(torch ? PyObject_CallMethod(torch.get(), "UntypedStorage", "i", 8) : nullptr);
@@ -125,8 +125,9 @@ inline void release_torch_storage(void* storage) {
 inline bool release_shared_torch_storage(void* storage) noexcept { return static_cast<TorchStorage*>(storage)->drop_shared(); }
 inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage, .release_shared = release_shared_torch_storage};
 
-/// The same by Python, where storages are not as above: their object is held, and NumPy marks those on the CPU. False with an
-/// error when an exception came that must not be swallowed; where Python cannot tell, what is held stays as it is.
+/// The same by Python, where storages do not have the known layout: the storage's Python object is held, and NumPy marks those
+/// on the CPU. False with an error on an exception that must not be swallowed; if Python cannot tell, what is held stays as it
+/// is.
 ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request) {
     request.keep_alive();
     const DLTensor& t = request.out.dl();
@@ -136,7 +137,7 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     const auto first = reinterpret_cast<std::uintptr_t>(start ? PyLong_AsVoidPtr(start.get()) : nullptr);
     const std::uintptr_t bytes = size ? PyLong_AsSize_t(size.get()) : 0;
     const auto data = reinterpret_cast<std::uintptr_t>(t.data);
-    if (PyErr_Occurred() == nullptr && data - first < bytes) {  // else it is a copy, which what is held keeps
+    if (PyErr_Occurred() == nullptr && data - first < bytes) {  // else it is a copy, which the held object keeps alive
         if (t.device.device_type == kDLCPU) {
             Ref torch(import_torch("torch"));
             Ref bytes_of_none(torch ? PyObject_CallMethod(torch.get(), "ByteTensor", nullptr) : nullptr);
@@ -155,15 +156,15 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     return true;
 }
 
-/// Holds a storage that is as above, and marks it.
+/// Holds a storage that has the known layout, and marks it.
 ISTHMUS_ALWAYS_INLINE void hold_known_torch_storage(const BorrowedBuilder& out, TorchStorage* storage) noexcept {
     storage->retain();
     if (storage->resizable && load_shared(torch_storages.markable)) storage->resizable = false;
     out.hold(storage, torch_storage_ops);
 }
 
-/// Holds the storage, which a tensor may exchange (`x.data = y`, `x.set_(y)`), and has torch refuse to resize it in place, as
-/// x.numpy() does. The block holds the object beside it, for the way back.
+/// Holds the storage, which a tensor may exchange (`x.data = y`, `x.set_(y)`), and makes torch refuse to resize it in place, as
+/// x.numpy() does. The block also holds the object, for the way back.
 ISTHMUS_ALWAYS_INLINE bool hold_torch_storage(ImportRequest& request, void* handle) {
     const bool known = ISTHMUS_LIKELY(load_shared(torch_storages.state) == TorchStorages::State::as_above) ||
                        (load_shared(torch_storages.state) == TorchStorages::State::unknown && find_torch_storages());

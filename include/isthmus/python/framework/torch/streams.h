@@ -1,4 +1,4 @@
-// torch's current stream of a GPU: where the work on its tensors is, and what waits for the memory that it is handed.
+// torch's current stream of a GPU: it has the work on torch's tensors, and waits for memory that torch is handed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,14 +11,14 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// By libtorch, without Python. no_stream where it cannot tell.
+/// By libtorch, without Python. no_stream if it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_shim(Device device) noexcept {
     void* stream = nullptr;
     const auto ask = find_torch_stream();
     return ask != nullptr && ask(device.id, &stream) == 0 ? stream_number(device, stream) : no_stream;
 }
 
-/// By torch.cuda.current_stream(), which every version has. no_stream where it cannot tell.
+/// By torch.cuda.current_stream(), which every version has. no_stream if it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
     Ref module(import_torch("torch.cuda"));
     Ref stream(module ? PyObject_CallMethod(module.get(), "current_stream", "i", static_cast<int>(device.id)) : nullptr);
@@ -29,8 +29,8 @@ ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
     return known ? stream_number(device, handle) : no_stream;
 }
 
-/// The current stream of this thread on a device with streams. `api` is the exchange table of torch.Tensor; NULL where it has
-/// none. The GIL is held.
+/// The current stream of this thread on a device with streams. `api` is the exchange table of torch.Tensor; NULL if it has
+/// none. Needs the GIL.
 inline std::int64_t torch_current_stream(Device device, const DLPackExchangeAPI* api) {
     if (torch_has_shims())
         if (const std::int64_t stream = torch_stream_by_shim(device); stream != no_stream) return stream;

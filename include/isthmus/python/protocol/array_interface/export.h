@@ -12,17 +12,17 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The stream that the consumer must wait for, None where there is nothing to wait for; NULL with a Python exception set.
+/// The stream that the consumer must wait for, None if there is nothing to wait for; NULL with a Python exception set.
 inline PyObject* interface_stream(const Block* block) {
     if (block->flags & stream_flag) return PyLong_FromLongLong(block->stream);
     if (!(block->flags & producer_flag)) return Py_NewRef(Py_None);
-    // The producer alone knows its stream, so another is made to wait for it and is named.
+    // Only the producer knows its stream: it orders the legacy stream after its own, and that one is named.
     const std::int64_t legacy = legacy_stream(block->dl.device);
     return order_export(block, legacy) ? PyLong_FromLongLong(legacy) : nullptr;
 }
 
-/// `__array_interface__` and `__cuda_array_interface__`, both version 3. An AttributeError, so that `hasattr` is honest, where
-/// the memory or the dtype is not of its kind.
+/// `__array_interface__` and `__cuda_array_interface__`, both version 3. Raises AttributeError, so that `hasattr` is right,
+/// where the interface cannot express the memory or the dtype.
 inline PyObject* array_interface(Block* block, bool cuda) {
     const DLTensor& t = block->dl;
     const Device device = t.device;

@@ -26,8 +26,8 @@ inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
     return true;
 }
 
-/// Whether an exporter's memory is its own and `references` are all that there are to it: then nobody has the memory but us.
-/// Of other exporters (an ndarray, a mapping) the memory may be somebody else's, so that they are no copies as far as is known.
+/// Whether an exporter owns its memory and there are only `references` to it, so that nobody else can have the memory. For
+/// other exporters (an ndarray, a mapping) the memory may belong to another object: they do not count as copies.
 inline bool is_only_ours(PyObject* exporter, Py_ssize_t references) {
     if (Py_REFCNT(exporter) != references) return false;
     if (PyMemoryView_Check(exporter)) {
@@ -44,7 +44,7 @@ struct InterfaceBuffer {
     char* start = nullptr;
     Py_ssize_t size = 0, offset = 0;
     bool read_only = false;
-    bool is_copy = false;  ///< made for the question, as Pillow does
+    bool is_copy = false;  ///< made for this request, as Pillow does
 
     bool open(ImportRequest& request, PyObject* exporter) {
         Py_buffer& view = request.out.buffer();
@@ -92,7 +92,7 @@ ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t
         "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
 }
 
-/// Reads one interface's dict: what each of its entries says, and the words where one is wrong.
+/// Reads one interface's dict: the value of each entry, and the text of the error if one is wrong.
 struct InterfaceReader {
     ImportRequest& request;
     bool cuda;
@@ -111,7 +111,7 @@ struct InterfaceReader {
         PyErr_Clear();
         return request.fail(code, {type_name(request.object), attribute, " has ", text});
     }
-    /// A reference of its own: a number among the values may be an object whose __index__ empties the dict.
+    /// A strong reference: a number among the values may be an object whose __index__ empties the dict.
     Ref item(const char* key) const {
         Ref value = dict_item(dict.get(), key);
         return value.get() == Py_None ? Ref() : std::move(value);
@@ -171,7 +171,7 @@ private:
     bool read_address(DLTensor& t, PyObject* data) {
         constexpr const char* wanted = "no valid 'data'; wanted a tuple (address, read-only), the address from 0 to 2**64 - 1";
         if (PyTuple_GET_SIZE(data) != 2) return fail(ErrorCode::null_data, wanted);
-        // An unsigned number: what is negative is no address, though PyLong_AsVoidPtr() takes it for one.
+        // Must be an unsigned number: a negative one is not an address, though PyLong_AsVoidPtr() accepts it.
         Ref number(PyNumber_Index(PyTuple_GET_ITEM(data, 0)));
         const unsigned long long address = number ? PyLong_AsUnsignedLongLong(number.get()) : 0;
         t.data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
@@ -189,7 +189,8 @@ private:
         if (!buffer.open(request, exporter))
             return request.fail_with_exception(ErrorCode::producer_failed,
                                                {"the buffer of ", type_name(request.object), attribute});
-        // The dict was made for this question, and so was what it alone refers to (but for us: `data`, the buffer).
+        // The dict was made for this request, and so was everything that only it refers to (except for our own `data` and
+        // `buffer`).
         buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
         if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
@@ -201,7 +202,7 @@ private:
 };
 
 /// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its stream).
-/// Neither has a way to release the memory: the object itself is what keeps it.
+/// Neither has a way to release the memory: holding the object itself keeps it alive.
 ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda) {
     request.keep_alive();
     InterfaceReader reader(request, cuda);
@@ -220,8 +221,8 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
             return reader.fail(ErrorCode::overflow, {"elements beyond the ", reader.buffer.size, " bytes of its buffer"});
         return request.accept_sound(flags);
     }
-    // The dict may own the memory (a memoryview among its values, say) and may have been made for this one question; so may the
-    // object that it was asked of.
+    // The dict may own the memory (through a memoryview among its values, say) and may have been made for this request only; so
+    // may the object that was asked for it.
     PyObject* dict = reader.dict.get();
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
         PyObject* both = PyTuple_Pack(2, request.object, dict);

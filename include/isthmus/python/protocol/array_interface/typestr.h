@@ -23,7 +23,7 @@ inline constexpr TypestrLetter typestr_letters[] = {
 inline constexpr char foreign_byte_order = PY_LITTLE_ENDIAN ? '>' : '<';
 inline constexpr char native_byte_order = PY_LITTLE_ENDIAN ? '<' : '>';
 
-/// The dtype of a typestr ("<f4", "|b1"). False where it has none; `foreign_order` tells that only the byte order is why.
+/// The dtype of a typestr ("<f4", "|b1"). False if it has none; `foreign_order` says that only the byte order is the reason.
 inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     if (typestr.size() < 3 || typestr.size() > 4) return false;
@@ -45,7 +45,7 @@ inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_or
     return out.is_valid() && (code != kDLBool || itemsize == 1);
 }
 
-/// Whether NumPy has a type of this width: whoever reads a typestr hands it to NumPy, as a rule.
+/// Whether NumPy has a type of this width: most readers of a typestr pass it to NumPy.
 inline bool numpy_has_width(DType dtype) noexcept {
     const std::int64_t itemsize = dtype.itemsize();
     const bool is_long_double = dtype.code == kDLFloat && itemsize == sizeof(long double);

@@ -16,7 +16,7 @@ void release_arrow(Struct& owned) {
     if (owned.release != nullptr) release_here([&owned] { owned.release(&owned); });
 }
 
-/// A struct of Arrow's that is ours: released at the end, unless it was moved on.
+/// Owns one of Arrow's structs: released at the end, unless it was moved on.
 template <class Struct>
 struct ArrowOwned {
     Struct value{};
@@ -24,7 +24,7 @@ struct ArrowOwned {
     ArrowOwned(const ArrowOwned&) = delete;
     ArrowOwned& operator=(const ArrowOwned&) = delete;
     ~ArrowOwned() { release_arrow(value); }
-    /// Moves `other` in; a struct that was moved from is one that was released (the C data interface, "Moving an array").
+    /// Moves `other` in; a moved-from struct is marked as released (the C data interface, "Moving an array").
     void take(Struct& other) noexcept {
         release_arrow(value);
         value = other;
@@ -47,14 +47,14 @@ struct ArrowImport {
     ISTHMUS_COLD bool fail(ErrorCode code, Message text) const {
         return request.fail(code, {"the array of ", type_name(request.object), ".", method, "() ", text});
     }
-    /// What the method gives, a new reference; empty with the error left.
+    /// What the method returns, a new reference; empty with the error left in the request.
     Ref call(PyObject* name) const {
         request.keep_alive();
         Ref answer(PyObject_CallMethodNoArgs(request.object, name));
         if (!answer) request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".", method, "()"});
         return answer;
     }
-    /// Fills the descriptor but for the device, and checks it.
+    /// Fills the descriptor except for the device, and checks it.
     bool read(const ArrowSchema* schema, const ArrowArray* array) const {
         DLTensor& t = request.out.dl();
         t.shape = request.out.shape();
@@ -64,8 +64,8 @@ struct ArrowImport {
         if (reader.found_unsound()) return request.fail_unsound(t, flag::read_only);
         return fail(done.error().code(), done.error().what());
     }
-    /// Takes an array that was read: it is moved once all is well, and stays its owner's until then. Arrow's arrays are
-    /// immutable, so that the tensor is read-only.
+    /// Takes an array that was read: it is moved only once everything has succeeded, and stays with its owner until then.
+    /// Arrow's arrays are immutable, so the tensor is read-only.
     bool take(ArrowArray& array) const {
         auto* kept = static_cast<ArrowArray*>(std::malloc(sizeof(ArrowArray)));
         if (kept == nullptr) return request.fail_out_of_memory();
@@ -83,7 +83,7 @@ struct ArrowImport {
     }
 };
 
-/// Where a device array lies, and its event waited for.
+/// Reads where a device array lies, and waits for its event.
 inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray& array) {
     ImportRequest& request = import.request;
     DLTensor& t = request.out.dl();

@@ -22,7 +22,7 @@ inline constexpr ArrowFormat arrow_formats[] = {
     {'l', int64}, {'L', uint64}, {'e', float16}, {'f', float32}, {'g', float64},
 };
 
-/// Whether the metadata of a field (a count, then keys and values, each with its length ahead) names an extension type.
+/// Whether the metadata of a field (a count, then keys and values, each preceded by its length) names an extension type.
 inline bool is_arrow_extension(const char* metadata) noexcept {
     if (metadata == nullptr) return false;
     const auto number = [&] {
@@ -56,21 +56,21 @@ inline bool all_bits_set(const void* bitmap, std::int64_t first, std::int64_t co
     return true;
 }
 
-/// Reads an Arrow array of numbers, or of lists of one size of them, without nulls. Knows nothing of Python, and believes what
-/// no reader can check: that buffers, children and metadata are as long as the structs say.
+/// Reads an Arrow array of numbers, or of fixed-size lists of them, without nulls. Uses nothing of Python, and trusts what no
+/// reader can check: that buffers, children and metadata are as long as the structs say.
 class ArrowReader {
 public:
-    /// Fills `t` but for the device, which is there already; `t.shape` has room for max_ndim sizes.
+    /// Fills `t` except for the device, which is set already; `t.shape` has room for max_ndim sizes.
     explicit ArrowReader(DLTensor& t) noexcept : t_(t) {}
 
-    /// The tensor of an array; without one (NULL) that of an array without elements. What is wrong is said as the end of a
+    /// Reads the tensor of an array; with NULL, that of an array without elements. The text of an error is the end of a
     /// sentence about the array.
     Result<void> read(const ArrowSchema* schema, const ArrowArray* array);
-    /// The sizes, the offset or the address were wrong: explain_unsound() of `t` says it better.
+    /// The sizes, the offset or the address were wrong: explain_unsound() of `t` gives the better message.
     bool found_unsound() const noexcept { return unsound_; }
 
 private:
-    /// What is wanted of one array, in the numbers of its buffers.
+    /// The part of one array that is wanted, as a range of elements of its buffers.
     struct Range {
         const ArrowArray* array;
         std::int64_t first, count;
@@ -89,7 +89,7 @@ private:
     static bool has_one_child(const Node* node) noexcept {
         return node == nullptr || (node->n_children == 1 && node->children != nullptr && node->children[0] != nullptr);
     }
-    /// From lists of one size to their items. False where the lists reach beyond them.
+    /// From fixed-size lists to their items. False if the lists reach beyond them.
     static bool descend(Range& range, std::int64_t list_size) noexcept {
         if (range.array == nullptr) return true;
         std::int64_t end = 0;
@@ -159,7 +159,7 @@ inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const Ar
     return bad("no counterpart in DLPack");
 }
 
-/// Address and offset of the numbers, checked; then the bitmaps, which are read only where the sizes can be true.
+/// Address and offset of the numbers, checked; then the bitmaps, which are read only if the sizes are plausible.
 inline Result<void> ArrowReader::finish(const Range& items, const Range* levels) {
     std::int64_t offset = items.count == 0 ? 0 : items.first;
     if (!layout::multiply(offset, DType(t_.dtype).itemsize()))

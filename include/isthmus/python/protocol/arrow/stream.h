@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The chunks of a stream. A tensor is one piece of memory, so that at most one of them may have elements.
+/// The chunks of a stream. A tensor is one piece of memory, so at most one of them may have elements.
 struct ArrowChunks {
     const ArrowImport& import;
     ArrowArrayStream& stream;
@@ -24,7 +24,7 @@ struct ArrowChunks {
         return import.request.fail(ErrorCode::producer_failed, {what, " gave a stream that failed",
                                                                 (text != nullptr ? ": " : ""), (text != nullptr ? text : "")});
     }
-    /// Up to the end, or as far as we go.
+    /// Reads up to the end, or up to `most` chunks.
     bool collect() {
         for (int i = 0; i < most; ++i) {
             ArrowOwned<ArrowArray> next;
@@ -58,7 +58,7 @@ ISTHMUS_NOINLINE inline bool import_arrow_stream(ImportRequest& request) {
     ArrowOwned<ArrowSchema> schema;
     if (stream->get_schema(stream, &schema.value) != 0 || PyErr_Occurred() != nullptr || schema.value.release == nullptr)
         return chunks.fail();
-    // A stream is read once only: what its schema forbids is refused before anything is taken out of it.
+    // A stream can be read only once: what its schema rules out is refused before anything is taken from it.
     if (!import.read(&schema.value, nullptr) || !chunks.collect()) return false;
     if (!chunks.is_one()) return chunks.fail_many();
     if (chunks.chunk.value.release == nullptr) return request.accept_sound(flag::read_only);

@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-// Their layout is frozen. Device types are numbered as DLPack numbers them.
+// Their layout is frozen. Device types have DLPack's numbers.
 
 struct ArrowSchema {
     const char* format;
@@ -40,7 +40,7 @@ struct ArrowDeviceArray {
 };
 struct ArrowArrayStream {
     int (*get_schema)(ArrowArrayStream*, ArrowSchema* out);
-    int (*get_next)(ArrowArrayStream*, ArrowArray* out);  ///< at the end `out` is a released one
+    int (*get_next)(ArrowArrayStream*, ArrowArray* out);  ///< at the end `out` is a released array
     const char* (*get_last_error)(ArrowArrayStream*);
     void (*release)(ArrowArrayStream*);
     void* private_data;

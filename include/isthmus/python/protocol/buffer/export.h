@@ -15,7 +15,7 @@ ISTHMUS_COLD inline int refuse_buffer(ErrorCode code, Message text) {
     return -1;
 }
 
-/// The buffer protocol (PEP 3118). Strides in bytes are the one thing to be made for it; they go with the view.
+/// The buffer protocol (PEP 3118). Only the strides in bytes have to be allocated; they are freed with the view.
 inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     Block* block = block_of(self);
     view->obj = nullptr;

@@ -41,9 +41,9 @@ inline constexpr FormatLetter format_letters[] = {
     {.letter = "g", .code = kDLFloat, .bytes = sizeof(long double), .complex = "Zg"},
 };
 
-/// The dtype of a format of one element. False for structures, repeats, strings, objects, and another byte order;
-/// `foreign_order` tells the last. The letter says what kind of number; its width is the exporter's itemsize, which a native
-/// and a standard 'l' write differently.
+/// The dtype of a format of one element. False for structures, repeats, strings, objects and another byte order;
+/// `foreign_order` is set for the last. The letter gives the kind of number; the width is the exporter's itemsize, which
+/// differs between a native and a standard 'l'.
 inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     bool foreign = false;
@@ -66,7 +66,7 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
     return false;
 }
 
-/// The format of a dtype; NULL where the language has no word for it.
+/// The format of a dtype; NULL if the format language has none.
 inline const char* buffer_format(DType dtype) noexcept {
     if (dtype.lanes() != 1) return nullptr;
     const bool complex = dtype.code == kDLComplex;

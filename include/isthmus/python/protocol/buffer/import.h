@@ -32,7 +32,7 @@ inline bool import_held_buffer(ImportRequest& request) {
             return request.fail_unsound(t = DLTensor{view.buf, {kDLCPU, 0}, view.ndim, uint8, nullptr, nullptr, 0}, 0);
         request.out.shape()[0] = view.len / view.itemsize;
     } else {
-        // The exporter's own may lie in the Py_buffer, which moves, or change while the buffer is held.
+        // Copied: the exporter's own may lie in the Py_buffer, which moves, or change while the buffer is held.
         for (int i = 0; i < view.ndim; ++i) request.out.shape()[i] = view.shape[i];
     }
     t.shape = request.out.shape();

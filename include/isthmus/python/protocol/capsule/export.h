@@ -31,7 +31,7 @@ PyObject* wrap_managed(Managed* managed) {
     return capsule;
 }
 
-/// The same memory under another name of its device: pinned memory is the host's as well.
+/// The same memory with another device: pinned memory may be called the CPU's too.
 template <class Managed>
 Managed* on_device(Managed* managed, Device device) noexcept {
     if (ISTHMUS_LIKELY(managed != nullptr)) managed->dl_tensor.device = device;
@@ -53,7 +53,7 @@ inline PyObject* versioned_capsule(Block* block, Device device) {
     return wrap_managed(on_device(Export<DLManagedTensorVersioned>::make(block, block->flags & ~flag::copied), device));
 }
 
-/// Elements of fewer than 8 bits in bytes of their own would be read as packed ones.
+/// Whether a legacy capsule would lose the padding: elements of fewer than 8 bits would be read as packed.
 inline bool legacy_loses_padding(const Block* block) noexcept {
     return (block->flags & flag::padded) && DType(block->dl.dtype).is_subbyte();
 }

@@ -16,8 +16,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Runs a foreign release that may be Python underneath: it must neither meet an exception of ours nor leave one behind.
-/// Without the GIL it takes it by itself where it needs it.
+/// Runs a foreign release that may call Python: it must neither see an exception set by us nor leave one behind. Called without
+/// the GIL, it takes the GIL itself if it needs it.
 template <class F>
 void release_here(F&& release) {
     const bool python = have_gil();
@@ -26,9 +26,10 @@ void release_here(F&& release) {
     if (ISTHMUS_UNLIKELY(python && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
 }
 
-/// release_here(), but on a thread that runs another interpreter it is left to one of ours: `object` must not lie on the stack.
-/// A thread that runs none takes a guard: the release may want a thread state, which an interpreter that ends frees under it.
-/// Where there are no more guards what is held stays, until the interpreter has ended: then there is none to want.
+/// release_here(), except that a thread that runs another interpreter leaves it to a thread of ours: `object` must not be on
+/// the stack. A thread that runs no interpreter takes a guard: the release may want a thread state, which an ending interpreter
+/// would free meanwhile. If there are no guards any more the object stays held, unless the interpreter has already ended: then
+/// the release can no longer want it.
 inline void release_in_python(void (*release)(void*), void* object) {
     if (ISTHMUS_LIKELY(runs_our_interpreter())) return release_here([=] { release(object); });
     if (way_to_interpreter() == WayToInterpreter::another) return give_back_with_gil(release, object);
@@ -41,7 +42,7 @@ void end_managed_in_python(void* managed) {
     release_in_python(end_owner_managed<Managed>, managed);
 }
 
-/// Borrows what an owner already made sound: the descriptor is the managed tensor's own.
+/// Borrows from an owner that was already checked: the descriptor is the managed tensor's own.
 template <class Managed>
 bool import_managed(ImportRequest& request, Managed* managed) {
     request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
@@ -54,8 +55,8 @@ inline bool point_capsule_to(PyObject* capsule, void* pointer) noexcept {
     return PyCapsule_SetPointer(capsule, pointer) == 0;
 }
 
-/// In place of a managed tensor that this shared object exported, an alias of the block behind it: the garbage collector sees
-/// whose memory it is, and what goes there and back makes no chain. The capsule points to the root from then on.
+/// Replaces a managed tensor that this shared object exported by an alias of the block behind it: the garbage collector sees
+/// whose memory it is, and round trips build no chain. The capsule points to the root from then on.
 template <class Managed>
 bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
     Block* alias = alias_shown_block(exported, managed->dl_tensor, request.out.flags());
@@ -69,8 +70,8 @@ bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }
 inline bool is_of_another_major(const DLManagedTensor*) noexcept { return false; }
 
-/// Takes what the capsule holds, once, whichever threads try; NULL where it does not have this name any more. Nobody may look
-/// at what another thread may end at any moment, so that this comes first.
+/// Takes what the capsule holds, once, however many threads try; NULL if it no longer has this name. Comes before anything
+/// else: what another thread may release at any moment must not be read.
 template <class Managed>
 Managed* claim_capsule(PyObject* capsule, const char* name, const char* used) noexcept {
     const ObjectLock lock(capsule);
@@ -81,7 +82,7 @@ Managed* claim_capsule(PyObject* capsule, const char* name, const char* used) no
         PyErr_Clear();
     return static_cast<Managed*>(managed);
 }
-/// What was refused after all is the producer's again, or another consumer's.
+/// Gives back what was claimed and then refused: it belongs to the producer again, or to another consumer.
 inline bool unclaim_capsule(PyObject* capsule, const char* name) noexcept {
     const ObjectLock lock(capsule);
     return PyCapsule_SetName(capsule, name) == 0;
@@ -92,12 +93,12 @@ ISTHMUS_COLD inline bool refuse_consumed(ImportRequest& request, const char* nam
                         {"the capsule is '", name, "': it was consumed before; ask the producer for a new one"});
 }
 
-/// Of what was claimed. False with the error left, and nothing held.
+/// Imports what was claimed. False with the error left in the request, and nothing held.
 template <class Managed>
 bool hold_claimed(ImportRequest& request, PyObject* capsule, Managed* managed) {
     request.out.dl() = managed->dl_tensor;
     if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
-    // What a producer's method returned goes with its object, which is the source already.
+    // A capsule that a producer's method returned comes with its object, which already is the source.
     if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
         return share_exported(request, managed, exported);
     request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
@@ -122,7 +123,7 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
     return hold_claimed(request, capsule, managed) || (unclaim_capsule(capsule, name), false);
 }
 
-/// Whether the capsule is taken and points to `owner`; `versioned` says of which kind it is.
+/// Whether the capsule was taken and points to `owner`; `versioned` says of which kind it is.
 inline bool was_taken(PyObject* capsule, const void* owner, bool& versioned) noexcept {
     const ObjectLock lock(capsule);
     versioned = PyCapsule_IsValid(capsule, capsule_name_versioned_used) != 0;
@@ -133,8 +134,8 @@ inline bool make_whole(PyObject* capsule, bool versioned) noexcept {
     return unclaim_capsule(capsule, versioned ? capsule_name_versioned : capsule_name);
 }
 
-/// Undoes an import of this capsule where `owner` is what it held: whole again, it is its producer's, or another consumer's.
-/// False where it stays taken.
+/// Undoes an import of this capsule if `owner` is what it held: the capsule can then be consumed again. False if it stays
+/// taken.
 inline bool give_back_capsule(PyObject* capsule, const void* owner) noexcept {
     bool versioned = false;
     return was_taken(capsule, owner, versioned) && make_whole(capsule, versioned);
@@ -148,7 +149,7 @@ inline bool give_back_alias(PyObject* capsule, Block* alias) noexcept {
     return managed != nullptr && point_capsule_to(capsule, managed) && make_whole(capsule, versioned);
 }
 
-/// NULL, without a Python exception, where it has none.
+/// NULL, without a Python exception, if it has none.
 inline const char* name_of_capsule(PyObject* capsule) noexcept {
     const ObjectLock lock(capsule);
     const char* name = PyCapsule_GetName(capsule);
@@ -171,7 +172,7 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
                         {"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"});
 }
 
-/// Its producer was told of no stream, and has made the data ready for the legacy default one.
+/// The producer was told no stream, and has made the data ready for the legacy default one.
 inline bool import_capsule(ImportRequest& request) {
     if (!consume_any_capsule(request, request.object)) return false;
     if (ISTHMUS_LIKELY(settle_stream(request, no_stream))) return true;

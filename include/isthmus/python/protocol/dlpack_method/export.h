@@ -15,7 +15,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A copy that only the caller of `__dlpack__` will see: memory of the heap, whatever kind of host memory it was made of.
+/// A copy that only the caller of `__dlpack__` will see: in heap memory, whatever kind of host memory the original has.
 inline PyObject* export_copy(Block* block, bool versioned) {
     Result<Tensor> copy = copy_of(block->dl, block->flags & flag::dlpack_known);
     if (!copy) {
@@ -80,7 +80,7 @@ inline bool read_stream(PyObject* stream, Device device, long long& number) {
     return false;
 }
 
-/// The device that `dl_device` asks for: the tensor's own, or the cpu where that can be said of the same memory. False with a
+/// The device that `dl_device` asks for: the tensor's own, or the CPU if the same memory may be called that. False with a
 /// Python exception set.
 inline bool read_wanted_device(PyObject* dl_device, Device here, bool copy, Device& wanted) {
     long type = 0, id = 0;

@@ -15,8 +15,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether the TypeError now set says that the producer does not know a keyword, rather than that something failed inside it.
-/// A Python function that could not be called has no frame in the traceback; a C function says it in its text only.
+/// Whether the TypeError now set means that the producer does not know a keyword, rather than that something failed inside it.
+/// A Python function that could not be called has no frame in the traceback; a C function says it only in its text.
 ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keyword) {
     const std::string text = exception_text(exception);
     const std::string_view view = text;
@@ -28,13 +28,13 @@ ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keywor
            says("incompatible function arguments") || says("takes at most") || says("positional argument");
 }
 
-/// Whether a BufferError only passes on that something deeper failed: our own error, or a recursion without end. To ask again
-/// would then double the work at every level.
+/// Whether a BufferError only passes on a failure further down: our own error, or infinite recursion. Asking again would then
+/// double the work at every level.
 inline bool tells_of_failure_below(PyObject* exception) {
     if (SharedRuntime* shared = shared_runtime(); shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error))
         return true;
     Ref at = Ref::borrow(exception);
-    constexpr int deepest = 100'000;  // a chain of exceptions may bite its own tail
+    constexpr int deepest = 100'000;  // a chain of exceptions may be circular
     for (int i = 0; i < deepest && at; ++i) {
         if (PyErr_GivenExceptionMatches(at.get(), PyExc_RecursionError)) return true;
         Ref cause(PyException_GetCause(at.get()));
@@ -43,15 +43,16 @@ inline bool tells_of_failure_below(PyObject* exception) {
     return false;
 }
 
-/// What `__dlpack__` is asked for; NULL where nothing is said of it.
+/// What `__dlpack__` is asked for; NULL where an argument is left out.
 struct DLPackQuestion {
     Ref version, stream, device, copy;
 
-    /// The stream is -1, of which the caller knows nothing. None would order the legacy default stream, which ends a graph
-    /// capture, and is no wish of a caller who named no stream: a producer of device memory is asked for no synchronisation.
+    /// The stream is -1, although the caller did not ask for that. None would synchronise with the legacy default stream, which
+    /// invalidates a graph capture and is not what a caller who named no stream asked for: so a producer of device memory is
+    /// asked for no synchronisation.
     bool no_synchronisation = false;
 
-    /// False with the error in the request.
+    /// False with the error left in the request.
     bool make(ImportRequest& request) {
         const ImportOptions& options = request.options;
         const Interned& names = interned();
@@ -65,13 +66,13 @@ struct DLPackQuestion {
             return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
         return (ISTHMUS_LIKELY(!options.has_stream()) && ISTHMUS_LIKELY(!has_driver())) || name_stream(request);
     }
-    /// Whether a producer that knows neither `dl_device` nor `copy` cannot answer: it shares, or says by a flag that it does
-    /// not.
+    /// Whether a producer that knows neither `dl_device` nor `copy` cannot answer. Other questions it can: it shares the
+    /// memory, or says by a flag that it did not.
     bool needs_newer_producer() const noexcept { return device || copy.get() == Py_True; }
 
 private:
-    /// The stream is that of the device where the data is, which the producer is asked for, or where it is wanted. The host has
-    /// none.
+    /// The stream belongs to the device where the data is, by the producer's answer, or to the one where it is wanted. The host
+    /// has none.
     ISTHMUS_NOINLINE bool name_stream(ImportRequest& request) {
         const ImportOptions& options = request.options;
         Device found = options.device;
@@ -86,7 +87,7 @@ private:
         }
         if (found.is_host()) return true;
         if (!accept_stream(request, found)) return false;
-        // What a producer makes for this import, and knows nothing of later, is made ready for the legacy default stream.
+        // What a producer makes for this import alone, and does not keep, is made ready for the legacy default stream.
         no_synchronisation = !options.has_stream() && has_streams(found.type) && !needs_newer_producer();
         if (options.has_stream() || no_synchronisation)
             stream = Ref(PyLong_FromLongLong(no_synchronisation ? -1 : options.stream));
@@ -97,7 +98,7 @@ private:
 
 enum class Asked { ok, failed, keyword_refused, buffer_error };
 
-/// The names of the keywords that are passed, with those of the common questions made once.
+/// The names of the keywords that are passed; those of the common cases are made only once.
 inline Ref keyword_names(PyObject* const* keywords, int count) {
     const Interned& names = interned();
     if (count == 1 && keywords[0] == names.max_version) return Ref::borrow(names.only_max_version);
@@ -110,7 +111,7 @@ inline Ref keyword_names(PyObject* const* keywords, int count) {
     return tuple;
 }
 
-/// One call of `__dlpack__`, with the keywords that have a value. The exception stays with `exception`.
+/// One call of `__dlpack__`, with the keywords that have a value. Its exception goes to `exception`.
 ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, const DLPackQuestion& question, Ref& capsule, Ref& exception) {
     const Interned& names = interned();
     PyObject* arguments[5] = {object};
@@ -147,8 +148,8 @@ ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception) {
     return request.fail_with_exception(ErrorCode::producer_failed, {type, ".__dlpack__()"});
 }
 
-/// Asks again what the producer said that it does not know, or could not answer in this version; the first error is the one
-/// that is told. The wish not to copy is dropped only where the keyword is unknown: under None a producer may copy.
+/// Asks again without what the producer said that it does not know, or could not answer in this version; the first error is the
+/// one reported. The request not to copy is dropped only if the keyword is unknown: with None a producer may copy.
 ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion& question, Asked asked, Ref first,
                                           Ref& capsule) {
     const auto may_ask_again = [&] { return asked == Asked::keyword_refused || asked == Asked::buffer_error; };
@@ -160,7 +161,7 @@ ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion
     if (!may_ask_again() || question.needs_newer_producer()) return fail_producer(request, std::move(first));
     if (asked == Asked::keyword_refused && question.copy) {
         question.copy = Ref();
-        // Whoever does not know the older of the two keywords does not know the newer one either.
+        // A producer that does not know the older of the two keywords does not know the newer one either.
         const std::string text = exception_text(first.get());
         const bool too_old = text.find("max_version") != text.npos && text.find("copy") == text.npos;
         if (!too_old) {
@@ -175,19 +176,20 @@ ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion
         question.version = Ref();
         then = ask_dlpack(request.object, question, capsule, second);
     }
-    // A producer that knows no streams at all: None, then, and what it makes ready for the legacy default stream.
+    // A producer that knows no streams at all: pass None, and use what it makes ready for the legacy default stream.
     if (then == Asked::keyword_refused && question.no_synchronisation) {
         question.stream = Ref();
         second = Ref();
         then = ask_dlpack(request.object, question, capsule, second);
     }
     if (then == Asked::ok) return true;
-    // The second failure explains more only where the first was about the keyword.
+    // The second failure explains more only if the first was about the keyword.
     if (asked == Asked::keyword_refused && second) first = std::move(second);
     return fail_producer(request, std::move(first));
 }
 
-/// A capsule as before DLPack 1.0 cannot say that the memory is read-only. False with a Python exception set.
+/// A legacy capsule cannot say that the memory is read-only, so the object's other protocols are asked. False with a Python
+/// exception set.
 ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObject* capsule) {
     const auto* managed = static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(capsule, capsule_name));
     const int answer = is_read_only_elsewhere(request.object, Device(managed->dl_tensor.device).is_host());
@@ -195,8 +197,8 @@ ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObje
     return answer >= 0;
 }
 
-/// `__dlpack__` (array API standard 2024.12): versioned where the producer knows `max_version`, else as before DLPack 1.0. A
-/// producer is asked again only when it said that it does not know a keyword or cannot export this version.
+/// `__dlpack__` (array API standard 2024.12): versioned if the producer knows `max_version`, else as before DLPack 1.0. A
+/// producer is asked again only if it said that it does not know a keyword or cannot export this version.
 inline bool import_dlpack_method(ImportRequest& request) {
     request.keep_alive();
     DLPackQuestion question;
@@ -214,7 +216,7 @@ inline bool import_dlpack_method(ImportRequest& request) {
                                            {"asking this ", type_name(request.object), " whether it may be written"});
     if (!consume_any_capsule(request, capsule.get())) return false;
     if (ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type))) return true;
-    if (question.no_synchronisation && question.stream) {  // the producer alone knows its stream
+    if (question.no_synchronisation && question.stream) {  // only the producer knows its stream
         const auto producer = reinterpret_cast<std::uintptr_t>(request.object);
         request.out.set_stream(static_cast<std::int64_t>(producer), producer_flag);
         return true;

@@ -12,7 +12,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The second number of an interface's `data`. False, with a Python exception or without, where it says nothing.
+/// The second number of an interface's `data`. False, with a Python exception or without, if it does not say.
 inline bool interface_is_read_only(PyObject* object, PyObject* name) {
     Ref interface(PyObject_GetAttr(object, name));
     const Ref data = interface && PyDict_Check(interface.get()) ? dict_item(interface.get(), "data") : Ref();

@@ -19,7 +19,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 // The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws; where
-// one calls Python, a collection may run anybody's code.
+// one calls Python, a garbage collection may run any code.
 
 inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                              void (*set_error)(void*, const char*, const char*)) noexcept {
@@ -73,8 +73,8 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
     });
 }
 
-/// The descriptor alone carries no flags: read-only memory would look writable through it, and elements with a byte of their
-/// own packed, so both are refused here.
+/// The bare descriptor has no flags: read-only memory would look writable, and padded sub-byte elements packed, so both are
+/// refused here.
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     return surviving_exit([&] {
         Block* block = exchange_block(object);
@@ -111,7 +111,7 @@ inline int exchange_to_object(DLManagedTensorVersioned* managed, void** out) noe
     });
 }
 
-/// There is no stream of ours: the legacy default one is named, and waits for what is handed out.
+/// Isthmus has no stream of its own: it names the legacy default one, which waits for the work on what is handed out.
 inline int exchange_stream(DLDeviceType, std::int32_t, void** out) noexcept {
     *out = nullptr;
     return 0;
@@ -127,7 +127,7 @@ inline const DLPackExchangeAPI* exchange_table() noexcept {
     return &table;
 }
 
-/// For a framework, whose arrays are used on its own current stream.
+/// For a framework that uses its arrays on its own current stream.
 inline bool order_export(const Block* block, const DLPackExchangeAPI* api) {
     const Device device = block->dl.device;
     if (ISTHMUS_LIKELY(!has_streams(device.type))) return true;

@@ -13,9 +13,9 @@ namespace detail {
 
 /// The C exchange API of a type (DLPack 1.3, dlpack.h: DLPackExchangeAPI), or NULL: an attribute of the type that is a capsule
 /// called "dlpack_exchange_api", of this major version or with one in its chain, and with the functions it must have.
-/// A type whose attribute is anything else is simply not taken at its word; no exception stays set.
+/// If the attribute is anything else it is ignored; no exception stays set.
 inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
-    // As Python looks for special methods: what a metaclass has belongs to the class object.
+    // As Python looks up special methods: an attribute of a metaclass belongs to the class object.
     Ref capsule = type_item(type, interned().exchange_api);
     if (const descrgetfunc get = capsule ? Py_TYPE(capsule.get())->tp_descr_get : nullptr)
         capsule = Ref(get(capsule.get(), nullptr, reinterpret_cast<PyObject*>(type)));
@@ -25,7 +25,7 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     }
     const auto* header =
         static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
-    constexpr int longest_chain = 16;  // a chain that bites its own tail must end
+    constexpr int longest_chain = 16;  // the chain may be circular, but the search must end
     for (int i = 0; i < longest_chain && header != nullptr; ++i, header = header->prev_api) {
         if (header->version.major != DLPACK_MAJOR_VERSION) continue;
         const auto* api = reinterpret_cast<const DLPackExchangeAPI*>(header);
@@ -39,21 +39,21 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
 ISTHMUS_NOINLINE inline std::int64_t current_stream(const DLPackExchangeAPI* api, Device device) noexcept {
     void* stream = nullptr;
     if (api == nullptr || api->current_work_stream == nullptr) return no_stream;
-    // Of managed memory a framework knows no stream but the device's.
+    // For managed memory a framework knows only the device's stream.
     const auto type = static_cast<DLDeviceType>(device.type == kDLCUDAManaged ? kDLCUDA : device.type);
     if (api->current_work_stream(type, device.id, &stream) == 0) return stream_number(device, stream);
     PyErr_Clear();
     return no_stream;
 }
 
-/// Ends an import by the table.
+/// Finishes an import by the table.
 inline bool settle_exchanged(ImportRequest& request, const DLPackExchangeAPI* api) {
     const Device device = request.out.dl().device;
     return ISTHMUS_LIKELY(!has_streams(device.type)) || settle_device_stream(request, current_stream(api, device), false);
 }
 
-/// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so that read-only
-/// memory would look writable.
+/// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so read-only memory
+/// would look writable.
 inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAPI* api) {
     request.keep_alive();
     DLManagedTensorVersioned* managed = nullptr;
@@ -71,7 +71,7 @@ inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAP
     return import_managed(request, managed) && settle_exchanged(request, api);
 }
 
-/// By the table of the object's type; by `__dlpack__` where a device is asked for, which the table cannot pass on.
+/// By the table of the object's type; by `__dlpack__` if a device is asked for, which the table cannot pass on.
 inline bool import_exchange(ImportRequest& request) {
     return request.options.device.type != 0 ? import_dlpack_method(request)
                                             : import_exchange_table(request, request.producer.api);
