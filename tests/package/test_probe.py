@@ -32,7 +32,7 @@ def test_numpy():
     assert row["out"]["shared"]
     assert row["out"]["writable"]
     assert row["back"] == {"same": True}
-    assert 0 < row["in"]["ns"] < 1e6
+    assert 0 <= row["in"]["ns"] < 1e6  # 0 where noise hides what a call costs beside one that does nothing
 
 
 # Two of these cannot live in one process, which is what the child processes are for.
