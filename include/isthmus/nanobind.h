@@ -20,6 +20,8 @@
 // Whether its own pair and tuple hold until the call what a sequence made when it was asked.
 #if NB_VERSION_MAJOR > 3 || (NB_VERSION_MAJOR == 3 && NB_VERSION_MINOR >= 1)
 #define ISTHMUS_NANOBIND_HOLDS_PAIRS 1
+#else
+#include <tuple>
 #endif
 
 ISTHMUS_BEGIN
@@ -161,6 +163,20 @@ struct isthmus_refused_outside_a_call {
         return {};
     }
 };
+#if !defined(ISTHMUS_NANOBIND_HOLDS_PAIRS)
+/// A pair or tuple of what is borrowed, as <isthmus/nanobind_stl.h> makes it.
+template <class X>
+struct isthmus_held_caster {
+    static_assert(sizeof(X) == 0,
+                  "isthmus: with nanobind before 3.1 include <isthmus/nanobind_stl.h> for a pair or tuple of views");
+};
+template <class A, class B>
+    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
+struct type_caster<std::pair<A, B>> : isthmus_held_caster<std::pair<A, B>> {};
+template <class... E>
+    requires(isthmus::detail::borrows<E> || ...)
+struct type_caster<std::tuple<E...>> : isthmus_held_caster<std::tuple<E...>> {};
+#endif
 template <class X, class Text>
 struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text>, isthmus_refused_outside_a_call {
     using isthmus_refused_outside_a_call::can_cast;
@@ -289,7 +305,3 @@ struct type_caster<at::Tensor> {
 
 NAMESPACE_END(detail)
 NAMESPACE_END(NB_NAMESPACE)
-
-#if !defined(ISTHMUS_NANOBIND_HOLDS_PAIRS)
-#include <isthmus/nanobind_stl.h>  // its pair and tuple, also for who includes <nanobind/stl/pair.h> alone
-#endif

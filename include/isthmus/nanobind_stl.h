@@ -111,11 +111,9 @@ struct isthmus_tuple_name {
     static constexpr auto text() { return const_name("tuple[") + concat(make_caster<E>::Name...) + const_name("]"); }
 };
 template <class A, class B>
-    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
-struct type_caster<std::pair<A, B>> : isthmus_container_caster<std::pair<A, B>, isthmus_tuple_name<A, B>> {};
+struct isthmus_held_caster<std::pair<A, B>> : isthmus_container_caster<std::pair<A, B>, isthmus_tuple_name<A, B>> {};
 template <class... E>
-    requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::tuple<E...>> : isthmus_container_caster<std::tuple<E...>, isthmus_tuple_name<E...>> {};
+struct isthmus_held_caster<std::tuple<E...>> : isthmus_container_caster<std::tuple<E...>, isthmus_tuple_name<E...>> {};
 #endif
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)

@@ -7,11 +7,9 @@
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include <torch/version.h>
-
 #if TORCH_VERSION_MAJOR < 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9)
 #error "isthmus/torch.h needs PyTorch 2.9 or newer: an older one was found first on the include path"
 #endif
-
 #include <isthmus/python/framework/torch/dtypes.h>
 #include <isthmus/python/framework/torch/modules.h>
 #include <isthmus/python/framework/torch/rules.h>
@@ -49,7 +47,6 @@ struct LinkedTorch {
     PyTypeObject* tensor = nullptr;     ///< torch.Tensor; NULL while nothing is known
     PyTypeObject* parameter = nullptr;  ///< torch.nn.Parameter
     std::ptrdiff_t offset = 0;          ///< of the at::Tensor inside a torch.Tensor's PyObject
-
     bool ready() const noexcept { return tensor != nullptr; }
     bool is_tensor(PyTypeObject* type) const noexcept {
         return type == tensor || type == parameter || PyType_IsSubtype(type, tensor);
@@ -92,8 +89,7 @@ inline Result<std::ptrdiff_t> find_linked_offset() {
     for (const std::size_t at : {sizeof(PyObject), sizeof(PyObject) + sizeof(void*)}) {
         void* found = nullptr;
         std::memcpy(&found, bytes + at, sizeof found);
-        if (found != probe.unsafeGetTensorImpl()) continue;
-        return static_cast<std::ptrdiff_t>(at);
+        if (found == probe.unsafeGetTensorImpl()) return static_cast<std::ptrdiff_t>(at);
     }
     return Error(ErrorCode::unavailable, "this torch keeps the at::Tensor of a torch.Tensor in an unknown place");
 }

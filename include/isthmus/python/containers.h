@@ -19,10 +19,6 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether a value of this type shows memory that ends with what was borrowed for it.
-template <class X>
-inline constexpr bool borrows = holds_view<X, Borrowed>;
-
 /// The elements of a sequence that is no text, as a tuple that holds them; empty where the object is none.
 inline Ref elements_of(PyObject* object) {
     if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) return {};

@@ -8,6 +8,10 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// Whether a value of this type shows memory that ends with what was borrowed for it.
+template <class X>
+inline constexpr bool borrows = holds_view<X, Borrowed>;
+
 /// How an argument is read, the same for every binder: View, optional<View>, Argument, Borrowed, Tensor. `Value` is what the
 /// bound function gets. load() reads it, `last` saying that no other overload will be tried in its place; announce() comes when
 /// all arguments were read, before the value is handed over.
