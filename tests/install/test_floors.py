@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,29 @@ def test_every_place_names_the_same_floor(file: str, said: str, library: str) ->
     found = re.findall(said, (REPOSITORY / file).read_text())
     assert found, f"{file} does not say which {library} is the oldest"
     assert set(found) == {floors.floor(library)}
+
+
+PAIR = """
+#include <isthmus/nanobind.h>
+float first(std::pair<isthmus::View<const float, 1>, int> x) { return x.first(0); }
+NB_MODULE(pair, m) { m.def("first", first); }
+"""
+
+
+@pytest.mark.parametrize("header", ["isthmus/nanobind.h", "isthmus/nanobind_stl.h"])
+def test_a_pair_of_views_with_the_oldest_nanobind(header: str, tmp_path: Path) -> None:
+    """Its own pair lets go of an element before the call: ours is in the header of containers, which the error names."""
+    isthmus = pytest.importorskip("isthmus")
+    folder = floors.folder(Path(sys.prefix), "nanobind")
+    compiler = shutil.which("c++")
+    if not folder.is_dir() or compiler is None:
+        pytest.skip("wants a C++ compiler and the oldest nanobind, which `make test` installs")
+    source = tmp_path / "pair.cpp"
+    source.write_text(f"#include <{header}>\n{PAIR}")
+    includes = [isthmus.get_include(), *isthmus.get_includes(), folder / "nanobind" / "include", sysconfig.get_path("include")]
+    command = [compiler, "-std=c++20", "-fsyntax-only", *(f"-I{include}" for include in includes), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if header.endswith("_stl.h"):
+        assert done.returncode == 0, done.stderr
+    else:
+        assert "with nanobind before 3.1 include <isthmus/nanobind_stl.h> for a pair or tuple of views" in done.stderr
