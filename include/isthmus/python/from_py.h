@@ -24,7 +24,8 @@ inline bool says_it_cannot(PyObject* exception) {
 ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
     auto* cause = static_cast<PyObject*>(error.cause());
-    const bool plain = request.options.copy != Copy::always && request.options.device.type == 0;
+    const bool plain =
+        request.options.copy != Copy::always && request.options.device.type == 0 && !request.producer.only_dlpack;
     if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause)) return false;
     ProducerType other{.type = request.producer.type};
     for (int i = static_cast<int>(Protocol::dlpack_method) + 1; i < protocol_count; ++i) {

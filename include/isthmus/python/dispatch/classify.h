@@ -35,6 +35,7 @@ inline void find_framework_of(ProducerType& type) {
 inline Protocol choose_protocol(ProducerType& type) {
     if (const KnownProducer* known = find_known_producer(type)) {
         type.immutable = known->immutable;
+        type.only_dlpack = known->only_dlpack;
         type.refusal = known->refusal;
         type.is_eager_tensor = known->is_eager_tensor;
         if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;

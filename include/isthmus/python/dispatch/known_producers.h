@@ -16,6 +16,7 @@ struct KnownProducer {
     const char* names[2] = {};           ///< and what it calls itself, which tells also while the package is out of sys.modules
     Protocol protocol = Protocol::none;  ///< none: as any other type
     bool immutable = false;              ///< see ProducerType
+    bool only_dlpack = false;            ///< see ProducerType
     bool is_eager_tensor = false;
     const char* refusal = nullptr;
 };
@@ -45,6 +46,8 @@ inline constexpr KnownProducer known_producers[] = {
     {.public_name = "torch._subclasses.fake_tensor.FakeTensor",
      .names = {"torch._subclasses.fake_tensor.FakeTensor"},
      .refusal = "a fake tensor has no memory; call this outside of FakeTensorMode and torch.compile"},
+    // Its buffer does not hold the memory: `x *= y` frees it, and gives it to another array. It is always writable.
+    {.public_name = "mlx.core.array", .names = {"mlx.core.array"}, .only_dlpack = true},
     {.public_name = "openvino.Tensor", .names = {"openvino._pyopenvino.Tensor"}, .protocol = Protocol::openvino},
     {.public_name = "numpy.ma.MaskedArray",
      .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},

@@ -40,6 +40,7 @@ struct ProducerType {
     bool is_array = false;                  ///< instances are arrays of that framework, not only something of its package
     bool complete = true;          ///< false: a module that would tell more is not loaded now, so this is not to be remembered
     bool immutable = false;        ///< the memory must not be written, though its protocol cannot say so
+    bool only_dlpack = false;      ///< no other protocol is asked: neither for the memory, nor whether it may be written
     bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are asked for before its memory
     bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
     const DLPackExchangeAPI* api = nullptr;

@@ -211,7 +211,7 @@ inline bool import_dlpack_method(ImportRequest& request) {
         return request.fail(ErrorCode::producer_failed, {type_name(request.object), ".__dlpack__() returned a ",
                                                          type_name(capsule.get()), "; wanted a capsule"});
     if (ISTHMUS_UNLIKELY(PyCapsule_IsValid(capsule.get(), capsule_name)) && !request.immutable &&
-        !ask_of_legacy_memory(request, capsule.get()))
+        !request.producer.only_dlpack && !ask_of_legacy_memory(request, capsule.get()))
         return request.fail_with_exception(ErrorCode::producer_failed,
                                            {"asking this ", type_name(request.object), " whether it may be written"});
     if (!consume_any_capsule(request, capsule.get())) return false;
