@@ -77,8 +77,13 @@ def follow(example: Path, folder: Path, leave_out: str = "\0") -> None:
             printed = "" if left_out else shell(text.replace(" -O2 ", " -O0 "), work, **environment)
         elif language == "text" and not left_out:
             assert shown(text, printed) == ""
+    run_sessions(example, work, PYTHONPATH=os.pathsep.join((packages, "build", ".")))
+
+
+def run_sessions(example: Path, folder: Path, **environment: str) -> None:
+    """Runs what the README shows of a session with Python, in a folder with the modules that it imports."""
     session = "\n".join(text for language, text in blocks(example) if language == "pycon")
     if session:
-        (work / "session.txt").write_text(session)
+        (folder / "session.txt").write_text(session)
         test = "import doctest, sys; sys.exit(doctest.testfile('session.txt', False, optionflags=doctest.ELLIPSIS)[0] != 0)"
-        shell(f'"{sys.executable}" -c "{test}"', work, PYTHONPATH=os.pathsep.join((packages, "build", ".")))
+        shell(f'"{sys.executable}" -c "{test}"', folder, **environment)
