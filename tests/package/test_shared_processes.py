@@ -232,6 +232,9 @@ def test_a_full_descriptor_table(ends):
 
         t = shared.empty((8,))
         shared.send(ends[0], t)
+        # UBSan looks at the first Error's type through a pipe, and takes a pipe that cannot be opened for a bad object.
+        with pytest.raises(isthmus.Error):
+            shared.Pool().empty((1 << 46,))
         spare = os.dup(0)
         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
         with contextlib.suppress(OSError):
