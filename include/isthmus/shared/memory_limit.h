@@ -8,7 +8,9 @@
 #include <cstring>
 #include <string>
 
+#if defined(__linux__)
 #include <sys/sysinfo.h>
+#endif
 
 #include <isthmus/core/config.h>
 
@@ -55,9 +57,11 @@ inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
         if (available || std::strcmp(key, "SwapFree:") == 0) kilobytes += value;
     });
     if (told) return kilobytes * 1024;
+#if defined(__linux__)
     struct sysinfo now{};
-    if (::sysinfo(&now) != 0) return no_limit;
-    return (std::uint64_t{now.freeram} + now.bufferram + now.freeswap) * now.mem_unit;
+    if (::sysinfo(&now) == 0) return (std::uint64_t{now.freeram} + now.bufferram + now.freeswap) * now.mem_unit;
+#endif
+    return no_limit;
 }
 
 /// What one control group has left; file pages count as free, since the kernel drops them first.
