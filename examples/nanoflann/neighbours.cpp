@@ -29,7 +29,7 @@ public:
     }
 
     /// Squared distances and indices of the k points nearest to each row of `x`, in the caller's framework.
-    std::pair<Reply, Reply> query(const Argument<Queries<T>, "x">& x, std::int64_t k) const {
+    std::pair<Reply, Reply> query(const Argument<Queries<T>, "x", "query">& x, std::int64_t k) const {
         Match match("query");
         match.agree("points", points_).value();
         match.agree("x", *x).value();

@@ -64,4 +64,4 @@ if __name__ == "__main__":
     right = [np.allclose(y, z, rtol=1e-3, atol=1e-2) for (y, _), z in zip(answers, expected, strict=True)]
     print("the answers are right:", all(right))
     print("weights, MiB:", round(sum(weights.nbytes for weights in model.values()) / (1 << 20)))
-    print("of its own a worker took less than a quarter of it:", max(grown for _, grown in answers) < 8)
+    print("each worker's own memory grew by less than a quarter of that:", max(grown for _, grown in answers) < 8)
