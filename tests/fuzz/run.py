@@ -127,6 +127,7 @@ SEEDS: dict[str, list[bytes]] = {
         for header in [
             b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', b"{}", b'{"__metadata__":{"a":"b"}}',
             b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"}, "a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]}} ',
+            rb'{"\u0000e9":{"dtype":"xI16"',
             rb'{"\u00e9\ud83d\ude00\n":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}',
             b'{"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,4]}}',
             b'{"a":{"dtype":"U8","shape":[0,9223372036854775807],"data_offsets":[0,0]},"b":{"dtype":"I32","shape":[],"data_offsets":[0,4]}}',

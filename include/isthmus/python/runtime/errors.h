@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
@@ -74,15 +75,21 @@ private:
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
+/// The text of a str as UTF-8, whole even where it holds a NUL; it lives as long as the str. NULL, with a Python exception set,
+/// for NULL and for what cannot be encoded (a lone surrogate).
+inline std::string_view utf8_of(PyObject* text) noexcept {
+    Py_ssize_t size = 0;
+    const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+    return {utf8, static_cast<std::size_t>(size)};
+}
+
 /// "ValueError: no such buffer": an exception in one line.
 ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     std::string text = Py_TYPE(exception)->tp_name;
     Ref message(PyObject_Str(exception));
-    const char* utf8 = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
-    if (utf8 == nullptr)
-        PyErr_Clear();
-    else if (*utf8 != '\0')
-        text += concat({": ", utf8});
+    const std::string_view utf8 = utf8_of(message.get());
+    if (utf8.data() == nullptr) PyErr_Clear();
+    if (!utf8.empty()) text += concat({": ", utf8});
     return text;
 }
 
@@ -102,9 +109,9 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
 /// failed).
 inline std::string text_of(PyObject* object) {
     Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) PyErr_Clear();
-    return utf8 != nullptr ? utf8 : "";
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) PyErr_Clear();
+    return std::string(utf8);
 }
 
 ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piece::Number) {
