@@ -89,6 +89,29 @@ ISTHMUS_ALWAYS_INLINE bool may_be_same_object(const Block* block, Framework fram
            (ops.framework == 0 || ops.framework == static_cast<std::uint32_t>(framework));
 }
 
+/// same_object() of a block with array_object_ops that shows an array of NumPy's own dtypes, as own_plain_numpy() makes it.
+/// NULL for any other, which same_object() must look at.
+ISTHMUS_NOINLINE inline PyObject* same_plain_numpy(const Block* block, Framework framework) noexcept {
+    if (block->flags & stream_flag) return nullptr;
+    auto* object = static_cast<PyObject*>(block->owner);
+    TypeCopy copy;
+    const ProducerType* found = cached_type(Py_TYPE(object), copy);
+    if (found == nullptr || found->protocol != Protocol::numpy || !found->is_array || found->framework != framework)
+        return nullptr;
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+    const auto number = static_cast<unsigned>(array->descr->type_num);
+    const DLTensor& t = block->dl;
+    if (!numpy_shifts.has(number) || !has_native_order(array->descr) || DType(numpy_dtypes[number]) != DType(t.dtype) ||
+        array->data != t.data || array->nd != t.ndim)
+        return nullptr;
+    const int shift = numpy_shifts[number];
+    for (int i = 0; i < t.ndim; ++i)
+        if (t.shape[i] != array->dimensions[i] ||
+            static_cast<std::uint64_t>(t.strides[i]) << shift != static_cast<std::uint64_t>(array->strides[i]))
+            return nullptr;
+    return Py_NewRef(object);
+}
+
 /// Of a block with may_be_same_object(): the very object it was imported from, when it is an array of the wanted framework and
 /// unchanged: a new reference, or NULL. No Python exception stays set that was not set before.
 ISTHMUS_ALWAYS_INLINE PyObject* same_object(const Block* block, Framework framework) {
