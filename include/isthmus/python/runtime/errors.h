@@ -96,12 +96,17 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
 inline void drop_cause(void* cause) { drop_object(static_cast<PyObject*>(cause)); }
 
 /// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
-/// the text says so.
+/// the text says so. Of another interpreter's exception the words alone are kept: a cause is given back to our interpreter,
+/// whose allocator does not know it.
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
     if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
     Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
-    error.set_cause(exception, drop_cause);
+    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    if (ours != nullptr && ours != PyInterpreterState_Get())
+        Py_DECREF(exception);
+    else
+        error.set_cause(exception, drop_cause);
     return error;
 }
 
