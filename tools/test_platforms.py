@@ -29,6 +29,7 @@ import run_tests
 ROOT = run_tests.ROOT
 INCLUDE = ROOT / "include"
 CONSUMER = ROOT / "tests" / "install" / "consumer"
+EIGEN = tuple(Path(root) / "include" / "eigen3" for root in ("/usr", "/usr/local", "/opt/homebrew"))
 LIMIT = 1800  # seconds for one command: several times what a slow machine takes
 WARNINGS = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
 #: Headers that need neither Python nor another library.
@@ -90,23 +91,55 @@ def headers(patterns: tuple[str, ...]) -> list[str]:
     return [str(path.relative_to(INCLUDE)) for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
-def check_syntax(compiler: tuple[str, ...], python: str, work: Path) -> None:
-    """Every header that needs no other library, for a system whose pyconfig.h is that of `python`. Compiled without being run:
-    zig has no -fsyntax-only."""
+def compile_for(compiler: tuple[str, ...], python: str, work: Path, text: str, *flags: str) -> None:
+    """One source for a system whose pyconfig.h is that of `python`. Compiled without being run: zig has no -fsyntax-only."""
     work.mkdir(parents=True, exist_ok=True)
     try:
         folder = foreign_python.make_headers(work, python)
     except FileNotFoundError as error:
         raise Missing(f"{error}; Debian, Ubuntu: apt install python3-dev") from None
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(work / "zig"), "ZIG_LOCAL_CACHE_DIR": str(work / "zig")}
-    for name, patterns, body in (("core", CORE, "core_program.cpp"), ("bridge", BRIDGE, "module.cpp")):
+    source = work / "source.cpp"
+    # What Isthmus declares of Windows in place of windows.h must be the same as there.
+    source.write_text(text + ("#include <windows.h>\n" if python == "windows" else ""))
+    run(*compiler, "-std=c++20", *WARNINGS, *flags, "-c", source, "-o", work / "object.o", f"-I{INCLUDE}",
+        f"-isystem{dlpack()}", f"-isystem{folder}", environment=caches)  # fmt: skip
+
+
+def check_syntax(compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """Every header that needs no other library."""
+    for patterns, body in ((CORE, "core_program.cpp"), (BRIDGE, "module.cpp")):
         lines = [f"#include <{header}>\n" for header in headers(patterns)]
-        source = work / f"{name}.cpp"
-        # What Isthmus declares of Windows in place of windows.h must be the same as there.
-        last = "#include <windows.h>\n" if python == "windows" else ""
-        source.write_text("".join(lines) + f'#include "{CONSUMER / body}"\n' + last)
-        run(*compiler, "-std=c++20", *WARNINGS, "-c", source, "-o", work / f"{name}.o", f"-I{INCLUDE}",
-            f"-isystem{dlpack()}", f"-isystem{folder}", environment=caches)  # fmt: skip
+        compile_for(compiler, python, work, "".join(lines) + f'#include "{CONSUMER / body}"\n')
+
+
+def package(name: str) -> Path:
+    """The folder of a Python package that has C++ headers."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise Missing(f"no {name}; pip install {name}")
+    return Path(spec.submodule_search_locations[0])
+
+
+def eigen() -> Path:
+    """The folder of Eigen's headers, which are the same for every system."""
+    found = next((place for place in EIGEN if (place / "Eigen" / "Core").is_file()), None)
+    if found is None:
+        raise Missing("no Eigen; Debian, Ubuntu: apt install libeigen3-dev")
+    return found
+
+
+def check_casters(binder: str, compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """The casters of one binder, by the module that its own tests use."""
+    module = ROOT / "tests" / "casters" / "ext" / f"{binder}_module.cpp"
+    compile_for(compiler, python, work, f'#include "{module}"\n', f"-isystem{package(binder) / 'include'}",
+                f"-DISTHMUS_PYBIND11_MODULE={binder}_module")  # fmt: skip
+
+
+def check_adapters(compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """The adapters of what has no part for each system: Eigen's headers, and the standard library's mdspan."""
+    compile_for(compiler, python, work, "#include <isthmus/eigen.h>\n#include <isthmus/eigen_tensor.h>\n", f"-isystem{eigen()}")
+    compile_for(compiler, python, work, "#include <isthmus/mdspan.h>\n", "-std=c++23")
 
 
 @dataclass(frozen=True)
@@ -166,13 +199,17 @@ def for_c(compiler: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(re.sub(r"\bg\+\+(?=$|-posix$)", "gcc", "cc" if word == "c++" else word) for word in compiler)
 
 
-def driver(compiler: tuple[str, ...], script: Path) -> Path:
-    """A compiler of several words as one program, as CMake wants it."""
-    if len(compiler) == 1:
-        return Path(compiler[0])
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(compiler)} "$@"\n')
+def launcher(script: Path, *words: object) -> Path:
+    """A program that runs these words with its arguments."""
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
     script.chmod(0o755)
     return script
+
+
+def driver(compiler: tuple[str, ...], script: Path) -> Path:
+    """A compiler of several words as one program, as CMake wants it."""
+    return Path(compiler[0]) if len(compiler) == 1 else launcher(script, *compiler)
 
 
 def check_core(target: Target, work: Path) -> None:
@@ -204,20 +241,40 @@ class Part:
     check: Callable[[Path], None]
 
 
-def syntax(target: str, python: str) -> Callable[[Path], None]:
-    return lambda work: check_syntax((*zig(), "c++", "-target", target), python, work)
+@dataclass(frozen=True)
+class Syntax:
+    """A system that is compiled for and not run, and whose pyconfig.h it has."""
+
+    what: str
+    compiler: Callable[[], tuple[str, ...]]
+    python: str
+
+    def part(self, what: str, check: Callable[[tuple[str, ...], str, Path], None]) -> Part:
+        return Part(f"{what} for {self.what}", lambda work: check(self.compiler(), self.python, work))
 
 
-def mingw_syntax(work: Path) -> None:
-    check_syntax(TARGETS["windows"].compiler(), "windows", work)
+def clang(target: str) -> Callable[[], tuple[str, ...]]:
+    return lambda: (*zig(), "c++", "-target", target)
 
 
+SYNTAX = {
+    "macos": Syntax("macOS arm64, Clang", clang("aarch64-macos"), "posix"),
+    "windows": Syntax("Windows x64, Clang", clang("x86_64-windows-gnu"), "windows"),
+    "windows-gcc": Syntax("Windows x64, GCC (MinGW)", TARGETS["windows"].compiler, "windows"),
+    "musl": Syntax("Linux with musl, Clang", clang("x86_64-linux-musl"), "posix"),
+}
 #: All that is tried, the cheap ones first.
 PARTS = {
-    "syntax-macos": Part("core and bridge for macOS arm64, Clang", syntax("aarch64-macos", "posix")),
-    "syntax-windows": Part("core and bridge for Windows x64, Clang", syntax("x86_64-windows-gnu", "windows")),
-    "syntax-windows-gcc": Part("core and bridge for Windows x64, GCC (MinGW)", mingw_syntax),
-    "syntax-musl": Part("core and bridge for Linux with musl, Clang", syntax("x86_64-linux-musl", "posix")),
+    **{f"syntax-{name}": system.part("core and bridge", check_syntax) for name, system in SYNTAX.items()},
+    **{
+        f"{binder}-{name}": SYNTAX[name].part(f"the casters of {binder}", partial(check_casters, binder))
+        for binder in ("nanobind", "pybind11")
+        for name in ("macos", "windows")
+    },
+    **{
+        f"adapters-{name}": SYNTAX[name].part("the adapters of Eigen and std::mdspan", check_adapters)
+        for name in ("macos", "windows")
+    },
     **{
         f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target))
         for name, target in TARGETS.items()

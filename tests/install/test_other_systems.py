@@ -30,3 +30,11 @@ def test_what_does_not_compile_is_a_failure(tmp_path: Path, monkeypatch: pytest.
             platforms.PARTS["syntax-windows"].check(tmp_path)
     except platforms.Missing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("library", ["nanobind", "pybind11"])
+def test_a_binder_that_is_missing_is_named(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platforms, "zig", tuple)
+    monkeypatch.setattr(platforms.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(platforms.Missing, match=f"no {library}; pip install {library}"):
+        platforms.PARTS[f"{library}-macos"].check(tmp_path)
