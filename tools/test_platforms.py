@@ -32,6 +32,22 @@ CONSUMER = ROOT / "tests" / "install" / "consumer"
 EIGEN = tuple(Path(root) / "include" / "eigen3" for root in ("/usr", "/usr/local", "/opt/homebrew"))
 LIMIT = 1800  # seconds for one command: several times what a slow machine takes
 WARNINGS = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
+#: What is run of the bridge under an emulator, where every test takes ten times as long: which way in a type takes, NumPy,
+#: DLPack and buffers both ways, and who keeps memory.
+BRIDGE_TESTS = tuple(
+    f"tests/python/{name}"
+    for name in (
+        "dispatch",
+        "framework/test_import_numpy.py",
+        "framework/test_export_numpy.py",
+        "protocol/test_import_dlpack_method.py",
+        "protocol/test_export_dlpack.py",
+        "protocol/test_import_buffer.py",
+        "protocol/test_export_buffer.py",
+        "test_py_owner.py",
+        "test_borrowed_moves.py",
+    )
+)
 #: Headers that need neither Python nor another library.
 CORE = (
     "isthmus.h",
@@ -235,6 +251,91 @@ def check_core(target: Target, work: Path) -> None:
     print(run_in(target, work, binary, "--gtest_brief=1").strip().splitlines()[-1], flush=True)
 
 
+def arm64_python(work: Path) -> Path:
+    """The root of the distribution's CPython for arm64, unpacked and not installed: apt is told of another architecture, in a
+    state of its own, with this system's sources."""
+    root = work / "root"
+    if root.is_dir():
+        return root
+    how = "wanted are Debian's or Ubuntu's own tools, and a mirror that has arm64"
+    apt, dpkg = program(how, "apt-get"), program(how, "dpkg")
+    state = work / "apt"
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (state / folder).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    options = {
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "Dir::State": state,
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state / "cache",
+    }
+    settings = state / "apt.conf"
+    settings.write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
+    names = ("python3-dev", "libstdc++6")
+    for command in (("update",), ("install", "--download-only", "--yes", "--no-install-recommends", *names)):
+        try:
+            run(apt, *command, environment={"APT_CONFIG": str(settings)})
+        except Failed as failed:
+            raise Missing(f"no packages of arm64; {how}\n{failed}") from None
+    unpacked = work / "unpacked"  # under its own name when it is whole
+    for archive in (state / "cache" / "archives").glob("*.deb"):
+        run(dpkg, "-x", archive, unpacked)
+    return unpacked.rename(root)
+
+
+def arm64_packages(work: Path, python: str) -> Path:
+    """NumPy's wheel for aarch64 and this "python3.N", and pytest."""
+    folder = work / f"site-{python}"
+    if folder.is_dir():
+        return folder
+    platforms = [f"--platform=manylinux_{name}_aarch64" for name in ("2_28", "2_27", "2_17")]
+    unpacked = work / "site"
+    try:
+        run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", unpacked,
+            "--upgrade", "--only-binary=:all:", *platforms, "--implementation=cp",
+            f"--python-version={python.removeprefix('python')}",
+            "-r", ROOT / "requirements" / "bridge-aarch64.txt")  # fmt: skip
+    except Failed as failed:
+        raise Missing(f"no wheels for aarch64; wanted is a network\n{failed}") from None
+    return unpacked.rename(folder)
+
+
+def bridge_module(compiler: tuple[str, ...], include: Path, python: str, work: Path) -> Path:
+    """The test module isthmus_test_ext in a folder of its own; all its sources are compiled as one."""
+    folder = work / "ext"
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = sorted((ROOT / "tests" / "python" / "ext").glob("*.cpp"))
+    whole = work / "isthmus_test_ext.cpp"
+    whole.write_text("".join(f'#include "{source}"\n' for source in sources))
+    # The C library's headers are the compiler's own: of the distribution's, only Python's pyconfig.h is wanted.
+    run(*compiler, "-std=c++20", "-O1", "-UNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{INCLUDE}",
+        f"-isystem{dlpack()}", f"-isystem{include / python}", "-idirafter", include, whole,
+        "-o", folder / "isthmus_test_ext.so")  # fmt: skip
+    return folder
+
+
+def check_bridge_aarch64(work: Path) -> None:
+    """The Python tests of the bridge, by an arm64 CPython under qemu, with a test module that is compiled for it here."""
+    target = TARGETS["aarch64"]
+    emulator, compiler = target.emulator()[0], target.compiler()
+    root = arm64_python(work)
+    real = (root / "usr" / "bin" / "python3").resolve()
+    module = bridge_module(compiler, root / "usr" / "include", real.name, work)
+    site = arm64_packages(work, real.name)
+    # sys.executable, which tests start processes with, has to be a name that this machine can run.
+    name = work / "bin" / "python3"
+    python = launcher(name, emulator, "-L", root, "-0", name, real)
+    settings = {
+        "PYTHONHOME": str(root / "usr"),
+        "PYTHONPATH": f"{site}{os.pathsep}{module}",
+        "PYTHONPYCACHEPREFIX": str(work / "pycache"),
+    }
+    said = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-o", "faulthandler_timeout=0",
+               *BRIDGE_TESTS, environment=settings)  # fmt: skip
+    print(said.strip().splitlines()[-1], flush=True)
+
+
 @dataclass(frozen=True)
 class Part:
     what: str
@@ -283,6 +384,7 @@ PARTS = {
         f"core-{name}": Part(f"the tests of the core, run for {name}", partial(check_core, target))
         for name, target in TARGETS.items()
     },
+    "bridge-aarch64": Part("the Python tests of the bridge, run for aarch64", check_bridge_aarch64),
 }
 #: What runs with every test run: the systems that nobody here works on, and the other byte order.
 CHEAP = ("syntax-macos", "syntax-windows", "program-s390x")
