@@ -90,7 +90,8 @@ PyObject* load(PyObject*, PyObject* const* arguments, Py_ssize_t) {
 template <isthmus::Result<Tensor> (TensorFile::*get)(std::string_view) const>
 PyObject* get_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     const auto* file = static_cast<const TensorFile*>(PyCapsule_GetPointer(arguments[0], file_name));
-    const std::string_view name = file != nullptr ? isthmus::detail::utf8_of(arguments[1]) : std::string_view();
+    if (file == nullptr) return nullptr;
+    const std::string_view name = isthmus::detail::utf8_of(arguments[1]);
     if (name.data() == nullptr) return nullptr;
     return guarded([&] { return to_object((file->*get)(name)); });
 }

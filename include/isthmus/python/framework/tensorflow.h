@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <isthmus/python/protocol/dlpack_method/import.h>
+#include <isthmus/python/runtime/classes.h>
 
 ISTHMUS_BEGIN
 
