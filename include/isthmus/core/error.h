@@ -145,7 +145,7 @@ public:
     // NOLINTEND(clang-analyzer-cplusplus.NewDelete)
     /// Which Python exception this becomes.
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
-    /// One sentence, UTF-8, whole up to its NUL; valid as long as a copy of this error lives.
+    /// One sentence, UTF-8, with no NUL before its end; valid as long as a copy of this error lives.
     const char* what() const noexcept override {
         return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
     }

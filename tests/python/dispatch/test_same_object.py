@@ -57,6 +57,10 @@ def numpy_array() -> np.ndarray:
     return np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+def one_number_six_times() -> np.ndarray:
+    return np.broadcast_to(np.float32([7]), (2, 3))
+
+
 def set_elements(a: np.ndarray) -> None:
     a.__setstate__((1, a.shape, a.dtype, False, np.arange(10, 16, dtype=np.float32).tobytes()))
 
@@ -79,6 +83,7 @@ CHANGED: dict[str, tuple[str, Callable[[], object], Callable[[object], object]]]
     "x.as_strided_()": ("torch", torch_tensor, lambda x: x.as_strided_((3, 2), (1, 3))),
     "x.as_strided_(), fewer": ("torch", torch_tensor, lambda x: x.as_strided_((1, 3), (3, 1))),
     "a.shape = …": ("numpy", numpy_array, set_shape),
+    "a.shape = …, of the same strides": ("numpy", one_number_six_times, set_shape),
     "a.strides = …": ("numpy", numpy_array, set_strides),
     "a.dtype = …": ("numpy", numpy_array, set_dtype),
     "a.__setstate__()": ("numpy", numpy_array, set_elements),
