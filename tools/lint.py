@@ -43,7 +43,7 @@ class Linters:
         self.report(title, done.returncode == 0, start)
 
     def report(self, title: str, good: bool, start: float) -> None:
-        self.counts += run_tests.Counts(int(good), int(not good))
+        self.counts += run_tests.Counts(int(good), int(not good), failures=[] if good else [title])
         print(f"[isthmus] {title}: {'ok' if good else 'FAILED'} in {time.monotonic() - start:.1f} s", flush=True)
 
     def clang_format(self) -> None:

@@ -20,15 +20,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
+LINES_OF_A_FAILURE = 15
 LIMIT = 2400  # seconds for all of pytest: several times what a slow machine takes
 
 
 class Counts:
-    def __init__(self, passed: int = 0, failed: int = 0, skipped: int = 0) -> None:
+    def __init__(self, passed: int = 0, failed: int = 0, skipped: int = 0, failures: list[str] | None = None) -> None:
         self.passed, self.failed, self.skipped = passed, failed, skipped
+        self.failures = failures or []
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+        return Counts(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.failures + other.failures,
+        )
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -44,7 +51,7 @@ def load(name: str) -> Counts:
     try:
         return Counts(**json.loads((RESULTS / f"{name}.json").read_text()))
     except OSError:
-        return Counts(failed=1)
+        return Counts(failed=1, failures=["it ended before its tests were counted"])
 
 
 def forget(name: str) -> None:
@@ -55,28 +62,28 @@ def read_junit(path: Path, returncode: int) -> Counts:
     try:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError):
-        return Counts(failed=1)
+        return Counts(failed=1, failures=[f"{path.name} was not written: the runner ended with {returncode}"])
     suites = [root] if root.tag == "testsuite" else list(root)
     total = {key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")}
     failed = total["failures"] + total["errors"]
     skipped = total["skipped"] + total["disabled"]
     # A runner that fails without a failing test (a crash, nothing collected) has failed too.
     if returncode and not failed:
-        return Counts(max(total["tests"] - skipped, 0), 1, skipped)
-    return Counts(total["tests"] - failed - skipped, failed, skipped)
+        return Counts(max(total["tests"] - skipped, 0), 1, skipped, [f"the runner of {path.name} ended with {returncode}"])
+    return Counts(total["tests"] - failed - skipped, failed, skipped, failures(root))
 
 
-def failures(report: Path) -> str:
-    """What the tests that failed had to say; ctest's own output buries it under the names of all that passed."""
-    try:
-        cases = ElementTree.parse(report).getroot().iter("testcase")
-    except (OSError, ElementTree.ParseError):
-        return ""
-    return "\n".join(
-        f"--- {case.get('name')}\n{(case.findtext('system-out') or '').strip()}"
-        for case in cases
-        if case.get("status") == "fail"
-    )
+def failures(root: ElementTree.Element) -> list[str]:
+    """Each test that failed with what it had to say: ctest leaves that to the test's output, pytest has an element for it."""
+    found = []
+    for case in root.iter("testcase"):
+        said = [part.text or "" for part in case if part.tag in ("failure", "error")]
+        if case.get("status") == "fail":
+            said = [case.findtext("system-out") or ""]
+        if said:
+            name = "::".join(filter(None, (case.get("classname"), case.get("name"))))
+            found.append(f"{name}\n{said[0].strip()}")
+    return found
 
 
 def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
@@ -88,9 +95,17 @@ def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
     done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     counts = read_junit(report, done.returncode)
     if counts.failed:
-        print(failures(report) or done.stdout)
+        # ctest's own output buries them under the names of all that passed, but is all there is of tests that said nothing.
+        said = "\n".join(f"--- {failure}" for failure in counts.failures)
+        print(said if "\n" in said else done.stdout)
     print(f"[isthmus] C++ tests: {counts} in {time.monotonic() - start:.1f} s", flush=True)
     return counts
+
+
+def shortened(failure: str) -> str:
+    """Its name and the end of what it said, which is where the reason stands."""
+    name, *lines = failure.splitlines()
+    return "\n    ".join([name, *lines[-LINES_OF_A_FAILURE:]])
 
 
 def run_limited(command: list[str | Path], environment: dict[str, str]) -> int:
@@ -153,7 +168,10 @@ def main() -> int:
     if options.sum:
         total = sum(map(load, options.sum), Counts())
         for name in options.sum:
-            print(f"[isthmus] {name}: {load(name)}")
+            counts = load(name)
+            for failure in counts.failures:
+                print(f"[isthmus] {name} failed: {shortened(failure)}")
+            print(f"[isthmus] {name}: {counts}")
         print(total)
         return 1 if total.failed or not total.passed else 0
 
