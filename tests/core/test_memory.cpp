@@ -21,6 +21,7 @@
 
 #include "support/allocations.h"
 #include "support/errors.h"
+#include "support/sanitizers.h"
 
 namespace {
 
@@ -189,8 +190,9 @@ TEST(MemoryCache, OneThreadAtATimeHasWhatWasKept) {
     EXPECT_EQ(cache.trim(0), count * 5 * MiB) << "and none is lost";
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(_WIN32)
+#if !ISTHMUS_TEST_TSAN && !defined(_WIN32)
 TEST_F(KeptMemory, AForkInTheMidstOfItLeavesTheChildWorking) {
+    ISTHMUS_TEST_NEEDS_MALLOC_AFTER_FORK();
     std::atomic<bool> done{false};
     std::thread other([&] {
         while (!done) make_and_drop({4 * MiB, 5 * MiB});
@@ -211,7 +213,7 @@ TEST_F(KeptMemory, AForkInTheMidstOfItLeavesTheChildWorking) {
 }
 #endif
 
-#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__linux__) && !ISTHMUS_TEST_ASAN && !ISTHMUS_TEST_TSAN
 std::size_t resident() {
     std::size_t pages = 0, all = 0;
     std::ifstream("/proc/self/statm") >> all >> pages;

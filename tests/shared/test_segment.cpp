@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/resource.h>
 
+#include "../core/support/sanitizers.h"
 #include "support/memory.h"
 
 using isthmus::ErrorCode;
@@ -116,7 +117,7 @@ TEST(Segment, LimitsOfTheProcessAreErrors) {
     };
     EXPECT_EQ(limited(RLIMIT_FSIZE, 1 << 20, ErrorCode::out_of_memory), 0) << "and no SIGXFSZ";
     EXPECT_EQ(limited(RLIMIT_NOFILE, 3, ErrorCode::system_failed), 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !ISTHMUS_TEST_ASAN && !ISTHMUS_TEST_TSAN
     EXPECT_EQ(limited(RLIMIT_AS, 1 << 20, ErrorCode::out_of_memory), 0);
 #endif
 }

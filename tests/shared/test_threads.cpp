@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
+#include "../core/support/sanitizers.h"
 #include "support/memory.h"
 
 using isthmus::Tensor;
@@ -9,7 +10,7 @@ using isthmus::shared::Access;
 using isthmus::shared::Pool;
 namespace shared = isthmus::shared;
 
-#if defined(__SANITIZE_THREAD__)
+#if ISTHMUS_TEST_TSAN
 // A forked child is without its parent's other threads, which the sanitizer would call leaked.
 extern "C" const char* __tsan_default_options() { return "die_after_fork=0:report_thread_leaks=0"; }
 #endif
@@ -45,6 +46,7 @@ TEST(Threads, PairsShareOnePool) {
 }
 
 TEST(Threads, ForksBetweenExchanges) {
+    ISTHMUS_TEST_NEEDS_MALLOC_AFTER_FORK();
     Pool pool;
     test::Sockets sockets;
     std::thread busy([&] {

@@ -4,14 +4,9 @@
 #include <cerrno>
 #include <cstdlib>
 
-#if defined(__has_feature)
-#define ISTHMUS_TEST_HAS_FEATURE(x) __has_feature(x)
-#else
-#define ISTHMUS_TEST_HAS_FEATURE(x) 0
-#endif
+#include "support/sanitizers.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || ISTHMUS_TEST_HAS_FEATURE(address_sanitizer) || \
-    ISTHMUS_TEST_HAS_FEATURE(thread_sanitizer)
+#if ISTHMUS_TEST_ASAN || ISTHMUS_TEST_TSAN
 #define ISTHMUS_TEST_SANITIZER 1
 // Declared here because GCC does not install the header that does.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std::size_t),
