@@ -121,6 +121,7 @@ def test_the_storage_ends_with_its_last_owner() -> None:
             ended.append(True)
 
     gc.collect()
+    gc.freeze()  # a hundred collections follow, of what is made from here on
     owners = ["tensor", "storage", "handle", "exchanged tensor"]
     for order in (order for n in (1, 2, 3) for order in itertools.permutations(owners, n)):
         tensor = torch.as_tensor(np.asarray(Memory()))
