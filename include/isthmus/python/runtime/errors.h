@@ -80,7 +80,7 @@ private:
 inline std::string_view utf8_of(PyObject* text) noexcept {
     Py_ssize_t size = 0;
     const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-    return {utf8, static_cast<std::size_t>(size)};
+    return utf8 != nullptr ? std::string_view(utf8, static_cast<std::size_t>(size)) : std::string_view();  // the size may be -1
 }
 
 /// "ValueError: no such buffer": an exception in one line.
