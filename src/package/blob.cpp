@@ -80,7 +80,7 @@ detail::Block* block_of_fields(const Fields& f, const DLTensor& t, isthmus::Flag
     if (f.owner == Py_None) {
         block->flags |= detail::unowned_flag;
     } else {
-        block->ops = &detail::keeper_object_ops;
+        block->ops = &detail::python_owners->keeper_object;
         block->owner = Py_NewRef(f.owner);
     }
     return detail::announce(block);

@@ -149,6 +149,57 @@ except Exception as error:
     assert run(program, 6, "within", code, tmp_path) == "6 lives\n"
 
 
+COUNTED = """
+import array, lives, sys
+memory = array.array("f", range(3))
+address = memory.buffer_info()[0]
+class Holds:
+    def __init__(self, name): self.counted = lives.Counted(name)
+class Interface(Holds):
+    @property
+    def __array_interface__(self): return {"shape": (3,), "typestr": "<f4", "data": (address, False), "version": 3}
+class Producer(Holds):
+    def __dlpack__(self, **options): return lives.give().__dlpack__(**options)
+    def __dlpack_device__(self): return (1, 0)
+class Raises:
+    def __dlpack__(self, **options): raise ValueError(lives.Counted("the cause of an error"))
+    def __dlpack_device__(self): return (1, 0)
+def keep_all():
+    lives.keep(lives.Counted("a buffer"))
+    lives.keep(Interface("an object with an array interface"))
+    lives.keep(Producer("a DLPack producer"))
+    lives.keep(lives.show(lives.Counted("an isthmus.Tensor's")).__dlpack__())
+    lives.keep_owner(lives.Counted("a PyOwner"))
+    lives.keep_with(lives.Counted("beside memory of C++"))
+    lives.keep_capsule()
+    lives.keep_alias()
+    if WHEN != "fifth":
+        assert lives.keep_error(Raises())
+    if NUMPY and life == 1:
+        import numpy
+        lives.keep(numpy.frombuffer(lives.Counted("a NumPy array's base"), "f4"))
+if WHEN != "called" or life % 2:
+    keep_all()
+else:
+    of_this_life = bytearray(12)
+    lives.keep(of_this_life)
+    lives.drop()
+    of_this_life.append(0)  # refused while it is kept
+"""
+
+
+@pytest.mark.parametrize("when", ["within", "fifth", "called", "last"])
+@pytest.mark.parametrize("numpy", [False, True], ids=["", "numpy"])
+def test_references_of_an_ended_life_are_never_given_back(program: Path, when: str, numpy: bool) -> None:
+    """Nothing that belongs to an earlier interpreter is touched while a later one runs; memory of C++ is released."""
+    folders = []
+    if numpy:
+        pytest.importorskip("numpy")
+        folders = [Path(sysconfig.get_paths()["purelib"]), *map(Path, sys.path[1:])]
+    code = COUNTED.replace("WHEN", repr(when)).replace("NUMPY", str(numpy))
+    assert run(program, 6, when, code, *folders) == "6 lives\n"
+
+
 THREADS = """
 import lives
 class Fresh(bytearray):

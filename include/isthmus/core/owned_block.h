@@ -71,7 +71,7 @@ constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
 /// An owner of the layer above, which brings a table of its own for what it holds: PyOwner.
 template <class Owner>
 concept OwnerWithOps = requires(Owner& owner) {
-    { Owner::owner_ops() } noexcept -> std::same_as<const OwnerOps&>;
+    { owner.owner_ops() } noexcept -> std::same_as<const OwnerOps&>;
     { owner.release() } noexcept -> std::convertible_to<void*>;
 };
 

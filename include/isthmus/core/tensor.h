@@ -355,7 +355,7 @@ private:
         detail::Block* block = detail::allocate_block(spec.ndim);
         if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
         detail::describe(block, t, flags);
-        block->ops = &Owner::owner_ops();
+        block->ops = &owner.owner_ops();
         block->owner = owner.release();
         return steal(detail::announce(block));
     }

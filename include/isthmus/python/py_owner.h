@@ -14,12 +14,15 @@ ISTHMUS_BEGIN
 ///     Tensor::wrap(grid.cells, {grid.h, grid.w}, {}, float32, Device::cpu(), PyOwner(self))
 ///
 /// Holds a reference of its own, which the tensor takes over: it is given back on whatever thread the last handle is dropped,
-/// with the GIL, also while the interpreter ends. In Python it is the tensor's `.owner`, and the garbage collector sees it.
-/// The GIL must be held when one is made. Throws Error where the object is NULL, or the interpreter is not the one in use.
+/// with the GIL, also while the interpreter ends; never to a later interpreter than its own. In Python it is the tensor's
+/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error where the object is NULL,
+/// or the interpreter is not the one in use.
 class PyOwner {
 public:
     /// A new reference to `object`.
-    explicit PyOwner(PyObject* object) : object_(checked(object)) { Py_INCREF(object); }
+    explicit PyOwner(PyObject* object) : object_(checked(object)), ops_(&detail::python_owners->keeper_object) {
+        Py_INCREF(object);
+    }
     /// The same of what a binder makes of a reference: nb::handle, py::handle, and what derives from them.
     template <class Handle>
         requires requires(const Handle& handle) {
@@ -27,13 +30,14 @@ public:
         }
     explicit PyOwner(const Handle& handle) : PyOwner(handle.ptr()) {}
     explicit PyOwner(const Ref& object) : PyOwner(object.get()) {}
-    PyOwner(PyOwner&& other) noexcept : object_(other.release()) {}
+    PyOwner(PyOwner&& other) noexcept : object_(other.release()), ops_(other.ops_) {}
     PyOwner& operator=(PyOwner&& other) noexcept {
         std::swap(object_, other.object_);
+        std::swap(ops_, other.ops_);
         return *this;
     }
     ~PyOwner() {
-        if (object_ != nullptr) detail::drop_object(object_);
+        if (object_ != nullptr) ops_->release(object_);
     }
 
     /// Borrowed; NULL once a tensor has taken it over.
@@ -41,7 +45,7 @@ public:
 
     /// For layers above (Tensor): the reference, which the caller gives back through owner_ops().
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }
-    static const detail::OwnerOps& owner_ops() noexcept { return detail::keeper_object_ops; }
+    const detail::OwnerOps& owner_ops() const noexcept { return *ops_; }
 
 private:
     static PyObject* checked(PyObject* object) {
@@ -53,6 +57,7 @@ private:
     }
 
     PyObject* object_;
+    const detail::OwnerOps* ops_;  // of the life that the object belongs to
 };
 
 ISTHMUS_END

@@ -19,7 +19,72 @@ struct Kept {
     int life;
 };
 std::vector<Kept> kept;
+std::vector<isthmus::Error> kept_errors;
+std::vector<isthmus::PyOwner> kept_owners;
+std::vector<Tensor> kept_roots;  ///< each shown by an isthmus.Tensor that an alias holds
 int life = 0, ended = 0;
+
+void drop_kept() {
+    kept.clear();
+    kept_errors.clear();
+    kept_owners.clear();
+}
+
+/// Counted(name): 12 bytes as a buffer. Its memory is none of the interpreter's and stays, so that the references to it can be
+/// counted in every life.
+struct Counted {
+    PyObject_HEAD int life;
+    std::string name;
+    Py_ssize_t at_the_end;  ///< references when its life was over
+};
+std::vector<Counted*> counted;
+int used_too_late = 0;
+float counted_memory[3] = {1, 2, 3};
+
+bool is_too_late(int its_life) { return its_life != life && Py_IsInitialized() != 0; }
+
+PyObject* new_counted(PyTypeObject* type, PyObject* arguments, PyObject*) {
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(arguments, "s", &name)) return nullptr;
+    auto* made = new Counted{PyObject_HEAD_INIT(type) life, name, 0};
+    counted.push_back(made);
+    return reinterpret_cast<PyObject*>(made);
+}
+int lend_counted(PyObject* self, Py_buffer* view, int flags) {
+    return PyBuffer_FillInfo(view, self, counted_memory, sizeof counted_memory, 0, flags);
+}
+PyTypeObject make_counted_type() {
+    static PyBufferProcs buffer = {lend_counted, nullptr};
+    PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    type.tp_name = "lives.Counted";
+    type.tp_basicsize = sizeof(Counted);
+    type.tp_flags = Py_TPFLAGS_DEFAULT;
+    type.tp_new = new_counted;
+    type.tp_dealloc = [](PyObject*) {};
+    type.tp_as_buffer = &buffer;
+    return type;
+}
+PyTypeObject counted_type = make_counted_type();
+
+void count_at_the_end() {
+    for (Counted* c : counted)
+        if (c->life == life) c->at_the_end = Py_REFCNT(reinterpret_cast<PyObject*>(c));
+}
+/// Whether an object was gone before its life was over, or a later life has given references back.
+bool any_touched() {
+    for (Counted* c : counted)
+        if (const auto now = Py_REFCNT(reinterpret_cast<PyObject*>(c)); c->at_the_end <= 0 || now != c->at_the_end) {
+            std::printf("%s of life %d: %d references when it ended, %d at last\n", c->name.c_str(), c->life,
+                        static_cast<int>(c->at_the_end), static_cast<int>(now));
+            ++used_too_late;
+        }
+    for (const Tensor& root : kept_roots)
+        if (isthmus::detail::shown_object(root.block()) == nullptr) {
+            std::printf("the isthmus.Tensor that an alias held is gone\n");
+            ++used_too_late;
+        }
+    return used_too_late != 0;
+}
 
 /// keep(x): from_py, kept beyond the end of this life.
 PyObject* keep(PyObject*, PyObject* x) {
@@ -53,6 +118,65 @@ PyObject* old(PyObject*, PyObject*) {
         }
     return list;
 }
+/// keep_error(x): what from_py says of it.
+PyObject* keep_error(PyObject*, PyObject* x) {
+    kept_errors.push_back(isthmus::from_py(x).error());
+    return PyBool_FromLong(kept_errors.back().cause() != nullptr);
+}
+/// keep_owner(x): as a PyOwner that no tensor has taken, and as one that a tensor has.
+PyObject* keep_owner(PyObject*, PyObject* x) {
+    kept_owners.emplace_back(x);
+    kept.push_back(
+        {Tensor::wrap(counted_memory, {3}, {}, isthmus::float32, isthmus::Device::cpu(), isthmus::PyOwner(x)), life});
+    Py_RETURN_NONE;
+}
+/// keep_capsule(): a bare capsule, whose end is counted if it comes in another life.
+PyObject* keep_capsule(PyObject* self, PyObject*) {
+    static std::int64_t shape[1] = {3};
+    auto* managed = new DLManagedTensor{};
+    managed->dl_tensor = {counted_memory, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, shape, nullptr, 0};
+    managed->manager_ctx = reinterpret_cast<void*>(static_cast<std::intptr_t>(life));
+    managed->deleter = [](DLManagedTensor* ended_managed) {
+        if (is_too_late(static_cast<int>(reinterpret_cast<std::intptr_t>(ended_managed->manager_ctx)))) {
+            std::printf("the deleter of a capsule was called in a later life\n");
+            ++used_too_late;
+        }
+        delete ended_managed;
+    };
+    PyObject* capsule = PyCapsule_New(managed, "dltensor", nullptr);
+    PyObject* done = keep(self, capsule);
+    Py_DECREF(capsule);
+    return done;
+}
+/// keep_alias(): a tensor of an isthmus.Tensor's capsule, which holds that object.
+PyObject* keep_alias(PyObject* self, PyObject*) {
+    kept_roots.push_back(Tensor::own(std::vector<float>{1, 2, 3}));
+    PyObject* shown = *isthmus::to_py(kept_roots.back(), isthmus::Framework::tensor);
+    PyObject* capsule = PyObject_CallMethod(shown, "__dlpack__", nullptr);
+    PyObject* done = keep(self, capsule);
+    Py_DECREF(capsule);
+    Py_DECREF(shown);
+    return done;
+}
+PyObject* drop_all(PyObject*, PyObject*) {
+    drop_kept();
+    Py_RETURN_NONE;
+}
+/// keep_with(x): memory of C++, which is released in any life, and an object beside it.
+int with_objects = 0;
+PyObject* keep_with(PyObject*, PyObject* x) {
+    ++with_objects;
+    const Tensor memory =
+        Tensor::wrap(counted_memory, {3}, {}, isthmus::float32, isthmus::Device::cpu(), [] { --with_objects; });
+    kept.push_back({Tensor::steal(isthmus::detail::block_kept_with(memory.block(), x)), life});
+    Py_RETURN_NONE;
+}
+/// show(x): an isthmus.Tensor
+PyObject* show(PyObject*, PyObject* x) {
+    auto tensor = isthmus::from_py(x);
+    if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
+    return *isthmus::to_py(*tensor, isthmus::Framework::tensor);
+}
 PyObject* borrow(PyObject*, PyObject* x) {
     auto tensor = isthmus::borrow_py(x);
     if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
@@ -69,12 +193,27 @@ PyObject* drop_on_threads(PyObject*, PyObject*) {
 }
 PyObject* count(PyObject*, PyObject*) { return PyLong_FromSize_t(isthmus::live().size()); }
 
-PyMethodDef methods[] = {{"keep", keep, METH_O, nullptr},         {"give", give, METH_NOARGS, nullptr},
-                         {"to_numpy", to_numpy, METH_O, nullptr}, {"old", old, METH_NOARGS, nullptr},
-                         {"borrow", borrow, METH_O, nullptr},     {"drop_on_threads", drop_on_threads, METH_NOARGS, nullptr},
-                         {"count", count, METH_NOARGS, nullptr},  {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"keep", keep, METH_O, nullptr},
+                         {"give", give, METH_NOARGS, nullptr},
+                         {"to_numpy", to_numpy, METH_O, nullptr},
+                         {"old", old, METH_NOARGS, nullptr},
+                         {"borrow", borrow, METH_O, nullptr},
+                         {"drop_on_threads", drop_on_threads, METH_NOARGS, nullptr},
+                         {"count", count, METH_NOARGS, nullptr},
+                         {"keep_alias", keep_alias, METH_NOARGS, nullptr},
+                         {"drop", drop_all, METH_NOARGS, nullptr},
+                         {"keep_error", keep_error, METH_O, nullptr},
+                         {"keep_owner", keep_owner, METH_O, nullptr},
+                         {"keep_capsule", keep_capsule, METH_NOARGS, nullptr},
+                         {"keep_with", keep_with, METH_O, nullptr},
+                         {"show", show, METH_O, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "lives", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
-PyObject* make_module() { return PyModule_Create(&definition); }
+PyObject* make_module() {
+    PyObject* module = PyModule_Create(&definition);
+    if (module != nullptr && PyModule_AddType(module, &counted_type) != 0) return nullptr;
+    return module;
+}
 
 bool start() {
     PyConfig config;
@@ -87,7 +226,9 @@ bool start() {
 
 }  // namespace
 
-/// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next, or "last".
+/// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next or the
+/// "fifth", or "last";
+/// or by drop().
 int main(int argc, char** argv) {
     if (argc != 4) return 2;
     const int lives = std::atoi(argv[1]);
@@ -97,11 +238,12 @@ int main(int argc, char** argv) {
         if (!start()) return 3;
         PyObject* module = PyImport_AddModule("__main__");
         PyObject_SetAttrString(module, "life", PyLong_FromLong(life));
-        if (when == "within") kept.clear();
+        if (when == "within" || (when == "fifth" && life == 5)) drop_kept();
         if (PyRun_SimpleString(argv[3]) != 0) return 4;
         if (Py_FinalizeEx() != 0) return 5;
         ++ended;
-        if (when == "between") kept.clear();
+        count_at_the_end();
+        if (when == "between") drop_kept();
         if (when == "threads") {
             std::vector<std::thread> threads;
             for (Kept& k : kept) threads.emplace_back([t = std::move(k.tensor)]() mutable { t = {}; });
@@ -109,7 +251,8 @@ int main(int argc, char** argv) {
             for (std::thread& thread : threads) thread.join();
         }
     }
-    kept.clear();
+    drop_kept();
+    if (any_touched() || with_objects != 0) return 6;
     std::printf("%d lives\n", ended);
     return 0;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <isthmus/python/borrowed.h>
-#include <isthmus/python/protocol/owners.h>
+#include <isthmus/python/runtime/object_owner.h>
 
 ISTHMUS_BEGIN
 
@@ -35,9 +35,9 @@ struct BorrowedBuilder {
         b.ops_ = &ops;
     }
     /// Holds what buffer() was filled with.
-    void hold_buffer() const noexcept { hold(nullptr, buffer_ops); }
+    void hold_buffer() const noexcept { hold(nullptr, python_owners->buffer); }
     /// Keeps the Python object itself: for an owning import by a protocol that has no release of its own.
-    void hold_object(PyObject* object) const noexcept { hold(new_reference(object), array_object_ops); }
+    void hold_object(PyObject* object) const noexcept { hold(new_reference(object), python_owners->array_object); }
     /// Takes over the flags that a block has beside its descriptor.
     void share_flags(const Block* block) const noexcept {
         b.flags_ = block->flags & (flag::dlpack_known | ordering_flags);
@@ -77,7 +77,7 @@ struct BorrowedBuilder {
             return true;
         }
         const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
-        const bool has_buffer = ops == &buffer_ops;
+        const bool has_buffer = ops->source == source_of_buffer;  // known when compiling, where the owner is of libtorch
         // A buffer may belong to another object than the one asked (TensorFlow's belongs to its ndarray); the way back needs
         // the one that was asked.
         const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
@@ -97,7 +97,7 @@ struct BorrowedBuilder {
         if (has_source) {
             Py_INCREF(source);
             block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) Sourced{block->owner, ops, source};
-            block->ops = &sourced_ops;
+            block->ops = &python_owners->sourced;
         }
         b.ops_ = nullptr;
         out = announce(block);

@@ -5,16 +5,10 @@
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/tensor.h>
-#include <isthmus/python/framework.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-/// The tensor was made from the isthmus.Tensor that was exported.
-inline void* shown_root(void* owner) noexcept { return Py_XNewRef(shown_object(static_cast<Block*>(owner))); }
-inline constexpr OwnerOps exit_ops{
-    .framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
 
 /// Whether an export of a block must hold the isthmus.Tensor that shows it: if nothing keeps the memory, the caller who is
 /// responsible for it may have tied it to that object (a binder's keep_alive).
@@ -33,7 +27,7 @@ public:
 
 private:
     ISTHMUS_NOINLINE void hold(Block* shown) noexcept {
-        block_ = alias_shown_block(shown, shown->dl, shown->flags & flag::dlpack_known, exit_ops);
+        block_ = alias_shown_block(shown, shown->dl, shown->flags & flag::dlpack_known, python_owners->exit);
         alias_ = Tensor::steal(block_);
     }
 

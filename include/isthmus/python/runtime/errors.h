@@ -80,7 +80,7 @@ private:
 inline std::string_view utf8_of(PyObject* text) noexcept {
     Py_ssize_t size = 0;
     const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-    return {utf8, static_cast<std::size_t>(size)};
+    return utf8 != nullptr ? std::string_view(utf8, static_cast<std::size_t>(size)) : std::string_view();  // the size may be -1
 }
 
 /// "ValueError: no such buffer": an exception in one line.
@@ -93,7 +93,18 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     return text;
 }
 
-inline void drop_cause(void* cause) { drop_object(static_cast<PyObject*>(cause)); }
+/// A cause is an exception and nothing more: which of these functions drops it says what life it belongs to. An error may
+/// outlive the interpreter, and the next one must not release what another has left. (It would have to outlive four to be taken
+/// for a later life's.)
+inline constexpr std::uint32_t told_lives = 4;
+inline std::uint32_t told_life() noexcept {
+    return __atomic_load_n(&interpreter_life.generation, __ATOMIC_RELAXED) % told_lives;
+}
+template <std::uint32_t life>
+void drop_cause(void* cause) {
+    if (told_life() == life) drop_object(static_cast<PyObject*>(cause));
+}
+inline constexpr void (*drop_cause_of_life[told_lives])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>, drop_cause<3>};
 
 /// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
 /// the text says so. Of another interpreter's exception the words alone are kept: a cause is given back to our interpreter,
@@ -106,7 +117,7 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     if (ours != nullptr && ours != PyInterpreterState_Get())
         Py_DECREF(exception);
     else
-        error.set_cause(exception, drop_cause);
+        error.set_cause(exception, drop_cause_of_life[told_life()]);
     return error;
 }
 

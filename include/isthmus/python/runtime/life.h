@@ -86,7 +86,7 @@ inline void end_life() noexcept {
         bound->forget(bound);
     }
     interpreter_life.interpreter.store(nullptr);
-    ++interpreter_life.generation;
+    __atomic_store_n(&interpreter_life.generation, interpreter_life.generation + 1, __ATOMIC_RELAXED);
 }
 
 /// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as multiprocessing
@@ -158,6 +158,9 @@ inline bool join_interpreter(PyInterpreterState* here) {
            keep_in_interpreter(dict, kept_memory_name, &kept_memory, nullptr);
 }
 
+/// Makes the owners of this life (object_owner.h) those that new blocks get, until end_life(). False when memory is out.
+bool begin_python_owners() noexcept;
+
 /// Whether this shared object is ready in the running interpreter. The GIL is held.
 inline bool is_this_life() noexcept { return interpreter_life.interpreter.load_relaxed() == PyInterpreterState_Get(); }
 
@@ -178,6 +181,7 @@ ISTHMUS_NOINLINE inline bool start_life() {
     const StateLock lock(interpreter_life.mutex);
     if (is_this_life()) return true;
     allow_interpreter_guards();
+    if (!begin_python_owners()) return PyErr_NoMemory() != nullptr;
     if (!hook_the_end(atexit_register.get()) || !join_interpreter(here)) return false;
     interpreter_life.interpreter.store(here);
     return true;

@@ -1,14 +1,53 @@
-// Python objects as the owners of memory: alone, or beside another owner.
+// Python objects as the owners of memory: alone, or beside another owner; in the life of the interpreter that they belong to.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
+#include <isthmus/core/dlpack.h>
+#include <isthmus/python/borrowed.h>
+#include <isthmus/python/framework.h>
+#include <isthmus/python/runtime/buffers.h>
+#include <isthmus/python/runtime/errors.h>
+#include <isthmus/python/runtime/shown.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// Runs a foreign release that may call Python: it must neither see an exception set by us nor leave one behind. Called without
+/// the GIL, it takes the GIL itself if it needs it.
+template <class F>
+void release_here(F&& release) {
+    const bool python = have_gil();
+    const PendingException pending(python);
+    release();
+    if (ISTHMUS_UNLIKELY(python && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
+}
+
+/// release_here(), except that a thread that runs another interpreter leaves it to a thread of ours: `object` must not be on
+/// the stack. A thread that runs no interpreter takes a guard: the release may want a thread state, which an ending interpreter
+/// would free meanwhile. If there are no guards any more the object stays held, unless the interpreter has already ended: then
+/// the release can no longer want it.
+inline void release_in_python(void (*release)(void*), void* object) {
+    if (ISTHMUS_LIKELY(runs_our_interpreter())) return release_here([=] { release(object); });
+    if (way_to_interpreter() == WayToInterpreter::another) return give_back_with_gil(release, object);
+    const InterpreterGuard guard;
+    if (guard || Py_IsInitialized() == 0) release_here([=] { release(object); });
+}
+
+template <class Managed>
+void end_managed_in_python(void* managed) {
+    release_in_python(end_owner_managed<Managed>, managed);
+}
+
+/// The same where the life that it was made in is over: what the release may use of Python is gone, and only where no
+/// interpreter runs is it known to keep away from one.
+template <class Managed>
+void leave_managed(void* managed) {
+    if (Py_IsInitialized() == 0) end_managed_in_python<Managed>(managed);
+}
 
 inline void* new_reference(void* object) noexcept {
     Py_INCREF(static_cast<PyObject*>(object));
@@ -18,12 +57,40 @@ inline void* new_reference(void* object) noexcept {
 inline void release_object(void* object) { drop_object(static_cast<PyObject*>(object)); }
 inline bool release_shared_object(void* object) noexcept { return drop_shared_object(static_cast<PyObject*>(object)); }
 inline void* object_itself(void* object) noexcept { return object; }
-/// The PyObject whose memory it is, a strong reference.
-inline constexpr OwnerOps array_object_ops{
-    .release = release_object, .source = object_itself, .array = new_reference, .release_shared = release_shared_object};
-/// A PyObject that only keeps the memory alive.
-inline constexpr OwnerOps keeper_object_ops{
-    .release = release_object, .source = object_itself, .release_shared = release_shared_object};
+
+inline void* first_of_tuple(void* tuple) noexcept { return PyTuple_GET_ITEM(static_cast<PyObject*>(tuple), 0); }
+inline void* new_reference_to_first(void* tuple) noexcept { return new_reference(first_of_tuple(tuple)); }
+
+inline void release_buffer_here(void* view) { end_buffer(*static_cast<Py_buffer*>(view)); }
+inline void release_buffer(void* view) {
+    const WayToInterpreter way = way_to_interpreter();
+    if (ISTHMUS_LIKELY(way != WayToInterpreter::another)) return give_back_by(way, release_buffer_here, view);
+    // The view is released with its block, or with the call that borrowed it.
+    auto* copy = new (std::nothrow) Py_buffer;
+    if (copy == nullptr) return;
+    move_buffer(*copy, *static_cast<Py_buffer*>(view));
+    give_back_with_gil(
+        [](void* last) {
+            release_buffer_here(last);
+            delete static_cast<Py_buffer*>(last);
+        },
+        copy);
+}
+inline void* source_of_buffer(void* view) noexcept { return static_cast<Py_buffer*>(view)->obj; }
+inline void* array_of_buffer(void* view) noexcept { return new_reference(source_of_buffer(view)); }
+
+/// If the interpreter is no longer available the root is kept too, since the object that shows it is.
+inline void drop_shown_root(void* owner) {
+    give_back_with_gil(
+        [](void* held) {
+            auto* root = static_cast<Block*>(held);
+            count_shared(root->shown_aliases, std::uint32_t(-1));
+            Py_DECREF(shown_object(root));
+            drop(root);
+        },
+        owner);
+}
+inline void* shown_root(void* owner) noexcept { return Py_XNewRef(shown_object(static_cast<Block*>(owner))); }
 
 /// A share of a block: one of our own tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
@@ -50,11 +117,95 @@ struct Sourced {
     static void* source_of(void* self) noexcept { return static_cast<Sourced*>(self)->source; }
     static void* array_of(void* self) noexcept { return new_reference(source_of(self)); }
 };
-inline constexpr OwnerOps sourced_ops{
-    .release = Sourced::end, .source = Sourced::source_of, .array = Sourced::array_of, .release_shared = Sourced::end_shared};
-/// The same, where the tensor was not made from the object itself: an instance one of whose members is the memory.
-inline constexpr OwnerOps kept_with_object_ops{
-    .release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
+
+inline void leave_owner(void*) noexcept {}
+/// Memory of C++ is released in any life, what a protocol gave only while no interpreter runs: its release may use Python.
+inline void leave_source(void* self) {
+    const auto* s = static_cast<Sourced*>(self);
+    if (s->ops->release != nullptr && (s->ops == &shared_block_ops || Py_IsInitialized() == 0)) s->ops->release(s->owner);
+}
+
+/// How owners that hold references to Python objects are used, in one life of the interpreter. A reference says nothing of the
+/// life that it belongs to, and the next interpreter may neither read nor release what another has left: when its life ends,
+/// the whole table is changed so that the blocks that still refer to it do neither. So each life has a table of its own.
+struct PythonOwners : LifeBound {
+    /// The PyObject whose memory it is, a strong reference.
+    OwnerOps array_object{
+        .release = release_object, .source = object_itself, .array = new_reference, .release_shared = release_shared_object};
+    /// A PyObject that only keeps the memory alive.
+    OwnerOps keeper_object{.release = release_object, .source = object_itself, .release_shared = release_shared_object};
+    /// A tuple of the PyObject whose memory it is and what is kept with it. The tuple must be hidden from the collector
+    /// (PyObject_GC_UnTrack), which then counts the tuple's reference to the object as the owner's.
+    OwnerOps object_tuple{.release = release_object,
+                          .source = first_of_tuple,
+                          .array = new_reference_to_first,
+                          .release_shared = release_shared_object};
+    /// A Py_buffer; its `obj` is the PyObject.
+    OwnerOps buffer{.release = release_buffer, .source = source_of_buffer, .array = array_of_buffer};
+    OwnerOps sourced{.release = Sourced::end,
+                     .source = Sourced::source_of,
+                     .array = Sourced::array_of,
+                     .release_shared = Sourced::end_shared};
+    /// The same, where the tensor was not made from the object itself: an instance one of whose members is the memory.
+    OwnerOps kept_with_object{.release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
+    /// An alias that also holds the isthmus.Tensor that shows its root.
+    OwnerOps shown_alias{.release = drop_shown_root};
+    /// The same, of a tensor that was made from that isthmus.Tensor, when it was exported.
+    OwnerOps exit{.framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
+
+    /// What a capsule held, which was given without an object.
+    OwnerOps managed_versioned{.release = end_managed_in_python<DLManagedTensorVersioned>};
+    OwnerOps managed_legacy{.release = end_managed_in_python<DLManagedTensor>};
+    template <class Managed>
+    const OwnerOps& managed() const noexcept {
+        if constexpr (std::is_same_v<Managed, DLManagedTensor>)
+            return managed_legacy;
+        else
+            return managed_versioned;
+    }
+
+    bool over = false;
+    PythonOwners* earlier = nullptr;  ///< blocks that outlived a life refer to its table as long as the process runs
+
+    constexpr PythonOwners() noexcept : LifeBound{end_all} {}
+
+private:
+    static void end(OwnerOps& ops, void (*leave)(void*)) noexcept {
+        // Other threads may drop blocks at this moment.
+        __atomic_store_n(&ops.release_shared, nullptr, __ATOMIC_RELAXED);
+        __atomic_store_n(&ops.release, leave, __ATOMIC_RELAXED);
+        ops.source = nullptr;
+        ops.array = nullptr;
+    }
+    static void end_all(LifeBound* self) noexcept {
+        auto* owners = static_cast<PythonOwners*>(self);
+        for (OwnerOps* ops : {&owners->array_object, &owners->keeper_object, &owners->object_tuple, &owners->buffer,
+                              &owners->shown_alias, &owners->exit})
+            end(*ops, leave_owner);
+        for (OwnerOps* ops : {&owners->sourced, &owners->kept_with_object}) end(*ops, leave_source);
+        end(owners->managed_versioned, leave_managed<DLManagedTensorVersioned>);
+        end(owners->managed_legacy, leave_managed<DLManagedTensor>);
+        owners->over = true;
+    }
+};
+ISTHMUS_STATE constinit PythonOwners owners_of_the_first_life;
+ISTHMUS_STATE constinit PythonOwners* python_owners = &owners_of_the_first_life;
+
+#if ISTHMUS_DEFINE
+ISTHMUS_API bool begin_python_owners() noexcept {
+    if (python_owners->begun) return true;
+    if (python_owners->over) {
+        auto* owners = new (std::nothrow) PythonOwners;
+        if (owners == nullptr) return false;
+        owners->earlier = python_owners;
+        python_owners = owners;
+    }
+    python_owners->next = interpreter_life.bound;
+    interpreter_life.bound = python_owners;
+    python_owners->begun = true;
+    return true;
+}
+#endif
 
 /// Another block over the memory of `block`, which holds `object` as well; NULL when memory is out. The GIL is held.
 inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
@@ -66,7 +217,7 @@ inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
     retain(root);
     made->owner = ::new (made->dims() + 2 * block->dl.ndim)
         Sourced{root, &shared_block_ops, static_cast<PyObject*>(new_reference(object))};
-    made->ops = &kept_with_object_ops;
+    made->ops = &python_owners->kept_with_object;
     return announce(made);
 }
 

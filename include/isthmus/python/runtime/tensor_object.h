@@ -6,7 +6,7 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/gil.h>
+#include <isthmus/python/runtime/object_owner.h>
 #include <isthmus/python/runtime/shared_runtime.h>
 #include <isthmus/python/runtime/shown.h>
 
@@ -57,22 +57,10 @@ inline PyObject* object_of_block(Block* block) {
     return shown;
 }
 
-/// If the interpreter is no longer available the root is kept too, since the object that shows it is.
-inline void drop_shown_root(void* owner) {
-    give_back_with_gil(
-        [](void* held) {
-            auto* root = static_cast<Block*>(held);
-            count_shared(root->shown_aliases, std::uint32_t(-1));
-            Py_DECREF(shown_object(root));
-            drop(root);
-        },
-        owner);
-}
-inline constexpr OwnerOps shown_alias_ops{.release = drop_shown_root};
-
 /// alias_block() for Python: also holds the isthmus.Tensor that shows the root, if there is one, so that the garbage collector
 /// can follow the references from object to object.
-inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops = shown_alias_ops) noexcept {
+inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags,
+                                const OwnerOps& ops = python_owners->shown_alias) noexcept {
     Block* root = root_of(block);
     PyObject* shown = hold_shown(root);
     if (shown == nullptr) return alias_block(block, t, flags);

@@ -167,7 +167,7 @@ ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writ
     block->flags = plain_numpy_flags(array);
     Py_INCREF(object);
     block->owner = object;
-    block->ops = &array_object_ops;
+    block->ops = &python_owners->array_object;
     return announce(block);
 }
 

@@ -147,7 +147,7 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
         }
         request.out.keep_dims();
         request.out.reset();
-        request.out.hold(storage.release(), keeper_object_ops);
+        request.out.hold(storage.release(), python_owners->keeper_object);
     }
     if (PyErr_Occurred() == nullptr) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception))

@@ -227,7 +227,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
         if (both == nullptr)
             return request.fail_with_exception(ErrorCode::out_of_memory, {type_name(request.object), reader.attribute});
         PyObject_GC_UnTrack(both);
-        request.out.hold(both, object_tuple_ops);
+        request.out.hold(both, python_owners->object_tuple);
     }
     return request.accept_sound(flags) && settle_stream(request, producer, producer == no_stream);
 }

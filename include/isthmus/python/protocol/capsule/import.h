@@ -16,36 +16,10 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Runs a foreign release that may call Python: it must neither see an exception set by us nor leave one behind. Called without
-/// the GIL, it takes the GIL itself if it needs it.
-template <class F>
-void release_here(F&& release) {
-    const bool python = have_gil();
-    const PendingException pending(python);
-    release();
-    if (ISTHMUS_UNLIKELY(python && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
-}
-
-/// release_here(), except that a thread that runs another interpreter leaves it to a thread of ours: `object` must not be on
-/// the stack. A thread that runs no interpreter takes a guard: the release may want a thread state, which an ending interpreter
-/// would free meanwhile. If there are no guards any more the object stays held, unless the interpreter has already ended: then
-/// the release can no longer want it.
-inline void release_in_python(void (*release)(void*), void* object) {
-    if (ISTHMUS_LIKELY(runs_our_interpreter())) return release_here([=] { release(object); });
-    if (way_to_interpreter() == WayToInterpreter::another) return give_back_with_gil(release, object);
-    const InterpreterGuard guard;
-    if (guard || Py_IsInitialized() == 0) release_here([=] { release(object); });
-}
-
-template <class Managed>
-void end_managed_in_python(void* managed) {
-    release_in_python(end_owner_managed<Managed>, managed);
-}
-
 /// Borrows from an owner that was already checked: the descriptor is the managed tensor's own.
 template <class Managed>
 bool import_managed(ImportRequest& request, Managed* managed) {
-    request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
+    request.out.hold(managed, python_owners->managed<Managed>());
     request.out.dl() = managed->dl_tensor;
     return request.accept_sound(managed_flags(managed));
 }
@@ -101,7 +75,7 @@ bool hold_claimed(ImportRequest& request, PyObject* capsule, Managed* managed) {
     // A capsule that a producer's method returned comes with its object, which already is the source.
     if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
         return share_exported(request, managed, exported);
-    request.out.hold(managed, plain_owner_ops<end_managed_in_python<Managed>>);
+    request.out.hold(managed, python_owners->managed<Managed>());
     return true;
 }
 
