@@ -182,7 +182,7 @@ def numpy_rows(np: Any) -> list[Row]:
 
 
 def buffer_rows(framework: str, x: Any) -> list[Row]:
-    """JAX and TensorFlow: their cheapest door is the buffer protocol."""
+    """JAX and TensorFlow: their cheapest public door is the buffer protocol."""
     notes = {FLOOR: "a bare PyObject_GetBuffer"}
     rows = [
         Row(

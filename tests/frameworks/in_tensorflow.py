@@ -1,5 +1,7 @@
 """TensorFlow: immutable and legacy only; row-major or an error; no string tensors."""
 
+import time
+
 import numpy as np
 import tensorflow as tf
 from checks import DTYPES, SMALL_FLOATS, from_threads, gone, kept_by_consumer, kept_by_isthmus, made, refuses, values
@@ -91,3 +93,60 @@ def check_threads():
     from_threads(work, rounds=5)
     held.clear()
     assert gone() == before + 1
+
+
+def check_producer_layouts():
+    """First by the buffer, then by TensorFlow's own functions: the same answers."""
+    made_as = (tf.constant(5.0), tf.zeros((0,)), tf.zeros((3, 0, 2)), tf.reshape(tf.range(24), (2, 3, 4)), tf.ones((1, 1)))
+    for x in (*made_as, *made_as):
+        t, array = ext.tensor_of(x), np.asarray(memoryview(x))
+        assert (t.shape, t.dtype.name, t.read_only) == (array.shape, array.dtype.name, True)
+        assert t.owner is x
+        if array.size:
+            assert t.data_ptr == array.ctypes.data
+            assert t.strides == ext.tensor_of(array.copy()).strides
+
+
+def check_producer_of_a_variable_is_not_written():
+    """The tensor that a variable was read into keeps its values while the variable changes."""
+    variable = tf.Variable(tf.zeros((1000,)))
+    address(variable.read_value())
+    t = ext.tensor_of(variable.read_value())
+    for _ in range(3):
+        variable.assign_add(tf.ones((1000,)))
+        variable.scatter_nd_add([[1]], [5.0])
+    assert values(t) == [0.0] * 1000
+    assert variable.numpy()[1] == 18
+
+
+def check_producer_is_no_operation_s_output():
+    """An operation does not write the memory of a tensor that is held, though no variable of the program holds it."""
+    t = ext.tensor_of(tf.ones((1000,)))
+    x = t.to("tensorflow")
+    for operation in (tf.nn.relu, tf.square, tf.negative, lambda x: x + 1.0, tf.identity, tf.function(lambda x: x * 2.0)):
+        y = operation(x)
+        assert values(t) == [1.0] * 1000
+        del y
+
+
+def check_producer_refused_dtypes_after_numbers():
+    ext.own(tf.ones((3,)))
+    refuses("bad_dtype", ext.tensor_of, tf.constant(["a", "b"]))
+    refuses("not_values", ext.tensor_of, tf.cast(tf.range(4), tf.qint32))
+    refuses("not_values", ext.tensor_of, tf.quantization.quantize([1.0], 0.0, 1.0, tf.quint8).output)
+
+
+def check_producer_that_waits_for_python():
+    """A tensor whose operation still runs, a function of Python, which needs the GIL."""
+    ext.own(tf.ones((3,)))
+
+    def slow(x):
+        time.sleep(0.05)
+        return x + 1
+
+    tf.config.experimental.set_synchronous_execution(False)
+    try:
+        x = tf.py_function(slow, [tf.ones((3,))], tf.float32) + tf.ones((3,))
+        assert values(ext.tensor_of(x)) == [3, 3, 3]
+    finally:
+        tf.config.experimental.set_synchronous_execution(True)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffer protocol in C: the cheapest door of JAX and TensorFlow on the CPU.
+// The buffer protocol in C: the cheapest public door of JAX and TensorFlow on the CPU.
 #include "floor.h"
 
 // Sizes and dtype, but no strides: what is not row-major is refused (jaxlib is then a sixth faster).

@@ -4,8 +4,7 @@
 
 #include <isthmus/python/protocol/buffer/import.h>  // Python.h must come before any standard header
 
-#include <string_view>
-
+#include <isthmus/python/framework/tensorflow_handles.h>
 #include <isthmus/python/protocol/dlpack_method/import.h>
 #include <isthmus/python/runtime/classes.h>
 
@@ -62,14 +61,15 @@ ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     return (dtype && numeric_dtypes->has(dtype.get())) || ask_numeric_dtype(request, dtype.get());
 }
 
-/// Whether an EagerTensor's memory is host memory. On another device its buffer would be an unrequested copy on the host.
-ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, bool& on_host) {
+/// Whether an EagerTensor's memory is host memory, and the name of its device. On another device its buffer would be an
+/// unrequested copy on the host.
+ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, Ref& name, bool& on_host) {
     // "/job:localhost/replica:0/task:0/device:GPU:0". Asked each time: a program may add devices at any moment.
-    Ref name(PyObject_GetAttr(request.object, interned().backing_device));
+    name = Ref(PyObject_GetAttr(request.object, interned().backing_device));
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
         return request.fail_with_exception(ErrorCode::producer_failed, {"the device of this ", type_name(request.object)});
-    on_host = *text == '\0' || std::string_view(text).find("device:CPU:") != std::string_view::npos;
+    on_host = is_tensorflow_host(text);
     return true;
 }
 
@@ -97,19 +97,36 @@ inline bool is_certain_format(const Py_buffer& view) noexcept {
 /// other layouts come by `__dlpack__`.
 inline constexpr int row_major_buffer = PyBUF_ND | PyBUF_FORMAT;
 
+/// Fills the request with what TensorFlow's own functions say of an EagerTensor; false where they do not say it. The object
+/// itself is what keeps the memory: TensorFlow writes no memory of a tensor that Python still has.
+inline bool take_eager_tensor(ImportRequest& request) {
+    const TensorFlowInThisLife& tensorflow = *tensorflow_life;
+    if (ISTHMUS_UNLIKELY(!tensorflow.shown)) return false;
+    request.keep_alive();  // other threads run meanwhile
+    if (!describe_eager_tensor(tensorflow.functions, request.object, request.out.dl(), request.out.shape())) return false;
+    if (request.owning) request.out.hold_object(request.object);
+    return true;
+}
+
 /// The buffer protocol if its format suffices, for a producer that also has `__dlpack__`.
 inline bool import_buffer_or_dlpack(ImportRequest& request) {
     const bool strings_abort = request.producer.is_eager_tensor;
     const ImportOptions& options = request.options;
+    const bool special = options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
+    if (strings_abort && ISTHMUS_LIKELY(!special) && take_eager_tensor(request)) return request.accept(0);
     bool on_host = true;
-    if (request.producer.is_eager_tensor && !ask_eager_tensor_device(request, on_host)) return false;
-    const bool elsewhere = !on_host || options.has_stream() || options.device.type != 0 || options.copy == Copy::always;
+    Ref device;
+    if (strings_abort && !ask_eager_tensor_device(request, device, on_host)) return false;
+    const bool elsewhere = !on_host || special;
     if (ISTHMUS_LIKELY(!elsewhere) && ISTHMUS_LIKELY(PyObject_CheckBuffer(request.object))) {
         Py_buffer& view = request.out.buffer();
         if (ISTHMUS_LIKELY(take_buffer(request.object, view, strings_abort ? PyBUF_FULL_RO : row_major_buffer))) {
             request.out.hold_buffer();
             if (strings_abort && !is_certain_format(view) && !has_numeric_dtype(request)) return false;
-            return import_held_buffer(request);
+            if (!import_held_buffer(request)) return false;
+            if (strings_abort && !tensorflow_life->decided)
+                look_for_tensorflow_handles(request.object, request.out.dl(), device.get());
+            return true;
         }
         if (!PyErr_ExceptionMatches(PyExc_Exception))
             return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
