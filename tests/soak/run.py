@@ -23,6 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "support"))
+import at_once
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 SUPPORT = ROOT / "tests" / "python" / "support"
@@ -97,7 +100,7 @@ class Soak:
     def storm(self, kind: str) -> None:
         seconds = 2 if self.short else 60
         # A fork of many threads deadlocks in a sanitizer's own locks.
-        fork = [] if kind in RUNTIMES else ["--fork"]
+        fork = ["--fork"] if at_once.FORKS and kind not in RUNTIMES else []
         command = [sys.executable, "-X", "faulthandler", HERE / "storm.py", "--seconds", seconds, "--threads", 8, *fork]
         self.part(f"storm-{kind}", command, self.environment(kind))
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+import at_once
 import numpy as np
 import pytest
 
@@ -278,6 +279,7 @@ for number in held:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.skipif(SANITIZED, reason="a fork of many threads deadlocks in the sanitizer's own locks")
+@pytest.mark.skipif(not at_once.FORKS, reason="a fork of many threads deadlocks in CPython's own locks")
 def test_fork_while_threads_drop(child) -> None:
     """The child has one thread, and must not wait at its end for those of its parent."""
     child(
