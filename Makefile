@@ -50,10 +50,10 @@ test-lite: ## The tests that need NumPy alone
 	@$(call build,dev,$(BUILD),-DISTHMUS_CHECK_HEADERS=OFF)
 	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --build $(BUILD) --python $(py) $(PYTEST_ARGS)
 
-test-pythons: ## The lite tests on every CPython found, the full ones also on 3.12
-	@$(PYTHON) tools/test_pythons.py
+test-pythons: ## The lite tests on every CPython found (or PYTHONS="3.13 3.10"), the full ones also on 3.12
+	@$(PYTHON) tools/test_pythons.py $(PYTHONS)
 
-test-platforms: ## The headers for macOS, Windows and musl, the core on aarch64, s390x, Windows and musl, as far as this machine can
+test-platforms: ## The headers for macOS, Windows and musl, the core on aarch64, s390x, Windows and musl, the bridge on aarch64, as far as this machine can
 	@$(BOOTSTRAP) build test-lite platforms
 	@$(with_path) $(py) tools/test_platforms.py $(PLATFORM_ARGS)
 

@@ -27,8 +27,8 @@ function(isthmus_find_dlpack)
     find_package(dlpack CONFIG QUIET)
     if(TARGET dlpack::dlpack)
       get_target_property(dirs dlpack::dlpack INTERFACE_INCLUDE_DIRECTORIES)
-      # A target of the same tree names the folder of its sources in a generator expression.
-      list(TRANSFORM dirs REPLACE "^\\$<BUILD_INTERFACE:(.*)>$" "\\1")
+      # A target of the same tree names the folder of its sources in a generator expression, Conan's one for its build type.
+      list(TRANSFORM dirs REPLACE "^\\$<(BUILD_INTERFACE|\\$<CONFIG:[^>]*>):(.*)>$" "\\2")
       list(APPEND places ${dirs})
     endif()
     list(APPEND places "${isthmus_dlpack_download}/tvm_ffi/include")

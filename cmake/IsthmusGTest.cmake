@@ -11,11 +11,16 @@ function(isthmus_provide_gtest)
   file(GLOB_RECURSE source "${root}/gtest-all.cc")
   if(NOT source AND Python_EXECUTABLE)
     message(STATUS "isthmus: fetching the sources of GoogleTest with pip")
-    execute_process(
-      COMMAND "${Python_EXECUTABLE}" -m pip download --quiet --no-deps --only-binary=:all:
-              --dest "${root}" "ros-gtest-vendor>=1.14"
-      OUTPUT_QUIET ERROR_QUIET)
-    file(GLOB wheel "${root}/*.whl")
+    foreach(another IN ITEMS "" --python-version=3.13) # the newest Python may have none yet
+      execute_process(
+        COMMAND "${Python_EXECUTABLE}" -m pip download --quiet --no-deps --only-binary=:all: ${another}
+                --dest "${root}" "ros-gtest-vendor>=1.14"
+        OUTPUT_QUIET ERROR_QUIET)
+      file(GLOB wheel "${root}/*.whl")
+      if(wheel)
+        break()
+      endif()
+    endforeach()
     if(wheel)
       list(GET wheel 0 wheel)
       file(ARCHIVE_EXTRACT INPUT "${wheel}" DESTINATION "${root}/files")

@@ -26,15 +26,20 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def build_example(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """build_example(name, *definitions, missing={what CMake says: why the test is skipped}): the build folder of an example,
-    built against the installed package as a user builds it."""
+    built against the installed package as a user builds it, but not optimised; once for each name and definitions."""
+    built: dict[tuple[str, ...], Path] = {}
+    quick = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=")  # without what a debugger wants either
 
     def build(name: str, *definitions: str, missing: dict[str, str]) -> Path:
         isthmus = pytest.importorskip("isthmus")
         if shutil.which("cmake") is None:
             pytest.skip("cmake is not installed")
+        key = (name, *definitions)
+        if key in built:
+            return built[key]
         folder = tmp_path_factory.mktemp(name)
-        definitions = (f"-Disthmus_DIR={isthmus.get_cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}", *definitions)
-        configure = ["cmake", "-S", EXAMPLES / name, "-B", folder, *definitions]
+        places = (f"-Disthmus_DIR={isthmus.get_cmake_dir()}", f"-DPython_EXECUTABLE={sys.executable}")
+        configure = ["cmake", "-S", EXAMPLES / name, "-B", folder, *places, *quick, *definitions]
         done = subprocess.run(configure, capture_output=True, text=True, timeout=300)
         for said, why in missing.items():
             if said in done.stderr:
@@ -42,6 +47,7 @@ def build_example(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
         assert done.returncode == 0, done.stdout + done.stderr
         done = subprocess.run(["cmake", "--build", folder], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
+        built[key] = folder
         return folder
 
     return build

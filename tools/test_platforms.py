@@ -29,8 +29,25 @@ import run_tests
 ROOT = run_tests.ROOT
 INCLUDE = ROOT / "include"
 CONSUMER = ROOT / "tests" / "install" / "consumer"
+EIGEN = tuple(Path(root) / "include" / "eigen3" for root in ("/usr", "/usr/local", "/opt/homebrew"))
 LIMIT = 1800  # seconds for one command: several times what a slow machine takes
 WARNINGS = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
+#: What is run of the bridge under an emulator, where every test takes ten times as long: which way in a type takes, NumPy,
+#: DLPack and buffers both ways, and who keeps memory.
+BRIDGE_TESTS = tuple(
+    f"tests/python/{name}"
+    for name in (
+        "dispatch",
+        "framework/test_import_numpy.py",
+        "framework/test_export_numpy.py",
+        "protocol/test_import_dlpack_method.py",
+        "protocol/test_export_dlpack.py",
+        "protocol/test_import_buffer.py",
+        "protocol/test_export_buffer.py",
+        "test_py_owner.py",
+        "test_borrowed_moves.py",
+    )
+)
 #: Headers that need neither Python nor another library.
 CORE = (
     "isthmus.h",
@@ -90,23 +107,55 @@ def headers(patterns: tuple[str, ...]) -> list[str]:
     return [str(path.relative_to(INCLUDE)) for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
-def check_syntax(compiler: tuple[str, ...], python: str, work: Path) -> None:
-    """Every header that needs no other library, for a system whose pyconfig.h is that of `python`. Compiled without being run:
-    zig has no -fsyntax-only."""
+def compile_for(compiler: tuple[str, ...], python: str, work: Path, text: str, *flags: str) -> None:
+    """One source for a system whose pyconfig.h is that of `python`. Compiled without being run: zig has no -fsyntax-only."""
     work.mkdir(parents=True, exist_ok=True)
     try:
         folder = foreign_python.make_headers(work, python)
     except FileNotFoundError as error:
         raise Missing(f"{error}; Debian, Ubuntu: apt install python3-dev") from None
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(work / "zig"), "ZIG_LOCAL_CACHE_DIR": str(work / "zig")}
-    for name, patterns, body in (("core", CORE, "core_program.cpp"), ("bridge", BRIDGE, "module.cpp")):
+    source = work / "source.cpp"
+    # What Isthmus declares of Windows in place of windows.h must be the same as there.
+    source.write_text(text + ("#include <windows.h>\n" if python == "windows" else ""))
+    run(*compiler, "-std=c++20", *WARNINGS, *flags, "-c", source, "-o", work / "object.o", f"-I{INCLUDE}",
+        f"-isystem{dlpack()}", f"-isystem{folder}", environment=caches)  # fmt: skip
+
+
+def check_syntax(compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """Every header that needs no other library."""
+    for patterns, body in ((CORE, "core_program.cpp"), (BRIDGE, "module.cpp")):
         lines = [f"#include <{header}>\n" for header in headers(patterns)]
-        source = work / f"{name}.cpp"
-        # What Isthmus declares of Windows in place of windows.h must be the same as there.
-        last = "#include <windows.h>\n" if python == "windows" else ""
-        source.write_text("".join(lines) + f'#include "{CONSUMER / body}"\n' + last)
-        run(*compiler, "-std=c++20", *WARNINGS, "-c", source, "-o", work / f"{name}.o", f"-I{INCLUDE}",
-            f"-isystem{dlpack()}", f"-isystem{folder}", environment=caches)  # fmt: skip
+        compile_for(compiler, python, work, "".join(lines) + f'#include "{CONSUMER / body}"\n')
+
+
+def package(name: str) -> Path:
+    """The folder of a Python package that has C++ headers."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise Missing(f"no {name}; pip install {name}")
+    return Path(spec.submodule_search_locations[0])
+
+
+def eigen() -> Path:
+    """The folder of Eigen's headers, which are the same for every system."""
+    found = next((place for place in EIGEN if (place / "Eigen" / "Core").is_file()), None)
+    if found is None:
+        raise Missing("no Eigen; Debian, Ubuntu: apt install libeigen3-dev")
+    return found
+
+
+def check_casters(binder: str, compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """The casters of one binder, by the module that its own tests use."""
+    module = ROOT / "tests" / "casters" / "ext" / f"{binder}_module.cpp"
+    compile_for(compiler, python, work, f'#include "{module}"\n', f"-isystem{package(binder) / 'include'}",
+                f"-DISTHMUS_PYBIND11_MODULE={binder}_module")  # fmt: skip
+
+
+def check_adapters(compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """The adapters of what has no part for each system: Eigen's headers, and the standard library's mdspan."""
+    compile_for(compiler, python, work, "#include <isthmus/eigen.h>\n#include <isthmus/eigen_tensor.h>\n", f"-isystem{eigen()}")
+    compile_for(compiler, python, work, "#include <isthmus/mdspan.h>\n", "-std=c++23")
 
 
 @dataclass(frozen=True)
@@ -166,13 +215,17 @@ def for_c(compiler: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(re.sub(r"\bg\+\+(?=$|-posix$)", "gcc", "cc" if word == "c++" else word) for word in compiler)
 
 
-def driver(compiler: tuple[str, ...], script: Path) -> Path:
-    """A compiler of several words as one program, as CMake wants it."""
-    if len(compiler) == 1:
-        return Path(compiler[0])
-    script.write_text(f'#!/bin/sh\nexec {shlex.join(compiler)} "$@"\n')
+def launcher(script: Path, *words: object) -> Path:
+    """A program that runs these words with its arguments."""
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
     script.chmod(0o755)
     return script
+
+
+def driver(compiler: tuple[str, ...], script: Path) -> Path:
+    """A compiler of several words as one program, as CMake wants it."""
+    return Path(compiler[0]) if len(compiler) == 1 else launcher(script, *compiler)
 
 
 def check_core(target: Target, work: Path) -> None:
@@ -198,26 +251,131 @@ def check_core(target: Target, work: Path) -> None:
     print(run_in(target, work, binary, "--gtest_brief=1").strip().splitlines()[-1], flush=True)
 
 
+def arm64_python(work: Path) -> Path:
+    """The root of the distribution's CPython for arm64, unpacked and not installed: apt is told of another architecture, in a
+    state of its own, with this system's sources."""
+    root = work / "root"
+    if root.is_dir():
+        return root
+    how = "wanted are Debian's or Ubuntu's own tools, and a mirror that has arm64"
+    apt, dpkg = program(how, "apt-get"), program(how, "dpkg")
+    state = work / "apt"
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (state / folder).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    options = {
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "Dir::State": state,
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state / "cache",
+    }
+    settings = state / "apt.conf"
+    settings.write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
+    names = ("python3-dev", "libstdc++6")
+    for command in (("update",), ("install", "--download-only", "--yes", "--no-install-recommends", *names)):
+        try:
+            run(apt, *command, environment={"APT_CONFIG": str(settings)})
+        except Failed as failed:
+            raise Missing(f"no packages of arm64; {how}\n{failed}") from None
+    unpacked = work / "unpacked"  # under its own name when it is whole
+    for archive in (state / "cache" / "archives").glob("*.deb"):
+        run(dpkg, "-x", archive, unpacked)
+    return unpacked.rename(root)
+
+
+def arm64_packages(work: Path, python: str) -> Path:
+    """NumPy's wheel for aarch64 and this "python3.N", and pytest."""
+    folder = work / f"site-{python}"
+    if folder.is_dir():
+        return folder
+    platforms = [f"--platform=manylinux_{name}_aarch64" for name in ("2_28", "2_27", "2_17")]
+    unpacked = work / "site"
+    try:
+        run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", unpacked,
+            "--upgrade", "--only-binary=:all:", *platforms, "--implementation=cp",
+            f"--python-version={python.removeprefix('python')}",
+            "-r", ROOT / "requirements" / "bridge-aarch64.txt")  # fmt: skip
+    except Failed as failed:
+        raise Missing(f"no wheels for aarch64; wanted is a network\n{failed}") from None
+    return unpacked.rename(folder)
+
+
+def bridge_module(compiler: tuple[str, ...], include: Path, python: str, work: Path) -> Path:
+    """The test module isthmus_test_ext in a folder of its own; all its sources are compiled as one."""
+    folder = work / "ext"
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = sorted((ROOT / "tests" / "python" / "ext").glob("*.cpp"))
+    whole = work / "isthmus_test_ext.cpp"
+    whole.write_text("".join(f'#include "{source}"\n' for source in sources))
+    # The C library's headers are the compiler's own: of the distribution's, only Python's pyconfig.h is wanted.
+    run(*compiler, "-std=c++20", "-O1", "-UNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{INCLUDE}",
+        f"-isystem{dlpack()}", f"-isystem{include / python}", "-idirafter", include, whole,
+        "-o", folder / "isthmus_test_ext.so")  # fmt: skip
+    return folder
+
+
+def check_bridge_aarch64(work: Path) -> None:
+    """The Python tests of the bridge, by an arm64 CPython under qemu, with a test module that is compiled for it here."""
+    target = TARGETS["aarch64"]
+    emulator, compiler = target.emulator()[0], target.compiler()
+    root = arm64_python(work)
+    real = (root / "usr" / "bin" / "python3").resolve()
+    module = bridge_module(compiler, root / "usr" / "include", real.name, work)
+    site = arm64_packages(work, real.name)
+    # sys.executable, which tests start processes with, has to be a name that this machine can run.
+    name = work / "bin" / "python3"
+    python = launcher(name, emulator, "-L", root, "-0", name, real)
+    settings = {
+        "PYTHONHOME": str(root / "usr"),
+        "PYTHONPATH": f"{site}{os.pathsep}{module}",
+        "PYTHONPYCACHEPREFIX": str(work / "pycache"),
+    }
+    said = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", "-o", "faulthandler_timeout=0",
+               *BRIDGE_TESTS, environment=settings)  # fmt: skip
+    print(said.strip().splitlines()[-1], flush=True)
+
+
 @dataclass(frozen=True)
 class Part:
     what: str
     check: Callable[[Path], None]
 
 
-def syntax(target: str, python: str) -> Callable[[Path], None]:
-    return lambda work: check_syntax((*zig(), "c++", "-target", target), python, work)
+@dataclass(frozen=True)
+class Syntax:
+    """A system that is compiled for and not run, and whose pyconfig.h it has."""
+
+    what: str
+    compiler: Callable[[], tuple[str, ...]]
+    python: str
+
+    def part(self, what: str, check: Callable[[tuple[str, ...], str, Path], None]) -> Part:
+        return Part(f"{what} for {self.what}", lambda work: check(self.compiler(), self.python, work))
 
 
-def mingw_syntax(work: Path) -> None:
-    check_syntax(TARGETS["windows"].compiler(), "windows", work)
+def clang(target: str) -> Callable[[], tuple[str, ...]]:
+    return lambda: (*zig(), "c++", "-target", target)
 
 
+SYNTAX = {
+    "macos": Syntax("macOS arm64, Clang", clang("aarch64-macos"), "posix"),
+    "windows": Syntax("Windows x64, Clang", clang("x86_64-windows-gnu"), "windows"),
+    "windows-gcc": Syntax("Windows x64, GCC (MinGW)", TARGETS["windows"].compiler, "windows"),
+    "musl": Syntax("Linux with musl, Clang", clang("x86_64-linux-musl"), "posix"),
+}
 #: All that is tried, the cheap ones first.
 PARTS = {
-    "syntax-macos": Part("core and bridge for macOS arm64, Clang", syntax("aarch64-macos", "posix")),
-    "syntax-windows": Part("core and bridge for Windows x64, Clang", syntax("x86_64-windows-gnu", "windows")),
-    "syntax-windows-gcc": Part("core and bridge for Windows x64, GCC (MinGW)", mingw_syntax),
-    "syntax-musl": Part("core and bridge for Linux with musl, Clang", syntax("x86_64-linux-musl", "posix")),
+    **{f"syntax-{name}": system.part("core and bridge", check_syntax) for name, system in SYNTAX.items()},
+    **{
+        f"{binder}-{name}": SYNTAX[name].part(f"the casters of {binder}", partial(check_casters, binder))
+        for binder in ("nanobind", "pybind11")
+        for name in ("macos", "windows")
+    },
+    **{
+        f"adapters-{name}": SYNTAX[name].part("the adapters of Eigen and std::mdspan", check_adapters)
+        for name in ("macos", "windows")
+    },
     **{
         f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target))
         for name, target in TARGETS.items()
@@ -226,6 +384,7 @@ PARTS = {
         f"core-{name}": Part(f"the tests of the core, run for {name}", partial(check_core, target))
         for name, target in TARGETS.items()
     },
+    "bridge-aarch64": Part("the Python tests of the bridge, run for aarch64", check_bridge_aarch64),
 }
 #: What runs with every test run: the systems that nobody here works on, and the other byte order.
 CHEAP = ("syntax-macos", "syntax-windows", "program-s390x")

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Run the lite suite on every CPython from 3.10 up that the machine has, and the full one on 3.12 as well.
 
+Usage:
+    tools/test_pythons.py [VERSION ...]    for example 3.13 3.13t, in this order; without versions every one found
+
 Each has its own environment (.venv-py3.X) and build folder (build/py3.X). Interpreters that are not on PATH are named by
 ISTHMUS_PYTHONS, with colons between them. A free-threaded one (python3.14t) is another version than that with the GIL.
 """
@@ -51,9 +54,18 @@ def interpreters() -> dict[str, str]:
     return dict(sorted(by_version.items(), key=lambda item: order(item[0])))
 
 
+def chosen(wanted: list[str]) -> dict[str, str]:
+    """Those of the wanted versions, in their order; all that there are where none is named."""
+    found = interpreters()
+    if missing := [version for version in wanted if version not in found]:
+        here = f"no CPython {', '.join(missing)} here, only {', '.join(found)}"
+        sys.exit(f"[isthmus] {here}; ISTHMUS_PYTHONS names interpreters that are not on PATH")
+    return {version: found[version] for version in wanted or found}
+
+
 def main() -> int:
     names = []
-    found = interpreters()
+    found = chosen(sys.argv[1:])
     print(f"[isthmus] interpreters: {', '.join(found)}", flush=True)
     for version, executable in found.items():
         for suite in ["test-lite", "test"] if version == FULL else ["test-lite"]:

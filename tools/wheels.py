@@ -148,8 +148,7 @@ def main() -> int:
         sys.exit("[isthmus] make wheels is for Linux x86-64; cibuildwheel builds the others (pyproject.toml)")
     BUILD.mkdir(parents=True, exist_ok=True)
     (ROOT / "dist").mkdir(exist_ok=True)
-    wanted = sys.argv[1:]
-    found = {version: path for version, path in test_pythons.interpreters().items() if not wanted or version in wanted}
+    found = test_pythons.chosen(sys.argv[1:])
     stamps = {version: Stamp(version, executable) for version, executable in found.items()}
     kept = {version: wheel for version, stamp in stamps.items() if (wheel := stamp.wheel())}
     if len(kept) < len(found):

@@ -23,7 +23,7 @@ class Tree {
 public:
     explicit Tree(Tensor tensor)
         : tensor_(std::move(tensor)),
-          points_(tensor_.view<Points<T>>().value()),
+          points_(Match("tree").view<Points<T>>("points", tensor_).value()),
           index_(static_cast<int>(points_.extent(1)), *this) {
         index_.buildIndex();
     }

@@ -78,8 +78,9 @@ private:
         for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
             PyObject* item = PyList_GET_ITEM(items.get(), i);
             const Ref text(PyObject_Str(PyTuple_GET_ITEM(item, 0)));
-            const char* key = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-            if (key == nullptr) return detail::error_from_exception(ErrorCode::producer_failed, nullptr, "a key of the tree");
+            const std::string_view key = detail::utf8_of(text.get());
+            if (key.data() == nullptr)
+                return detail::error_from_exception(ErrorCode::producer_failed, nullptr, "a key of the tree");
             if (auto done = walk(PyTuple_GET_ITEM(item, 1), argument, joined(path, key), options); !done) return done;
         }
         return items ? Result<void>() : Error(ErrorCode::out_of_memory, "no memory for the items of a dict");
@@ -94,7 +95,7 @@ private:
     }
     Result<void> take(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options) {
         if (stays(object)) return {};
-        const std::string name = path.empty() ? argument : joined(argument, path);
+        const std::string name = detail::printable(path.empty() ? argument : joined(argument, path));
         ImportOptions named = options;
         named.argument = name.c_str();
         Result<Tensor> tensor = isthmus::from_py(object, named);

@@ -52,11 +52,11 @@ bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isth
         out[i] = PyLong_AsLongLongAndOverflow(number.get(), &too_large);
         if (too_large != 0) {
             Ref text(PyObject_Repr(object));
-            const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-            if (utf8 == nullptr) return false;
+            const std::string_view utf8 = isthmus::detail::utf8_of(text.get());
+            if (utf8.data() == nullptr) return false;
             (void)isthmus::detail::raise(
                 ErrorCode::overflow, ErrorKind::value,
-                isthmus::detail::argument_prefix(argument) + "found " + utf8 + "; wanted numbers that fit 64 bits");
+                {isthmus::detail::argument_prefix(argument), "found ", utf8, "; wanted numbers that fit 64 bits"});
             return false;
         }
     }

@@ -81,8 +81,8 @@ PyObject* load(PyObject*, PyObject* const* arguments, Py_ssize_t) {
         isthmus::Result<TensorFile> file = isthmus::load_impl::load_opened(std::move(opened), access);
         if (file) return show_file(std::make_unique<TensorFile>(std::move(*file)));
         const Ref path(PyObject_Repr(arguments[0]));
-        const char* name = path ? PyUnicode_AsUTF8(path.get()) : nullptr;
-        if (name != nullptr) raise_system(file.error().prefixed(isthmus::detail::concat({name, ": "})));
+        const std::string_view name = isthmus::detail::utf8_of(path.get());
+        if (name.data() != nullptr) raise_system(file.error().prefixed(isthmus::detail::concat({name, ": "})));
         return nullptr;
     });
 }
@@ -90,10 +90,10 @@ PyObject* load(PyObject*, PyObject* const* arguments, Py_ssize_t) {
 template <isthmus::Result<Tensor> (TensorFile::*get)(std::string_view) const>
 PyObject* get_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     const auto* file = static_cast<const TensorFile*>(PyCapsule_GetPointer(arguments[0], file_name));
-    Py_ssize_t length = 0;
-    const char* name = file != nullptr ? PyUnicode_AsUTF8AndSize(arguments[1], &length) : nullptr;
-    if (name == nullptr) return nullptr;
-    return guarded([&] { return to_object((file->*get)({name, static_cast<std::size_t>(length)})); });
+    if (file == nullptr) return nullptr;
+    const std::string_view name = isthmus::detail::utf8_of(arguments[1]);
+    if (name.data() == nullptr) return nullptr;
+    return guarded([&] { return to_object((file->*get)(name)); });
 }
 
 }  // namespace

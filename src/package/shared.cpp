@@ -104,8 +104,8 @@ bool read_timeout(PyObject* object, double& seconds) {
 }  // namespace
 
 bool package::read_access(PyObject* object, shared::Access& access) {
-    const char* name = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : nullptr;
-    if (name != nullptr && shared::parse_access(name, access)) return true;
+    const std::string_view name = PyUnicode_Check(object) ? isthmus::detail::utf8_of(object) : std::string_view();
+    if (shared::parse_access(name, access)) return true;
     PyErr_Clear();
     (void)isthmus::detail::raise_argument("access", object, "'read_only', 'copy_on_write' or 'shared'",
                                           PyUnicode_Check(object) ? ErrorKind::value : ErrorKind::type);

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,10 @@ def nanobind() -> list[str]:
 EIGEN = "#include <isthmus/eigen.h>\n"
 PYBIND11 = "#include <isthmus/pybind11.h>\n#include <pybind11/numpy.h>\nnamespace py = pybind11;\n"
 C10 = "#include <c10/util/ArrayRef.h>\n"
+NANOBIND = "#include <isthmus/nanobind.h>\nnamespace nb = nanobind;\n"
+BARE = "#include <isthmus/python.h>\n"
+#: What every program of a library includes.
+COMMON = {eigen: EIGEN, pybind11: PYBIND11, torch: C10, nanobind: NANOBIND, list: BARE}
 OWN = "isthmus::Tensor f({parameter}) {{ return isthmus::Tensor::own({argument}); }}"
 
 # (library, its headers, parameter, what is an owner, what is none)
@@ -67,31 +73,56 @@ CASES = {
 }
 
 
-def compile_(tmp_path: Path, headers: str, parameter: str, argument: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
-    own = OWN.format(parameter=parameter, argument=argument)
-    return compile_text(tmp_path, f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{own}\n", flags)
+@pytest.fixture(scope="module")
+def precompiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """precompiled(library, command): a header that the command can -include, of what every program of the library includes:
+    read once, where each program would take seconds for it."""
+
+    @functools.cache
+    def make(library: Callable[[], list[str]], *command: str) -> Path:
+        header = tmp_path_factory.mktemp("precompiled") / "common.h"
+        header.write_text(f"{COMMON[library]}#include <vector>\n#include <isthmus/isthmus.h>\n")
+        done = subprocess.run([*command, "-x", "c++-header", header, "-o", f"{header}.gch"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return header
+
+    return make
 
 
-def compile_text(tmp_path: Path, text: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
-    source = tmp_path / "program.cpp"
-    source.write_text(text)
-    python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
-    command = [CXX, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", *python, *flags, str(source)]
-    return subprocess.run(command, capture_output=True, text=True)
+@pytest.fixture
+def compile_(tmp_path: Path, precompiled: Callable[..., Path]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """compile_(library, text): what the compiler says of a program."""
+
+    def run(library: Callable[[], list[str]], text: str) -> subprocess.CompletedProcess[str]:
+        source = tmp_path / "program.cpp"
+        source.write_text(text)
+        command = [CXX, "-std=c++20", f"-I{INCLUDE}", *python_includes(), *library()]
+        common = ["-include", precompiled(library, *command)]
+        return subprocess.run([*command, "-fsyntax-only", *common, source], capture_output=True, text=True)
+
+    return run
+
+
+@functools.cache
+def python_includes() -> list[str]:
+    return subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_view_is_no_owner(case: str, tmp_path: Path) -> None:
-    flags, headers, parameter, owner, view = CASES[case]
-    right = compile_(tmp_path, headers, parameter, owner, flags())
+def test_a_view_is_no_owner(case: str, compile_: Callable) -> None:
+    library, headers, parameter, owner, view = CASES[case]
+
+    def own(argument: str) -> str:
+        text = OWN.format(parameter=parameter, argument=argument)
+        return f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n{text}\n"
+
+    right = compile_(library, own(owner))
     assert right.returncode == 0, right.stderr
-    wrong = compile_(tmp_path, headers, parameter, view, flags())
+    wrong = compile_(library, own(view))
     assert wrong.returncode != 0, f"Tensor::own({view}) compiles"
     assert "own" in wrong.stderr
 
 
-NANOBIND = "#include <isthmus/nanobind.h>\nnamespace nb = nanobind;\n"
-BARE = "#include <isthmus/python.h>\n"
 WRAP = "isthmus::Tensor f({parameter}, float* x) {{\n    return isthmus::Tensor::wrap(x, {{4}}, {{}}, isthmus::float32, "
 WRAP += "isthmus::Device::cpu(), {argument});\n}}\n"
 
@@ -109,11 +140,11 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("case", REFERENCES)
-def test_a_reference_to_a_python_object_is_no_owner(case: str, tmp_path: Path) -> None:
-    flags, headers, parameter, wrong_owner = REFERENCES[case]
-    right = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument="isthmus::PyOwner(o)"), flags())
+def test_a_reference_to_a_python_object_is_no_owner(case: str, compile_: Callable) -> None:
+    library, headers, parameter, wrong_owner = REFERENCES[case]
+    right = compile_(library, headers + WRAP.format(parameter=parameter, argument="isthmus::PyOwner(o)"))
     assert right.returncode == 0, right.stderr
-    wrong = compile_text(tmp_path, headers + WRAP.format(parameter=parameter, argument=wrong_owner), flags())
+    wrong = compile_(library, headers + WRAP.format(parameter=parameter, argument=wrong_owner))
     assert wrong.returncode != 0, f"wrap(…, {case}) compiles"
     assert "write isthmus::PyOwner(object)" in wrong.stderr
 
@@ -203,10 +234,10 @@ BORROWS = {
 
 
 @pytest.mark.parametrize("case", BORROWS)
-def test_what_is_borrowed_does_not_outlive_the_call(case: str, tmp_path: Path) -> None:
-    flags, text, wrong_words, right_words, said = BORROWS[case]
-    right = compile_text(tmp_path, text.format(parameter=right_words[0], body=right_words[1]), flags())
+def test_what_is_borrowed_does_not_outlive_the_call(case: str, compile_: Callable) -> None:
+    library, text, wrong_words, right_words, said = BORROWS[case]
+    right = compile_(library, text.format(parameter=right_words[0], body=right_words[1]))
     assert right.returncode == 0, right.stderr
-    wrong = compile_text(tmp_path, text.format(parameter=wrong_words[0], body=wrong_words[1]), flags())
+    wrong = compile_(library, text.format(parameter=wrong_words[0], body=wrong_words[1]))
     assert wrong.returncode != 0, f"{case} compiles"
     assert said in wrong.stderr

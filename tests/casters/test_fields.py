@@ -373,6 +373,12 @@ class TestTrees:
         assert ext.leaves_of(np.ones(2)) == " float64\n"
         assert ext.leaves_of([]) == ""
 
+    def test_a_key_with_any_character(self, ext):
+        ones = np.ones(2)
+        assert ext.leaves_of({"a\0b": ones, "a": ones, "é": ones}) == "a\0b float64\na float64\né float64\n"
+        with pytest.raises(TypeError, match=r"argument 'tree.a\\x00b': expected a tensor"):
+            ext.leaves_of({"a\0b": object()})
+
     def test_the_same_tree_of_others(self, ext):
         made = ext.copied_tree(self.TREE, False)
         assert list(made) == list(self.TREE)

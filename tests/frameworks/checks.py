@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from waiting import eventually
 
 import isthmus_test_ext as ext
 
@@ -61,18 +62,6 @@ def refuses(code: str, call: Callable, *args: object, **keywords: object) -> str
         assert error.code == code, f"{error.code}: {error}"
         return str(error)
     raise AssertionError(f"not refused; wanted {code}")
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Some frameworks give memory back on a thread of their own."""
-    import time
-
-    for _ in range(200):
-        gc.collect()
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never came to pass")
 
 
 def kept_by_consumer(take: Callable[[object], object], read: Callable[[object], list]) -> None:

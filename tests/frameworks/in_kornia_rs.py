@@ -2,7 +2,8 @@
 
 import kornia_rs
 import numpy as np
-from checks import eventually, gone, made
+from checks import gone, made
+from waiting import eventually
 
 import isthmus_test_ext as ext
 

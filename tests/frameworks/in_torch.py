@@ -8,7 +8,6 @@ from checks import (
     DTYPES,
     SMALL_FLOATS,
     Skip,
-    eventually,
     from_threads,
     gone,
     kept_by_consumer,
@@ -18,6 +17,7 @@ from checks import (
     steps,
     values,
 )
+from waiting import eventually
 
 import isthmus_test_ext as ext
 

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             CHECK(entry.begin == next && entry.end >= entry.begin && entry.dtype.is_valid());
             CHECK(isthmus::layout::numel(entry.shape.data(), static_cast<int>(entry.shape.size()), numel));
             CHECK(static_cast<std::uint64_t>(numel * entry.dtype.element_bits()) == 8 * (entry.end - entry.begin));
-            CHECK(load::is_utf8(entry.name));
+            CHECK(isthmus::detail::is_utf8(entry.name));
             next = entry.end;
         }
         CHECK(next == file_size);

@@ -2,7 +2,7 @@
 """Fuzz the checks of what comes from outside: descriptors, Arrow's structs, the texts that name a dtype; and moves of borrows.
 
 Usage:
-    tests/fuzz/run.py [--seconds N] [--build DIR] [--include DIR ...] [TARGET ...]
+    tests/fuzz/run.py [--seconds N | --runs N] [--build DIR] [--include DIR ...] [TARGET ...]
 
 Needs a clang with libFuzzer; says so and ends well (with status 0) where there is none. What makes a target fail is left in
 DIR/<target>-*: put it into tests/fuzz/cases/<target>/, where every test run repeats it.
@@ -127,6 +127,7 @@ SEEDS: dict[str, list[bytes]] = {
         for header in [
             b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', b"{}", b'{"__metadata__":{"a":"b"}}',
             b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"}, "a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]}} ',
+            rb'{"\u0000e9":{"dtype":"xI16"',
             rb'{"\u00e9\ud83d\ude00\n":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}',
             b'{"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,4]}}',
             b'{"a":{"dtype":"U8","shape":[0,9223372036854775807],"data_offsets":[0,0]},"b":{"dtype":"I32","shape":[],"data_offsets":[0,4]}}',
@@ -192,7 +193,9 @@ def write_seeds(target: str, folder: Path) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    limit = parser.add_mutually_exclusive_group()
+    limit.add_argument("--seconds", type=int, default=60, help="for each target, on inputs that no other search had")
+    limit.add_argument("--runs", type=int, help="so many inputs for each target, the same every time")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--include", type=Path, action="append", default=[], help="where dlpack/dlpack.h is, if not found")
     parser.add_argument("targets", nargs="*", default=list(TARGETS), metavar="TARGET", help=f"of {', '.join(TARGETS)}")
@@ -213,7 +216,8 @@ def main() -> int:
         corpus = options.build / "corpus" / target
         write_seeds(target, corpus)
         folders = [folder for folder in (corpus, HERE / "cases" / target) if folder.is_dir()]
-        command = [program, f"-max_total_time={options.seconds}", f"-max_len={TARGETS[target]}", "-print_final_stats=1",
+        span = [f"-runs={options.runs}", "-seed=1"] if options.runs else [f"-max_total_time={options.seconds}"]
+        command = [program, *span, f"-max_len={TARGETS[target]}", "-print_final_stats=1",
                    f"-artifact_prefix={options.build}/{target}-", *folders]  # fmt: skip
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment(target))
         telling = ("Done", "stat::number_of", "SUMMARY")

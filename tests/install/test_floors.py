@@ -52,6 +52,9 @@ def test_the_oldest_numpy() -> None:
         ("requirements/old-torch.txt", r"(?m)^torch==([\d.]+)\.\d+$", "torch"),
         ("requirements/demo.txt", r"(?m)^torch>=([\d.]+)$", "torch"),
         ("requirements/demo-lite.txt", r"(?m)^numpy>=([\d.]+)$", "numpy"),
+        ("requirements/bridge-aarch64.txt", r"(?m)^numpy>=([\d.]+)$", "numpy"),
+        ("requirements/platforms.txt", r"(?m)^nanobind>=([\d.]+)$", "nanobind"),
+        ("requirements/platforms.txt", r"(?m)^pybind11>=([\d.]+)$", "pybind11"),
         ("requirements/lint.txt", r"(?m)^numpy>=([\d.]+)$", "numpy"),
     ],
 )

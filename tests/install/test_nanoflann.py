@@ -70,3 +70,8 @@ def test_the_points_stay_where_they_are(neighbours: ModuleType) -> None:
     assert np.shares_memory(np.from_dlpack(tree.points), points)
     del points
     assert np.array_equal(tree.query(QUERIES)[1], nearest(1))
+
+
+def test_points_that_do_not_fit_are_named(neighbours: ModuleType) -> None:
+    with pytest.raises(ValueError, match=r"tree\(\): argument 'points': expected float32\[n, d\] on cpu, got int32\[500, 3\]"):
+        neighbours.tree(POINTS.astype("int32"))

@@ -30,3 +30,33 @@ def test_what_does_not_compile_is_a_failure(tmp_path: Path, monkeypatch: pytest.
             platforms.PARTS["syntax-windows"].check(tmp_path)
     except platforms.Missing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize(
+    ("missing", "part", "how"),
+    [
+        ("qemu-aarch64", "bridge-aarch64", "apt install qemu-user-static"),
+        ("aarch64-linux-gnu-g++", "bridge-aarch64", "apt install g..-aarch64-linux-gnu"),
+        ("apt-get", "bridge-aarch64", "a mirror that has arm64"),
+    ],
+)
+def test_what_is_missing_is_named(missing: str, part: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = "/bin/true"
+    monkeypatch.setattr(platforms.shutil, "which", lambda name: None if missing in name else there)
+    with pytest.raises(platforms.Missing, match=how):
+        platforms.PARTS[part].check(tmp_path)
+
+
+@pytest.mark.parametrize("library", ["nanobind", "pybind11"])
+def test_a_binder_that_is_missing_is_named(library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platforms, "zig", tuple)
+    monkeypatch.setattr(platforms.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(platforms.Missing, match=f"no {library}; pip install {library}"):
+        platforms.PARTS[f"{library}-macos"].check(tmp_path)
+
+
+def test_a_mirror_without_arm64_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platforms.shutil, "which", lambda _: "/bin/false")
+    with pytest.raises(platforms.Missing, match="no packages of arm64"):
+        platforms.arm64_python(tmp_path)
+    assert not (tmp_path / "root").exists()

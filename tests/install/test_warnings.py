@@ -78,6 +78,7 @@ void parts(View<float, 2> x, View<const float, 1> bias, View<double, 3, isthmus:
     isthmus::for_each([](float& out, float b) { out += b; }, x, bias.broadcast_to({x.extent(0), x.extent(1)}));
     for (auto row : x.transpose().slice(0, 1, -1, 2).reshape({-1, 1}).rows())
         for (float& element : row) element = 0;
+    for (float& element : x.transpose().transpose().contiguous().span()) element = 0;
     (void)far.select(0).select(1, 2).transpose({0}).contiguous().nbytes();
     (void)isthmus::copy_of(x).value().select(0, 1).broadcast_to({2, 3}).transpose().contiguous().reshape({6}).slice(0, 1);
 }

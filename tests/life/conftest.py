@@ -7,6 +7,7 @@ import fcntl
 import functools
 import hashlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,16 @@ def compiled(name: str, command: list[str]) -> Path:
     return folder
 
 
+def linked(name: str, command: list[str], source: str, link: list[str]) -> Path:
+    """The folder with the file `name`, of EXT/source and of the sources among the command's flags; what only the linker is to
+    know (-rdynamic, -Wl,…) compiles nothing again."""
+    for_linker = [flag for flag in command if flag.startswith(("-Wl,", "-rdynamic"))]
+    more = [flag for flag in command if flag.endswith(".cpp")]
+    compile_ = [flag for flag in command if flag not in (*for_linker, *more)]
+    objects = [compiled("part.o", [*compile_, "-c", path]) / "part.o" for path in (EXT / source, *more)]
+    return compiled(name, [CXX, *objects, *for_linker, *link])
+
+
 @pytest.fixture(scope="session")
 def compile_extension() -> Callable[..., Path]:
     """compile_extension(source, *flags, name="life", include=…): the folder of an extension that is built as
@@ -67,8 +78,8 @@ def compile_extension() -> Callable[..., Path]:
 
     def build(source: str, *flags: str, name: str = "life", include: Path | None = None) -> Path:
         first = [f"-I{include}"] if include else []
-        command = [CXX, "-std=c++20", "-O2", "-shared", "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
-        return compiled(f"{name}.so", [*command, EXT / source])
+        command = [CXX, "-std=c++20", "-O2", "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
+        return linked(f"{name}.so", command, source, ["-shared"])
 
     return build
 
@@ -81,9 +92,9 @@ def compile_program() -> Callable[..., Path]:
         link = embedding.link_flags()
         if link is None:
             pytest.skip("this Python has no shared library to embed")
-        command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags, EXT / source]
+        command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags]
         program = Path(source).stem
-        return compiled(program, [*command, *link, "-pthread"]) / program
+        return linked(program, command, source, [*link, "-pthread"]) / program
 
     return build
 
@@ -94,12 +105,25 @@ def life(compile_extension: Callable[..., Path]) -> Path:
     return compile_extension("life.cpp")
 
 
+@pytest.fixture(scope="session")
+def in_packages() -> Callable[..., None]:
+    """in_packages(folder, library, *names): copies of an extension in packages of these names: shared objects of their own."""
+
+    def copy(folder: Path, library: Path, *names: str) -> None:
+        for name in names:
+            (folder / name).mkdir()
+            (folder / name / "__init__.py").touch()
+            shutil.copy(library, folder / name)
+
+    return copy
+
+
 @pytest.fixture
 def child() -> Callable[..., str]:
-    """child(code, *folders, timeout=…): Python code in a process of its own, with the modules of these folders and those that
-    the tests share; it must end well and in time. What it printed."""
+    """child(code, *folders, timeout=…, stack=…): Python code in a process of its own, with the modules of these folders and
+    those that the tests share, its threads with stacks of so many bytes; it must end well and in time. What it printed."""
 
-    def run(code: str, *folders: Path, timeout: float = 60, **environment: str) -> str:
+    def run(code: str, *folders: Path, timeout: float = 60, stack: int | None = None, **environment: str) -> str:
         process = subprocess.Popen(
             [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", textwrap.dedent(code)],
             env=processes.environment(*folders, processes.SUPPORT, **environment),
@@ -107,6 +131,7 @@ def child() -> Callable[..., str]:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,  # with whatever it forks
+            preexec_fn=stack and functools.partial(limit_stack, stack),
         )
         try:
             printed, _ = process.communicate(timeout=timeout)
@@ -122,6 +147,11 @@ def child() -> Callable[..., str]:
         return printed
 
     return run
+
+
+def limit_stack(size: int) -> None:
+    """For the main thread of what is executed next, and by default for its others."""
+    resource.setrlimit(resource.RLIMIT_STACK, (size, resource.getrlimit(resource.RLIMIT_STACK)[1]))
 
 
 def end_group(leader: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from at_once import FREE
 
@@ -12,17 +14,20 @@ from at_once import together
 
 
 @pytest.fixture(scope="module")
-def two_extensions(compile_extension) -> tuple[str, str]:
-    return str(compile_extension("life.cpp", name="first")), str(compile_extension("life.cpp", name="second"))
+def two_extensions(life, in_packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the packages `first` and `second`, each with an extension `life` of its own."""
+    folder = tmp_path_factory.mktemp("two")
+    in_packages(folder, life / "life.so", "first", "second")
+    return folder
 
 
 @pytest.mark.parametrize("attempt", range(10))
 def test_the_first_uses_of_two_extensions(child, two_extensions, attempt: int) -> None:
     child(
         PREAMBLE
-        + f"""
-sys.path[:0] = {list(two_extensions)!r}
-import first, second
+        + """
+from first import life as first
+from second import life as second
 made = []
 
 def use(thread, _):
@@ -36,7 +41,8 @@ assert len(set(made)) == 1, made  # there is one isthmus.Tensor in a process
 first.live(True)
 number = second.keep(array.array("f", [1, 2, 3]))
 assert len(second.live(None)) == len(first.live(None)) == 1  # who listens in one listens in both
-"""
+""",
+        two_extensions,
     )
 
 
@@ -44,8 +50,9 @@ assert len(second.live(None)) == len(first.live(None)) == 1  # who listens in on
 def test_the_imports_of_two_extensions_and_the_package(child, two_extensions, attempt: int) -> None:
     child(
         PREAMBLE
-        + f"""
-sys.path[:0] = {list(two_extensions)!r}
+        + """
+import importlib
+import first, second  # the packages alone
 made = []
 
 def use(thread, _):
@@ -53,12 +60,13 @@ def use(thread, _):
         import isthmus
         made.append(isthmus.Tensor)
     else:
-        extension = __import__("first" if thread % 3 == 1 else "second")
+        extension = importlib.import_module("first.life" if thread % 3 == 1 else "second.life")
         made.append(type(extension.export(extension.empty(), "tensor")))
 
 together(use)
 assert len(set(made)) == 1, made
-"""
+""",
+        two_extensions,
     )
 
 

@@ -9,7 +9,6 @@ namespace {
 
 using isthmus::Error;
 using isthmus::ErrorCode;
-using isthmus::load_impl::is_utf8;
 using isthmus::load_impl::JsonReader;
 
 template <class Read>
@@ -85,20 +84,6 @@ TEST(Json, AnErrorSaysWhere) {
     JsonReader json("{\"a\" 1}");
     EXPECT_EQ(error_of([&] { json.object([](const std::string&) {}); }),
               "the header's JSON is not sound at byte 5: wanted ':'");
-}
-
-TEST(Json, Utf8) {
-    for (const char* text : {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
-                             "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "a\xc3\xa9z"})
-        EXPECT_TRUE(is_utf8(text)) << text;
-    for (const char* text : {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2",
-                             "\xc2"
-                             "a",
-                             "\xe0\x9f\xbf", "\xe2\x82", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf4\x90\x80\x80",
-                             "\xf8\x88\x80\x80\x80", "\xff"})
-        EXPECT_FALSE(is_utf8(text)) << text;
-    EXPECT_FALSE(is_utf8("\xbf\xbf")) << "no beginning";
-    EXPECT_FALSE(is_utf8(std::string_view("\xe2\x82\xac", 2))) << "the rest stands behind the end";
 }
 
 }  // namespace

@@ -6,10 +6,10 @@ import _thread
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
+from waiting import eventually
 
 import isthmus
 
@@ -161,9 +161,7 @@ def test_an_import_where_no_python_runs_has_no_place(x):
         found: list = []
         # A thread that runs functions of C alone has no frame.
         _thread.start_new_thread(found.extend, (map(isthmus.from_dlpack, [x]),))
-        end = time.monotonic() + 60
-        while not found and time.monotonic() < end:
-            time.sleep(0.001)
+        eventually(lambda: bool(found))
         assert [entry.place for entry in isthmus.live()] == [""]
         found.clear()
     finally:

@@ -245,6 +245,13 @@ def test_fields_that_are_not_known_are_refused(path: Path) -> None:
         isthmus.load(path)
 
 
+def test_a_name_that_no_terminal_should_see(path: Path) -> None:
+    """A NUL would end the text in C, and the rest drives a terminal."""
+    write(path, rb'{"a\u0000\u001b[2J":{"dtype":"Q8","shape":[4],"data_offsets":[0,4]}}', b"abcd")
+    with pytest.raises(isthmus.TensorValueError, match=r"tensor 'a\\x00\\x1b\[2J' has the dtype 'Q8', which"):
+        isthmus.load(path)
+
+
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as failed:
         isthmus.load(tmp_path / "none.safetensors")
@@ -257,6 +264,8 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         isthmus.load(one(tmp_path / "a", "U8", [1], b"a"), access="shared")  # type: ignore[arg-type]
     with pytest.raises(isthmus.Error, match="argument 'access'"):
         isthmus.load(tmp_path / "a", access="mine")  # type: ignore[arg-type]
+    with pytest.raises(isthmus.Error, match=r"found 'copy_on_write\\x00'"):
+        isthmus.load(tmp_path / "a", access="copy_on_write\0")  # type: ignore[arg-type]
 
 
 def test_names_that_are_not_there(path: Path) -> None:

@@ -45,11 +45,11 @@ def test_framework(name):
     assert row["in"]["shared"], row
     # MLX says that it copies, and is not made to.
     assert row["out"]["shared"] or row["out"]["reason"], row
-    if row["version"] in tested_versions():
+    if row["version"] in versions_tested():
         assert documented(name) == [way_of(row), memory_of(row["in"]), memory_of(row["out"]), back_of(row["back"])]
 
 
-def tested_versions() -> set[str]:
+def versions_tested() -> set[str]:
     """Those that the table of docs/frameworks.md is of; a version's local part ("+cpu") changes nothing."""
     pinned = (ROOT / "requirements" / "tested.txt").read_text()
     return set(re.findall(r"(?m)^[^#\s]+==([^;\s]+)", pinned))

@@ -63,6 +63,17 @@ def test_an_exception_inside_torch_dispatch(take, policy: str) -> None:
     assert "no such size" in str(info.value)
 
 
+def test_an_exception_whose_text_holds_any_character(take) -> None:
+    class Producer:
+        def __dlpack__(self, **_: object) -> object:
+            raise LookupError("no\0such\x1b[2J\nbuffer é")
+
+    with pytest.raises(ext.Error) as info:
+        take(Producer())
+    assert "LookupError: no\\x00such\\x1b[2J\nbuffer é" in str(info.value)
+    assert str(info.value.__cause__) == "no\0such\x1b[2J\nbuffer é"
+
+
 @pytest.mark.parametrize("name", CASTERS)
 def test_an_interrupt_ends_the_search_for_an_overload(name: str) -> None:
     bound = pytest.importorskip(name)

@@ -74,22 +74,18 @@ ISTHMUS_COLD inline std::string concat(std::initializer_list<Piece> pieces) {
 /// that the caller has no std::string to clean up. For parameters only: it refers to temporaries of the caller's expression.
 class Message {
 public:
-    Message(const char* text) noexcept : data_(text) {}
-    Message(const std::string& text) noexcept : data_(text.c_str()) {}
-    Message(std::initializer_list<Piece> pieces) noexcept : count_(pieces.size()) {
-        data_ = count_ != 0 ? static_cast<const void*>(pieces.begin()) : "";
-    }
+    Message(const char* text) noexcept : piece_(text) {}
+    Message(const std::string& text) noexcept : piece_(text) {}
+    Message(std::initializer_list<Piece> pieces) noexcept : piece_(append, pieces.begin(), pieces.size()) {}
 
-    operator Piece() const noexcept { return {append, data_, count_}; }
+    operator Piece() const noexcept { return piece_; }
 
 private:
     ISTHMUS_RARE static void append(std::string& out, const void* data, Piece::Number count) {
-        if (count == 0) out += static_cast<const char*>(data);
         for (Piece::Number i = 0; i < count; ++i) static_cast<const Piece*>(data)[i].append_to(out);
     }
 
-    const void* data_;
-    Piece::Number count_ = 0;  // 0: `data_` is a text
+    Piece piece_;
 };
 
 /// "0x7f00".

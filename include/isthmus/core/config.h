@@ -74,6 +74,12 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
+/// A function whose result refers to the memory, not to the view that it was asked of: GCC warns of a temporary one.
+#if __has_cpp_attribute(gnu::no_dangling)
+#define ISTHMUS_OUTLIVES [[gnu::no_dangling]]
+#else
+#define ISTHMUS_OUTLIVES
+#endif
 /// What must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
 #if defined(_WIN32)
 #define ISTHMUS_EXPORT

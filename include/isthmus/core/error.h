@@ -8,6 +8,7 @@
 
 #include <isthmus/core/atomic.h>
 #include <isthmus/core/config.h>
+#include <isthmus/core/utf8.h>
 
 ISTHMUS_BEGIN
 
@@ -123,7 +124,8 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
 /// Copies share the text; a moved-from or default Error has an empty one.
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
-    /// An error with its text. The kind says which Python exception it becomes; without one it is kind_of(code).
+    /// An error with its text, in which `\x1b` stands for a control character (line ends and tabs stay) and for a byte that is
+    /// no UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
     Error(ErrorCode code, std::string message);
     Error(ErrorCode code, ErrorKind kind, std::string message);
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
@@ -143,7 +145,7 @@ public:
     // NOLINTEND(clang-analyzer-cplusplus.NewDelete)
     /// Which Python exception this becomes.
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
-    /// One sentence, UTF-8; valid as long as a copy of this error lives.
+    /// One sentence, UTF-8, with no NUL before its end; valid as long as a copy of this error lives.
     const char* what() const noexcept override {
         return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
     }
@@ -193,7 +195,7 @@ private:
 #if ISTHMUS_DEFINE
 ISTHMUS_API Error::Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
 ISTHMUS_API Error::Error(ErrorCode code, ErrorKind kind, std::string message)
-    : state_(new State{detail::Atomic<int>(1), code, kind, std::move(message), nullptr, nullptr, nullptr}) {
+    : state_(new State{detail::Atomic<int>(1), code, kind, detail::printable(std::move(message)), nullptr, nullptr, nullptr}) {
     for (const auto* watcher = detail::error_watchers; watcher != nullptr; watcher = watcher->next) watcher->made();
 }
 ISTHMUS_API Error::~Error() {

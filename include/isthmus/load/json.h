@@ -9,35 +9,13 @@
 
 #include <isthmus/core/concat.h>
 #include <isthmus/core/error.h>
+#include <isthmus/core/utf8.h>
 
 ISTHMUS_BEGIN
 
 namespace load_impl {
 
 using isthmus::detail::concat;
-
-/// Whether the bytes are UTF-8 (RFC 3629): no surrogates, nothing longer than it has to be, nothing past U+10FFFF.
-inline bool is_utf8(std::string_view text) noexcept {
-    constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    for (std::size_t at = 0; at < text.size();) {
-        const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-        const std::uint32_t first = byte(at);
-        if (first < 0x80) {
-            ++at;
-            continue;
-        }
-        const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-        if (first < 0xC0 || first >= 0xF8 || length > text.size() - at) return false;
-        std::uint32_t point = first & (0x7FU >> length);
-        for (std::size_t i = 1; i < length; ++i) {
-            if ((byte(at + i) & 0xC0) != 0x80) return false;
-            point = point << 6 | (byte(at + i) & 0x3F);
-        }
-        if (point < least[length] || point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) return false;
-        at += length;
-    }
-    return true;
-}
 
 /// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something other
 /// than what was asked for comes next. The text outlives the reader.

@@ -157,7 +157,7 @@ inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std
 /// name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of safetensors' README.
 inline Header read_header(std::string_view text, std::uint64_t file_size) {
     if (text.empty() || text.front() != '{') fail_file("the header does not begin with '{'");
-    if (!is_utf8(text)) fail_file("the header is not UTF-8");
+    if (!isthmus::detail::is_utf8(text)) fail_file("the header is not UTF-8");
     Header header;
     bool has_metadata = false;
     JsonReader json(text);

@@ -149,11 +149,8 @@ struct Parameter<bool> : PlainParameter<bool> {
 template <>
 struct Parameter<std::string_view> : PlainParameter<std::string_view> {
     bool load(PyObject* object, const char* function, const char* argument, Match&) {
-        Py_ssize_t size = 0;
-        const char* text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, &size) : nullptr;
-        if (text == nullptr) return raise_type(function, argument, "a string", object);
-        held = {text, static_cast<std::size_t>(size)};
-        return true;
+        held = PyUnicode_Check(object) ? detail::utf8_of(object) : std::string_view();
+        return held.data() != nullptr || raise_type(function, argument, "a string", object);
     }
 };
 /// None, or nothing at all.

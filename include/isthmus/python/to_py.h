@@ -92,8 +92,10 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_same(Block* block, Framework fr
 
 /// A new reference to the tensor as an array of `framework`; `none` stands for isthmus.Tensor.
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
-    return may_be_same_object(block, framework) ? export_same(block, framework, options)
-                                                : export_anew(block, framework, options);
+    if (!may_be_same_object(block, framework)) return export_anew(block, framework, options);
+    if (block->ops == &array_object_ops)  // nearly every array of NumPy on its way back
+        if (PyObject* same = same_plain_numpy(block, framework)) return same;
+    return export_same(block, framework, options);
 }
 
 /// The framework that an example belongs to; isthmus.Tensor where it is of none.

@@ -4,7 +4,13 @@
 
 #include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#else
 #include <sys/mman.h>
+#endif
 
 #include <vector>
 
@@ -16,14 +22,14 @@ using namespace isthmus;
 
 class Grid {
 public:
-    Grid() : cells_(static_cast<float*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    Grid() : cells_(static_cast<float*>(map())) {
         for (int i = 0; i < 16; ++i) cells_[i] = static_cast<float>(i);
         ++alive;
     }
     Grid(const Grid&) = delete;
     Grid& operator=(const Grid&) = delete;
     ~Grid() {
-        munmap(cells_, bytes);
+        unmap(cells_);
         --alive;
     }
 
@@ -51,6 +57,13 @@ public:
 
 private:
     static constexpr std::size_t bytes = 4096;
+#if defined(_WIN32)
+    static void* map() { return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE); }
+    static void unmap(void* memory) { VirtualFree(memory, 0, MEM_RELEASE); }
+#else
+    static void* map() { return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+    static void unmap(void* memory) { munmap(memory, bytes); }
+#endif
     float* cells_;
     Tensor member_;
 };

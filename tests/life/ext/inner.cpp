@@ -38,6 +38,14 @@ PyThreadState* new_interpreter(bool own_gil) {
 #endif
 }
 
+/// The code of a refusal; it keeps no exception, which is the other interpreter's.
+template <class T>
+std::string refusal(const isthmus::Result<T>& result, const char* otherwise) {
+    if (result) return otherwise;
+    return isthmus::error_code_name(result.error().code()) +
+           std::string(result.error().cause() != nullptr ? ", with a cause" : "");
+}
+
 /// drop_within(own_gil, how): the kept tensor, while another interpreter runs on this thread: with its GIL "held", with it
 /// "released", or "import": from_py of an object of that interpreter, whose error's code is returned.
 PyObject* drop_within(PyObject*, PyObject* args) {
@@ -59,13 +67,13 @@ PyObject* drop_within(PyObject*, PyObject* args) {
         Py_END_ALLOW_THREADS
     } else if (std::string(how) == "exported") {
         auto object = isthmus::to_py(kept);
-        said = object ? "handed out" : isthmus::error_code_name(object.error().code());
+        said = refusal(object, "handed out");
         if (object) Py_DECREF(*object);
         PyErr_Clear();
     } else {
         isthmus::Ref x(PyBytes_FromString("bytes"));
         auto taken = isthmus::from_py(x.get());
-        said = taken ? "taken" : isthmus::error_code_name(taken.error().code());
+        said = refusal(taken, "taken");
         PyErr_Clear();
     }
     Py_EndInterpreter(inner);

@@ -57,6 +57,22 @@ def numpy_array() -> np.ndarray:
     return np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+def one_number_six_times() -> np.ndarray:
+    return np.broadcast_to(np.float32([7]), (2, 3))
+
+
+def set_elements(a: np.ndarray) -> None:
+    a.__setstate__((1, a.shape, a.dtype, False, np.arange(10, 16, dtype=np.float32).tobytes()))
+
+
+def set_one_size(a: np.ndarray) -> None:
+    a.shape = (2, 3, 1)
+
+
+def set_kind(a: np.ndarray) -> None:
+    a.dtype = np.uint32
+
+
 CHANGED: dict[str, tuple[str, Callable[[], object], Callable[[object], object]]] = {
     "x.data = y": ("torch", torch_tensor, set_other_data),
     "x.set_(y)": ("torch", torch_tensor, set_other_storage),
@@ -67,8 +83,12 @@ CHANGED: dict[str, tuple[str, Callable[[], object], Callable[[object], object]]]
     "x.as_strided_()": ("torch", torch_tensor, lambda x: x.as_strided_((3, 2), (1, 3))),
     "x.as_strided_(), fewer": ("torch", torch_tensor, lambda x: x.as_strided_((1, 3), (3, 1))),
     "a.shape = …": ("numpy", numpy_array, set_shape),
+    "a.shape = …, of the same strides": ("numpy", one_number_six_times, set_shape),
     "a.strides = …": ("numpy", numpy_array, set_strides),
     "a.dtype = …": ("numpy", numpy_array, set_dtype),
+    "a.__setstate__()": ("numpy", numpy_array, set_elements),
+    "a.shape = …, a dimension more": ("numpy", numpy_array, set_one_size),
+    "a.dtype = …, of the same size": ("numpy", numpy_array, set_kind),
     "a.dtype = …, swapped": ("numpy", numpy_array, set_byte_order),
     "a.dtype = …, no number": ("numpy", numpy_array, set_bytes),
 }

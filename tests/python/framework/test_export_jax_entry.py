@@ -9,6 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from waiting import eventually
 
 jax = pytest.importorskip("jax")
 isthmus = pytest.importorskip("isthmus")
@@ -96,7 +97,7 @@ def test_the_memory_ends_with_the_array(end: str) -> None:
     elif end == "donate":
         jax.jit(lambda x: x + 1, donate_argnums=0)(array).block_until_ready()
     del array
-    assert sys.getrefcount(memory) == before
+    eventually(lambda: sys.getrefcount(memory) == before)  # what was donated, by the thread that computed
 
 
 def test_after_the_backends_were_cleared() -> None:

@@ -47,6 +47,60 @@ def test_shapes(take, elements, shape: tuple[int, ...]) -> None:
     assert elements(x) == np.asarray(x).tobytes()
 
 
+def with_layout(x: np.ndarray, major_to_minor: tuple[int, ...]) -> object:
+    """A JAX array whose dimensions lie in memory in this order."""
+    layouts = pytest.importorskip("jax.experimental.layout", reason="this JAX has no layouts")
+    if not hasattr(layouts, "Format"):
+        pytest.skip("this JAX names layouts otherwise; 0.7 and newer have Format")
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    return jax.device_put(x, layouts.Format(layouts.Layout(major_to_minor), sharding))
+
+
+@pytest.mark.parametrize("name", ["bool", "int8", "float32", "complex64", "bfloat16"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)], ids=str)
+def test_other_layouts(take, elements, name: str, order: tuple[int, ...]) -> None:
+    """A buffer without strides can show row-major memory alone, and would show every other in the wrong order."""
+    wanted = np.arange(24).reshape(2, 3, 4).astype(jnp.dtype(name))
+    x = with_layout(wanted, order)
+    found = take(x)
+    in_order = np.ascontiguousarray(wanted.transpose(order)).transpose(np.argsort(order))
+    assert found["strides"] == tuple(n // wanted.itemsize for n in in_order.strides)
+    assert (found["shape"], found["data"], found["read_only"]) == ((2, 3, 4), x.unsafe_buffer_pointer(), True)
+    assert elements(x) == wanted.tobytes()
+
+
+def array_impl(x: np.ndarray) -> np.ndarray:
+    """NumPy's buffer under the name of JAX's class: what it lends without strides is row-major as well."""
+    return x.view(type("ArrayImpl", (np.ndarray,), {"__module__": "jaxlib._jax"}))
+
+
+@pytest.mark.parametrize("change", [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[:, :1]])
+def test_memory_that_is_not_row_major_comes_by_dlpack(take, elements, change) -> None:
+    x = array_impl(change(np.arange(12, dtype=np.float32).reshape(3, 4)))
+    assert take(x)["read_only"]
+    assert take(x)["strides"] == tuple(n // 4 for n in x.strides)
+    assert elements(x) == x.tobytes()
+
+
+def test_a_buffer_without_strides_is_checked_like_any_other(take, refused) -> None:
+    x = array_impl(np.frombuffer(bytes(41), np.float32, 10, 1))
+    assert "not aligned" in str(refused("needs_copy", BufferError, take, x))
+
+
+def test_a_result_in_another_layout(take, elements) -> None:
+    x = with_layout(np.zeros((3, 2), np.float32), (1, 0))
+    made = jax.jit(lambda y: y.T * 2, out_shardings=x.format)(jnp.arange(6.0).reshape(2, 3))
+    assert take(made)["strides"] == (1, 3)
+    assert elements(made) == (np.arange(6, dtype=np.float32).reshape(2, 3).T * 2).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (1, 1), (0, 3), (3, 0)], ids=str)
+def test_layouts_of_few_elements(take, elements, shape: tuple[int, ...]) -> None:
+    x = with_layout(np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape), (1, 0))
+    assert take(x)["shape"] == shape
+    assert elements(x) == np.asarray(x).tobytes()
+
+
 def test_immutable_memory_is_read_only(take, refused) -> None:
     for name in ("float32", "bfloat16"):
         x = jnp.ones(3, name)

@@ -19,3 +19,9 @@ def environment(*folders: Path | str, **variables: str) -> dict[str, str]:
     """What this process has, without what it tells its own Python; with these folders alone as PYTHONPATH."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**others, "PYTHONPATH": os.pathsep.join(filter(None, map(str, folders))), **variables}
+
+
+def complaints(stderr: str) -> str:
+    """What a program said, but for what CPython 3.15 says of an environment's Python that a program embeds, at every start."""
+    usual = "WARN: Could not find the platform standard library directory!"
+    return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith(usual))

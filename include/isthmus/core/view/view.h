@@ -162,7 +162,7 @@ public:
     }
 
     /// The elements in memory order. Throws Error(bad_layout) when they are not contiguous, unless the type already says so.
-    std::span<T> span() const
+    ISTHMUS_OUTLIVES std::span<T> span() const
         requires on_host
     {
         if constexpr (!is_known_contiguous)
@@ -194,7 +194,7 @@ public:
 
     /// The rows along the last dimension: spans where the type says that their elements are neighbours, else views of one
     /// dimension, whatever the stride, each of which is a span where it can be: for (std::span<T> row : view.rows()).
-    auto rows() const noexcept
+    ISTHMUS_OUTLIVES auto rows() const noexcept
         requires on_host
     {
         using Row = std::conditional_t<has_contiguous_rows, std::span<T>, View<T, 1>>;

@@ -10,17 +10,27 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// Whether the stride of dimension i, in steps of so many bytes, is this one.
+ISTHMUS_ALWAYS_INLINE bool same_stride(const DLTensor& t, int i, std::int64_t stride, std::int64_t step) noexcept {
+    return static_cast<std::uint64_t>(t.strides[i]) * static_cast<std::uint64_t>(step) == static_cast<std::uint64_t>(stride);
+}
 /// Strides of dimensions that are never stepped along may be anything.
-ISTHMUS_ALWAYS_INLINE bool same_dims(const DLTensor& t, const std::int64_t* shape, const std::int64_t* strides,
-                                     std::int64_t step = 1) noexcept {
+ISTHMUS_COLD inline bool same_dims_that_matter(const DLTensor& t, const std::int64_t* shape, const std::int64_t* strides,
+                                               std::int64_t step) noexcept {
     bool same = true, empty = false;
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] != shape[i]) return false;
-        const std::uint64_t stride = static_cast<std::uint64_t>(t.strides[i]) * static_cast<std::uint64_t>(step);
-        if (ISTHMUS_UNLIKELY(stride != static_cast<std::uint64_t>(strides[i]))) same = same && t.shape[i] <= 1;
+        same = same && (t.shape[i] <= 1 || same_stride(t, i, strides[i], step));
         empty = empty || t.shape[i] == 0;
     }
     return same || empty;
+}
+ISTHMUS_ALWAYS_INLINE bool same_dims(const DLTensor& t, const std::int64_t* shape, const std::int64_t* strides,
+                                     std::int64_t step = 1) noexcept {
+    for (int i = 0; i < t.ndim; ++i)
+        if (ISTHMUS_UNLIKELY(t.shape[i] != shape[i] || !same_stride(t, i, strides[i], step)))
+            return same_dims_that_matter(t, shape, strides, step);
+    return true;
 }
 inline bool same_layout(const DLTensor& t, const DLTensor& now) noexcept {
     return t.data == now.data && t.ndim == now.ndim && DType(t.dtype) == DType(now.dtype) &&
@@ -34,14 +44,12 @@ ISTHMUS_ALWAYS_INLINE bool numpy_still_shows(PyObject* object, const DLTensor& t
     if (array->data != t.data || array->nd != t.ndim || !has_native_order(array->descr)) return false;
     DLDataType unusual{};
     Flags flags = 0;
-    const DLDataType* dtype = &unusual;
-    if (ISTHMUS_LIKELY(numpy_shifts.has(number)))
-        dtype = &numpy_dtypes[number];
-    else if (!unusual_numpy_dtype(array->descr, unusual, flags))
-        return false;
-    if (ISTHMUS_UNLIKELY(DType(*dtype) != DType(t.dtype))) return false;
+    const bool usual = numpy_shifts.has(number);
+    if (ISTHMUS_UNLIKELY(!usual) && !unusual_numpy_dtype(array->descr, unusual, flags)) return false;
+    if (ISTHMUS_UNLIKELY(DType(usual ? numpy_dtypes[number] : unusual) != DType(t.dtype))) return false;
     return same_dims(t, reinterpret_cast<const std::int64_t*>(array->dimensions),
-                     reinterpret_cast<const std::int64_t*>(array->strides), DType(t.dtype).itemsize());
+                     reinterpret_cast<const std::int64_t*>(array->strides),
+                     usual ? std::int64_t{1} << numpy_shifts[number] : DType(t.dtype).itemsize());
 }
 
 /// What a torch tensor shows now, by libtorch's shims.
@@ -87,6 +95,19 @@ ISTHMUS_ALWAYS_INLINE bool may_be_same_object(const Block* block, Framework fram
     const OwnerOps& ops = *block->ops;
     return ops.array != nullptr && framework != Framework::none &&
            (ops.framework == 0 || ops.framework == static_cast<std::uint32_t>(framework));
+}
+
+/// same_object() of a block with array_object_ops that shows an array of NumPy's own dtypes, as own_plain_numpy() makes it.
+/// NULL for any other, which same_object() must look at.
+ISTHMUS_NOINLINE inline PyObject* same_plain_numpy(const Block* block, Framework framework) noexcept {
+    if (block->flags & stream_flag) return nullptr;
+    auto* object = static_cast<PyObject*>(block->owner);
+    TypeCopy copy;
+    const ProducerType* found = cached_type(Py_TYPE(object), copy);
+    if (found == nullptr || found->protocol != Protocol::numpy || !found->is_array || found->framework != framework)
+        return nullptr;
+    const auto number = static_cast<unsigned>(reinterpret_cast<const NumpyArray*>(object)->descr->type_num);
+    return numpy_shifts.has(number) && numpy_still_shows(object, block->dl) ? Py_NewRef(object) : nullptr;
 }
 
 /// Of a block with may_be_same_object(): the very object it was imported from, when it is an array of the wanted framework and

@@ -89,10 +89,9 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
         return true;
     }
     if (PyUnicode_Check(object)) {
-        Py_ssize_t length = 0;
-        const char* text = PyUnicode_AsUTF8AndSize(object, &length);
-        if (text == nullptr) PyErr_Clear();
-        return text != nullptr && Value::parse({text, static_cast<std::size_t>(length)}, out);
+        const std::string_view text = utf8_of(object);
+        if (text.data() == nullptr) PyErr_Clear();
+        return text.data() != nullptr && Value::parse(text, out);
     }
     return PyTuple_Check(object) ? value_from_tuple(object, out) : value_of_framework(object, out);
 }
@@ -167,8 +166,8 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     const bool good = one ? value_from_python(PyTuple_GET_ITEM(arguments, 0), type, value) : value_from_tuple(arguments, value);
     if (good) return new_value_object(type, value);
     Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) return nullptr;
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) return nullptr;
     set_python_error(
         Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
               concat({"found ", utf8, "; wanted ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));

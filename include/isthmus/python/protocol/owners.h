@@ -22,7 +22,8 @@ inline constexpr OwnerOps object_tuple_ops{.release = release_object,
 
 inline void release_buffer_here(void* view) { end_buffer(*static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
-    if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another)) return give_back_with_gil(release_buffer_here, view);
+    const WayToInterpreter way = way_to_interpreter();
+    if (ISTHMUS_LIKELY(way != WayToInterpreter::another)) return give_back_by(way, release_buffer_here, view);
     // The view is released with its block, or with the call that borrowed it.
     auto* copy = new (std::nothrow) Py_buffer;
     if (copy == nullptr) return;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
@@ -74,27 +75,38 @@ private:
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
+/// The text of a str as UTF-8, whole even where it holds a NUL; it lives as long as the str. NULL, with a Python exception set,
+/// for NULL and for what cannot be encoded (a lone surrogate).
+inline std::string_view utf8_of(PyObject* text) noexcept {
+    Py_ssize_t size = 0;
+    const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+    return {utf8, static_cast<std::size_t>(size)};
+}
+
 /// "ValueError: no such buffer": an exception in one line.
 ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     std::string text = Py_TYPE(exception)->tp_name;
     Ref message(PyObject_Str(exception));
-    const char* utf8 = message ? PyUnicode_AsUTF8(message.get()) : nullptr;
-    if (utf8 == nullptr)
-        PyErr_Clear();
-    else if (*utf8 != '\0')
-        text += concat({": ", utf8});
+    const std::string_view utf8 = utf8_of(message.get());
+    if (utf8.data() == nullptr) PyErr_Clear();
+    if (!utf8.empty()) text += concat({": ", utf8});
     return text;
 }
 
 inline void drop_cause(void* cause) { drop_object(static_cast<PyObject*>(cause)); }
 
 /// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
-/// the text says so.
+/// the text says so. Of another interpreter's exception the words alone are kept: a cause is given back to our interpreter,
+/// whose allocator does not know it.
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
     if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
     Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
-    error.set_cause(exception, drop_cause);
+    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    if (ours != nullptr && ours != PyInterpreterState_Get())
+        Py_DECREF(exception);
+    else
+        error.set_cause(exception, drop_cause);
     return error;
 }
 
@@ -102,9 +114,9 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
 /// failed).
 inline std::string text_of(PyObject* object) {
     Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) PyErr_Clear();
-    return utf8 != nullptr ? utf8 : "";
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) PyErr_Clear();
+    return std::string(utf8);
 }
 
 ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piece::Number) {

@@ -26,6 +26,8 @@ ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept;
 /// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
 /// available. `give_back` may be called later, on another thread, so `object` must not be on this one's stack.
 void give_back_with_gil(void (*give_back)(void*), void* object) noexcept;
+/// The same by the way that way_to_interpreter() has just told.
+void give_back_by(WayToInterpreter way, void (*give_back)(void*), void* object) noexcept;
 
 /// Whether the thread holds the GIL of our interpreter: way_to_interpreter() where the answer is nearly always yes.
 inline bool runs_our_interpreter() noexcept {
@@ -98,7 +100,10 @@ ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void*
 
 ISTHMUS_API ISTHMUS_NOINLINE void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {
     const NoCancellation whole;
-    const WayToInterpreter way = way_to_interpreter();
+    give_back_by(way_to_interpreter(), give_back, object);
+}
+ISTHMUS_API ISTHMUS_NOINLINE void give_back_by(WayToInterpreter way, void (*give_back)(void*), void* object) noexcept {
+    const NoCancellation whole;
     if (way == WayToInterpreter::here) return surviving_exit([=] { give_back(object); });
     const InterpreterGuard guard;
     if (!guard) return;

@@ -11,7 +11,7 @@ namespace detail {
 struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
     PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
-    PyObject* module;
+    PyObject *module, *dtype, *backing_device;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
     PyObject* newest_version;    ///< (1, 3)
@@ -36,6 +36,8 @@ struct Interned {
             {arrow_device_array, "__arrow_c_device_array__"},
             {arrow_stream, "__arrow_c_stream__"},
             {module, "__module__"},
+            {dtype, "dtype"},
+            {backing_device, "backing_device"},
         };
         constexpr std::size_t tuples = 3;
         static_assert(sizeof(rows) / sizeof(rows[0]) + tuples == sizeof(Interned) / sizeof(PyObject*),

@@ -22,8 +22,7 @@ namespace detail {
 
 /// The exception object of an error, a new reference; NULL with another exception set.
 inline PyObject* exception_of(const Error& error, SharedRuntime& shared) {
-    // The text may quote a name that a producer gave itself, which may be any bytes.
-    Ref text(PyUnicode_DecodeUTF8(error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "backslashreplace"));
+    Ref text(PyUnicode_FromString(error.what()));
     Ref exception(text ? PyObject_CallOneArg(shared.error_kinds[static_cast<int>(error.kind())], text.get()) : nullptr);
     Ref code(PyUnicode_FromString(error_code_name(error.code())));
     if (!exception || !code || PyObject_SetAttrString(exception.get(), "code", code.get()) != 0) return nullptr;
@@ -63,8 +62,8 @@ ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text
 ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted,
                                              ErrorKind kind = ErrorKind::value) {
     Ref text(PyObject_Repr(found));
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) return nullptr;
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) return nullptr;
     return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; wanted ", wanted});
 }
 

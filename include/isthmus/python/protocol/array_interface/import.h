@@ -135,13 +135,11 @@ struct InterfaceReader {
     }
     bool read_dtype(DLTensor& t) {
         const Ref typestr = item("typestr");
-        Py_ssize_t length = 0;
-        const char* text =
-            typestr && PyUnicode_Check(typestr.get()) ? PyUnicode_AsUTF8AndSize(typestr.get(), &length) : nullptr;
-        if (text == nullptr) return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
+        const std::string_view text = typestr && PyUnicode_Check(typestr.get()) ? utf8_of(typestr.get()) : std::string_view();
+        if (text.data() == nullptr) return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
         DType dtype;
         bool foreign_order = false;
-        if (!parse_typestr({text, static_cast<std::size_t>(length)}, dtype, foreign_order)) {
+        if (!parse_typestr(text, dtype, foreign_order)) {
             if (foreign_order)
                 return fail(ErrorCode::not_values, {"typestr '", text, "', which is not in this machine's byte order"});
             return fail(ErrorCode::bad_dtype, {"typestr '", text, "', which has no counterpart in DLPack"});

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
+#include <array>
 #include <string_view>
 
 #include <isthmus/core/dtype.h>
@@ -41,29 +42,53 @@ inline constexpr FormatLetter format_letters[] = {
     {.letter = "g", .code = kDLFloat, .bytes = sizeof(long double), .complex = "Zg"},
 };
 
+/// The number of a letter's row in format_letters, by its code; -1 for every other character.
+inline constexpr auto format_letter_rows = [] {
+    std::array<signed char, 128> rows{};
+    rows.fill(-1);
+    signed char number = 0;
+    for (const FormatLetter& row : format_letters) rows[static_cast<unsigned char>(row.letter[0])] = number++;
+    return rows;
+}();
+constexpr const FormatLetter* find_format_letter(char letter) noexcept {
+    const auto code = static_cast<unsigned char>(letter);
+    const int number = code < format_letter_rows.size() ? format_letter_rows[code] : -1;
+    return number >= 0 ? &format_letters[number] : nullptr;
+}
+
 /// The dtype of a format of one element. False for structures, repeats, strings, objects and another byte order;
 /// `foreign_order` is set for the last. The letter gives the kind of number; the width is the exporter's itemsize, which
 /// differs between a native and a standard 'l'.
 inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     bool foreign = false;
-    if (!format.empty() && std::string_view("@=<>!^|").find(format.front()) != std::string_view::npos) {
-        foreign = PY_LITTLE_ENDIAN ? format.front() == '>' || format.front() == '!' : format.front() == '<';
-        format.remove_prefix(1);
+    if (!format.empty()) {
+        switch (const char order = format.front()) {
+            case '@':
+            case '=':
+            case '<':
+            case '>':
+            case '!':
+            case '^':
+            case '|':
+                foreign = PY_LITTLE_ENDIAN ? order == '>' || order == '!' : order == '<';
+                format.remove_prefix(1);
+                break;
+            default:
+                break;
+        }
     }
     const bool complex = format.size() == 2 && format.front() == 'Z';
     if (complex) format.remove_prefix(1);
     if (format.size() != 1 || itemsize < 1 || (complex && itemsize % 2 != 0)) return false;
-    for (const FormatLetter& row : format_letters) {
-        if (row.letter[0] != format.front()) continue;
-        const Py_ssize_t width = complex ? itemsize / 2 : itemsize;
-        if ((width != row.bytes && width != row.standard_bytes) || (complex && row.complex == nullptr) || 8 * itemsize > 255)
-            return false;
-        foreign_order = foreign && width > 1;
-        if (!foreign_order) out = DType(complex ? kDLComplex : row.code, static_cast<int>(8 * itemsize));
-        return !foreign_order;
-    }
-    return false;
+    const FormatLetter* row = find_format_letter(format.front());
+    if (row == nullptr) return false;
+    const Py_ssize_t width = complex ? itemsize / 2 : itemsize;
+    if ((width != row->bytes && width != row->standard_bytes) || (complex && row->complex == nullptr) || 8 * itemsize > 255)
+        return false;
+    foreign_order = foreign && width > 1;
+    if (!foreign_order) out = DType(complex ? kDLComplex : row->code, static_cast<int>(8 * itemsize));
+    return !foreign_order;
 }
 
 /// The format of a dtype; NULL if the format language has none.

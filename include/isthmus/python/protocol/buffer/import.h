@@ -51,13 +51,18 @@ inline bool import_held_buffer(ImportRequest& request) {
             if (view.suboffsets[i] >= 0)
                 return request.fail(ErrorCode::bad_layout, {"the buffer of this ", type_name(request.object),
                                                             " is indirect (suboffsets), an array of pointers; copy it first"});
-    if (view.strides != nullptr) {
+    const Flags flags = view.readonly ? flag::read_only : 0;
+    if (view.strides == nullptr) {
+        std::int64_t numel = 0;
+        if (ISTHMUS_LIKELY(layout::numel(t.shape, t.ndim, numel) && is_sound_row_major(t.data, numel, dtype, false)))
+            return request.accept_sound(flags);
+    } else {
         t.strides = request.out.strides();
         if (ISTHMUS_UNLIKELY(!element_strides(view.strides, view.ndim, view.itemsize, t.strides)) &&
             !element_strides_that_matter(request, view.strides))
             return false;
     }
-    return request.accept(view.readonly ? flag::read_only : 0);
+    return request.accept(flags);
 }
 
 /// Any exporter of the buffer protocol.
