@@ -49,7 +49,8 @@ class Row:
     calls: bool = False
 
 
-#: The first row is what the machine gives to threads that share nothing, the one to judge the others by.
+#: The first row is what the machine gives to threads that share nothing, the one to judge the others by. Those of CPython alone
+#: are what the references to one array cost that the row before them has to take.
 CONTROL = Row("arithmetic alone", "arithmetic")
 EMPTY = Row("a call from Python that does nothing", "nothing", calls=True)
 ROWS = [
@@ -58,8 +59,10 @@ ROWS = [
     Row("borrowed, the same array", "borrowed", same=True),
     Row("owned, an array each", "owned"),
     Row("owned, the same array", "owned", same=True),
+    Row("CPython alone: a reference to the same array", "one_reference", same=True),
     Row("there and back, an array each", "there_and_back"),
     Row("there and back, the same array", "there_and_back", same=True),
+    Row("CPython alone: two references to the same array", "two_references", same=True),
     Row("C++ → numpy, a tensor each", "handed_out"),
     EMPTY,
     Row("borrowed by a call from Python, an array each", "borrowed", calls=True),

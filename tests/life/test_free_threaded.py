@@ -103,6 +103,33 @@ assert life.live(None) == []
     )
 
 
+@pytest.mark.skipif(not FREE, reason="with a GIL a count is no place that threads take from each other")
+def test_the_classes_count_no_references(child, life) -> None:
+    """Every instance has one to its class: counted, it would be the same place for all threads."""
+    child(
+        PREAMBLE
+        + """
+import life
+number = life.keep(array.array("f", [1]))
+shown = life.export(number, "tensor")
+
+def counts():
+    return [sys.getrefcount(type(x)) for x in (shown, shown.dtype, shown.device)]
+
+before = counts()
+held = [life.export(life.keep(array.array("f", [i])), "tensor") for i in range(100)]
+parts = [(x.dtype, x.device) for x in held]
+assert len({id(x) for x in held}) == 100
+assert counts() == before
+del held, parts
+gc.collect()
+assert counts() == before
+assert memoryview(shown).tolist() == [1]
+""",
+        life,
+    )
+
+
 @pytest.fixture(scope="module")
 def guards(compile_extension):
     if not FREE:

@@ -16,6 +16,15 @@ bool raise(const isthmus::Error& error) { return isthmus::set_python_error(error
 
 bool nothing(PyObject* x) { return use(x), true; }
 
+/// What an exchange of one array cannot do without: the references to it, taken and given back by CPython alone.
+template <int references>
+bool referenced(PyObject* x) {
+    for (int i = 0; i < references; ++i) Py_INCREF(x);
+    use(x);
+    for (int i = 0; i < references; ++i) Py_DECREF(x);
+    return true;
+}
+
 bool borrowed(PyObject* x) {
     auto t = isthmus::borrow_py(x);
     if (!t) return raise(t.error());
@@ -81,6 +90,8 @@ PyMethodDef method(const char* name, Function* function) {
 PyMethodDef methods[] = {
     method("nothing", repeated<nothing>),
     method("arithmetic", arithmetic),
+    method("one_reference", repeated<referenced<1>>),
+    method("two_references", repeated<referenced<2>>),
     method("borrowed", repeated<borrowed>),
     method("owned", repeated<owned>),
     method("there_and_back", repeated<there_and_back>),

@@ -140,7 +140,10 @@ inline bool make_type_once(PyTypeObject*& place, PyTypeObject* (*make)()) {
     if (load_shared(place) != nullptr) return true;
     PyTypeObject* type = make();
     if (type == nullptr) return false;
-    if (!store_first(place, type)) Py_DECREF(type);
+    if (store_first(place, type))
+        stop_counting(type);
+    else
+        Py_DECREF(type);
     return true;
 }
 

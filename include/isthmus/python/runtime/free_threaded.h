@@ -94,6 +94,12 @@ inline bool may_be_last(PyObject* object) noexcept { return Py_REFCNT(object) <=
 /// The same after may_be_last() said no, which another thread may have made untrue.
 inline bool drop_if_still_not_last(PyObject* object) noexcept { return drop_if_not_last(object); }
 
+/// Has the references to a class of ours counted no more, as CPython has those to the classes of Python code: every instance
+/// holds one, and all threads would count theirs in one place. The class is never freed. Call on the thread that made it.
+inline void stop_counting(PyTypeObject* type) noexcept {
+    __atomic_store_n(&reinterpret_cast<PyObject*>(type)->ob_ref_local, UINT32_MAX, __ATOMIC_RELAXED);
+}
+
 #if PY_VERSION_HEX >= 0x030E0000
 inline void let_others_try(PyObject* fresh) noexcept { PyUnstable_EnableTryIncRef(fresh); }
 inline bool try_reference(PyObject* object) noexcept { return PyUnstable_TryIncRef(object) != 0; }
@@ -154,6 +160,7 @@ inline bool drop_if_still_not_last(PyObject* object) noexcept {
     Py_DECREF(object);
     return true;
 }
+inline void stop_counting(PyTypeObject*) noexcept {}
 
 #endif
 

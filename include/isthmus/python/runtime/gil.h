@@ -37,8 +37,7 @@ inline bool runs_our_interpreter() noexcept {
 
 /// Gives back a reference that is not the last. False, with nothing given back, if it may be the last, or without the GIL.
 inline bool drop_shared_object(PyObject* object) noexcept {
-    if (ISTHMUS_UNLIKELY(!runs_our_interpreter() || may_be_last(object))) return false;
-    return drop_if_still_not_last(object);
+    return ISTHMUS_LIKELY(runs_our_interpreter()) && drop_if_not_last(object);
 }
 
 /// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
