@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/runtime/buffers.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/tensor.h>
 #include <isthmus/core/view/view.h>
@@ -12,21 +12,6 @@ ISTHMUS_BEGIN
 namespace detail {
 
 struct BorrowedBuilder;
-
-/// Moves a Py_buffer. PyBuffer_FillInfo points sizes and strides at fields of the Py_buffer itself, where its exporter expects
-/// them when the buffer is released.
-inline void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept {
-    to = from;
-    const auto rebase = [&](auto*& inside) {
-        const auto offset = reinterpret_cast<std::uintptr_t>(inside) - reinterpret_cast<std::uintptr_t>(&from);
-        if (offset < sizeof(Py_buffer))
-            inside = reinterpret_cast<std::remove_reference_t<decltype(inside)>>(reinterpret_cast<char*>(&to) + offset);
-    };
-    rebase(to.shape);
-    rebase(to.strides);
-    rebase(to.suboffsets);
-    rebase(to.format);
-}
 
 }  // namespace detail
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/object_owner.h>  // Python.h must come before any standard header
+#include <isthmus/python/runtime/start_life.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/error.h>
 #include <isthmus/python/runtime/errors.h>

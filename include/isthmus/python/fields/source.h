@@ -10,8 +10,8 @@
 #include <isthmus/core/result.h>
 #include <isthmus/python/runtime/classes.h>
 #include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/life.h>
 #include <isthmus/python/runtime/raise.h>
+#include <isthmus/python/runtime/start_life.h>
 
 ISTHMUS_BEGIN
 

@@ -5,10 +5,13 @@
 #include <isthmus/python/runtime/tensor_object.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/tensor.h>
+#include <isthmus/python/framework.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+static_assert(tensor_framework == static_cast<std::uint32_t>(Framework::tensor));
 
 /// Whether an export of a block must hold the isthmus.Tensor that shows it: if nothing keeps the memory, the caller who is
 /// responsible for it may have tied it to that object (a binder's keep_alive).

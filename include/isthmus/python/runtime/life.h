@@ -158,34 +158,8 @@ inline bool join_interpreter(PyInterpreterState* here) {
            keep_in_interpreter(dict, kept_memory_name, &kept_memory, nullptr);
 }
 
-/// Makes the owners of this life (object_owner.h) those that new blocks get, until end_life(). False when memory is out.
-bool begin_python_owners() noexcept;
-
 /// Whether this shared object is ready in the running interpreter. The GIL is held.
 inline bool is_this_life() noexcept { return interpreter_life.interpreter.load_relaxed() == PyInterpreterState_Get(); }
-
-/// Makes this shared object ready in the running interpreter. False with a Python exception set.
-ISTHMUS_NOINLINE inline bool start_life() {
-    PyInterpreterState* here = PyInterpreterState_Get();
-    PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
-    if (ours == here) return true;
-    if (ours != nullptr) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
-                        "use a process of its own");
-        return false;
-    }
-    // The import may run Python code, during which another thread may get this far; what follows runs none.
-    const Ref atexit_register = find_atexit();
-    if (!atexit_register) return false;
-    const StateLock lock(interpreter_life.mutex);
-    if (is_this_life()) return true;
-    allow_interpreter_guards();
-    if (!begin_python_owners()) return PyErr_NoMemory() != nullptr;
-    if (!hook_the_end(atexit_register.get()) || !join_interpreter(here)) return false;
-    interpreter_life.interpreter.store(here);
-    return true;
-}
 
 }  // namespace detail
 

@@ -6,8 +6,6 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/dlpack.h>
-#include <isthmus/python/borrowed.h>
-#include <isthmus/python/framework.h>
 #include <isthmus/python/runtime/buffers.h>
 #include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/shown.h>
@@ -125,6 +123,9 @@ inline void leave_source(void* self) {
     if (s->ops->release != nullptr && (s->ops == &shared_block_ops || Py_IsInitialized() == 0)) s->ops->release(s->owner);
 }
 
+/// Framework::tensor, whose header stands above this one.
+inline constexpr std::uint32_t tensor_framework = 1;
+
 /// How owners that hold references to Python objects are used, in one life of the interpreter. A reference says nothing of the
 /// life that it belongs to, and the next interpreter may neither read nor release what another has left: when its life ends,
 /// the whole table is changed so that the blocks that still refer to it do neither. So each life has a table of its own.
@@ -151,7 +152,7 @@ struct PythonOwners : LifeBound {
     /// An alias that also holds the isthmus.Tensor that shows its root.
     OwnerOps shown_alias{.release = drop_shown_root};
     /// The same, of a tensor that was made from that isthmus.Tensor, when it was exported.
-    OwnerOps exit{.framework = static_cast<std::uint32_t>(Framework::tensor), .release = drop_shown_root, .array = shown_root};
+    OwnerOps exit{.framework = tensor_framework, .release = drop_shown_root, .array = shown_root};
 
     /// What a capsule held, which was given without an object.
     OwnerOps managed_versioned{.release = end_managed_in_python<DLManagedTensorVersioned>};
@@ -191,8 +192,9 @@ private:
 ISTHMUS_STATE constinit PythonOwners owners_of_the_first_life;
 ISTHMUS_STATE constinit PythonOwners* python_owners = &owners_of_the_first_life;
 
-#if ISTHMUS_DEFINE
-ISTHMUS_API bool begin_python_owners() noexcept {
+/// Makes the owners of this life those that new blocks get, until end_life(). False when memory is out. The mutex of
+/// interpreter_life is held.
+inline bool begin_python_owners() noexcept {
     if (python_owners->begun) return true;
     if (python_owners->over) {
         auto* owners = new (std::nothrow) PythonOwners;
@@ -205,7 +207,6 @@ ISTHMUS_API bool begin_python_owners() noexcept {
     python_owners->begun = true;
     return true;
 }
-#endif
 
 /// Another block over the memory of `block`, which holds `object` as well; NULL when memory is out. The GIL is held.
 inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
