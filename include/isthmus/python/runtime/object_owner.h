@@ -117,6 +117,8 @@ struct Sourced {
 };
 
 inline void leave_owner(void*) noexcept {}
+inline bool leave_to_release(void*) noexcept { return false; }
+inline void* no_object_left(void*) noexcept { return nullptr; }
 /// Memory of C++ is released in any life, what a protocol gave only while no interpreter runs: its release may use Python.
 inline void leave_source(void* self) {
     const auto* s = static_cast<Sourced*>(self);
@@ -172,11 +174,15 @@ struct PythonOwners : LifeBound {
 
 private:
     static void end(OwnerOps& ops, void (*leave)(void*)) noexcept {
-        // Other threads may drop blocks at this moment.
-        __atomic_store_n(&ops.release_shared, nullptr, __ATOMIC_RELAXED);
-        __atomic_store_n(&ops.release, leave, __ATOMIC_RELAXED);
-        ops.source = nullptr;
-        ops.array = nullptr;
+        // Other threads may drop blocks at this moment, between asking whether there is a function and calling it: none is
+        // taken away, all are replaced.
+        const auto replace = [](auto*& function, auto* by) {
+            if (function != nullptr) __atomic_store_n(&function, by, __ATOMIC_RELAXED);
+        };
+        replace(ops.release_shared, &leave_to_release);
+        replace(ops.release, leave);
+        replace(ops.source, &no_object_left);
+        replace(ops.array, &no_object_left);
     }
     static void end_all(LifeBound* self) noexcept {
         auto* owners = static_cast<PythonOwners*>(self);
