@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import sys
@@ -45,7 +46,7 @@ def test_the_order_is_that_of_a_reader() -> None:
 
 def test_every_row_is_on_the_page() -> None:
     for row in {result["row"] for result in RESULTS}:
-        assert f"<h3>{row}" in PAGE, row
+        assert f"<h3>{html.escape(row)}" in PAGE, row
 
 
 @pytest.mark.parametrize("group", [day.GROUP, "a group of no title"])
