@@ -74,19 +74,31 @@ ISTHMUS_COLD inline std::string concat(std::initializer_list<Piece> pieces) {
 /// that the caller has no std::string to clean up. For parameters only: it refers to temporaries of the caller's expression.
 class Message {
 public:
-    Message(const char* text) noexcept : piece_(text) {}
-    Message(const std::string& text) noexcept : piece_(text) {}
-    Message(std::initializer_list<Piece> pieces) noexcept : piece_(append, pieces.begin(), pieces.size()) {}
+    Message(const char* text) noexcept : data_(text), size_(up_to_nul) {}
+    Message(const std::string& text) noexcept : data_(text.data()), size_(text.size()) {}
+    Message(std::initializer_list<Piece> pieces) noexcept : data_(pieces.begin()), size_(of_pieces | pieces.size()) {}
 
-    operator Piece() const noexcept { return piece_; }
+    operator Piece() const noexcept { return {append, data_, size_}; }
 
 private:
-    ISTHMUS_RARE static void append(std::string& out, const void* data, Piece::Number count) {
-        for (Piece::Number i = 0; i < count; ++i) static_cast<const Piece*>(data)[i].append_to(out);
+    static constexpr Piece::Number of_pieces = Piece::Number{1} << 63;  // beside their number
+    static constexpr Piece::Number up_to_nul = ~Piece::Number{0};
+
+    ISTHMUS_RARE static void append(std::string& out, const void* data, Piece::Number size) {
+        if (size == up_to_nul) {
+            out += static_cast<const char*>(data);
+        } else if (size < of_pieces) {
+            out.append(static_cast<const char*>(data), static_cast<std::size_t>(size));
+        } else {
+            for (Piece::Number i = 0; i < (size & ~of_pieces); ++i) static_cast<const Piece*>(data)[i].append_to(out);
+        }
     }
 
-    Piece piece_;
+    const void* data_;
+    Piece::Number size_;
 };
+// Two words are passed in registers. For a third the callers would make room on the stack, also where there is no error.
+static_assert(sizeof(Message) <= 2 * sizeof(Piece::Number));
 
 /// "0x7f00".
 ISTHMUS_RARE inline void append_hex(std::string& out, const void*, Piece::Number value) {
