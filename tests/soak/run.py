@@ -23,12 +23,12 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "support"))
-import at_once
-
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 SUPPORT = ROOT / "tests" / "python" / "support"
+sys.path.insert(0, str(SUPPORT))
+import at_once  # noqa: E402
+
 SOURCES = {"soak": HERE / "soak.cpp", "life": ROOT / "tests" / "life" / "ext" / "life.cpp"}
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 

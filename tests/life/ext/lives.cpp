@@ -227,8 +227,7 @@ bool start() {
 }  // namespace
 
 /// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next or the
-/// "fifth", or "last";
-/// or by drop().
+/// "fifth", by "threads" between lives, "last", or where the code calls drop().
 int main(int argc, char** argv) {
     if (argc != 4) return 2;
     const int lives = std::atoi(argv[1]);

@@ -97,9 +97,7 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
 /// outlive the interpreter, and the next one must not release what another has left. (It would have to outlive four to be taken
 /// for a later life's.)
 inline constexpr std::uint32_t told_lives = 4;
-inline std::uint32_t told_life() noexcept {
-    return __atomic_load_n(&interpreter_life.generation, __ATOMIC_RELAXED) % told_lives;
-}
+inline std::uint32_t told_life() noexcept { return interpreter_life.generation.load_relaxed() % told_lives; }
 template <std::uint32_t life>
 void drop_cause(void* cause) {
     if (told_life() == life) drop_object(static_cast<PyObject*>(cause));

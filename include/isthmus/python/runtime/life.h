@@ -24,11 +24,18 @@ struct LifeBound {
 /// not identify it; the generation rises with each end.
 struct InterpreterLife {
     Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this life; also read without the GIL
-    std::uint32_t generation = 1;
+    Atomic<std::uint32_t> generation{1};
     LifeBound* bound = nullptr;  ///< everything that was begun in this life
     StateMutex mutex;            ///< of everything above, and of what belongs to this life while it is kept
 };
 ISTHMUS_STATE InterpreterLife interpreter_life;
+
+/// Has end_life() forget it. The mutex of interpreter_life is held.
+inline void bind_to_life(LifeBound& bound) noexcept {
+    bound.next = interpreter_life.bound;
+    interpreter_life.bound = &bound;
+    store_shared(bound.begun, true);
+}
 
 /// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until something is kept in
 /// this life, and T{} again when the life is over, so that nothing of one life is ever used in the next. Reading it costs
@@ -54,22 +61,17 @@ public:
         const StateLock lock(interpreter_life.mutex);
         if (begun) return false;
         value_ = made;
-        bind();
+        bind_to_life(*this);
         return true;
     }
     /// The value itself, T{} at first, for a type that guards what it holds by its own means.
     T& begin() noexcept {
         const StateLock lock(interpreter_life.mutex);
-        if (!begun) bind();
+        if (!begun) bind_to_life(*this);
         return value_;
     }
 
 private:
-    void bind() noexcept {
-        next = interpreter_life.bound;
-        interpreter_life.bound = this;
-        store_shared(begun, true);
-    }
     static void forget_value(LifeBound* self) noexcept { static_cast<PerLife*>(self)->value_ = T{}; }
     T value_{};
 #if defined(Py_GIL_DISABLED)
@@ -86,7 +88,7 @@ inline void end_life() noexcept {
         bound->forget(bound);
     }
     interpreter_life.interpreter.store(nullptr);
-    __atomic_store_n(&interpreter_life.generation, interpreter_life.generation + 1, __ATOMIC_RELAXED);
+    interpreter_life.generation.store_relaxed(interpreter_life.generation.load_relaxed() + 1);
 }
 
 /// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as multiprocessing

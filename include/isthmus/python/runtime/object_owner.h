@@ -208,9 +208,7 @@ inline bool begin_python_owners() noexcept {
         owners->earlier = python_owners;
         python_owners = owners;
     }
-    python_owners->next = interpreter_life.bound;
-    interpreter_life.bound = python_owners;
-    python_owners->begun = true;
+    bind_to_life(*python_owners);
     return true;
 }
 
