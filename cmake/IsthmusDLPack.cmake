@@ -36,7 +36,7 @@ function(isthmus_find_dlpack)
       # find_spec does not import the package, so nothing of it is loaded just to learn a path.
       execute_process(
         COMMAND "${Python_EXECUTABLE}" -c
-                "import importlib.util as u; s = u.find_spec('tvm_ffi'); print(*(s.submodule_search_locations if s else ()), sep=';')"
+                "import sys, importlib.util as u; s = u.find_spec('tvm_ffi'); print(*(s.submodule_search_locations if s else ()), sys.prefix, sep=';')"
         OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
       foreach(dir IN LISTS found)
         list(APPEND places "${dir}/include")

@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 10)
 # Build tools that pip also has: (program, oldest version, requirement).
 BUILD_TOOLS = (("cmake", (3, 22), "cmake>=3.22"), ("ninja", (1, 10), "ninja>=1.10"))
+# They have no wheels for every interpreter without the GIL, and cannot always be compiled there: what needs them skips.
+OFTEN_WITHOUT_WHEELS = ("apache-tvm-ffi", "safetensors")
+# For 3.13t it compiles for minutes, and fails.
+ONLY_WHEELS = ("--only-binary", "apache-tvm-ffi")
 TESTED = ROOT / "requirements" / "tested.txt"
 PACKAGE_SOURCES = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "cmake", "include", "src", "python")
 
@@ -91,6 +96,10 @@ class Environment:
         self.stamps.mkdir(exist_ok=True)
         (self.stamps / name).write_text(mark)
 
+    def free_threaded(self) -> bool:
+        ask = "import sys, sysconfig; sys.exit(not sysconfig.get_config_var('Py_GIL_DISABLED'))"
+        return subprocess.run([self.python, "-c", ask]).returncode == 0
+
     def pip_install(self, *arguments: str | Path) -> bool:
         command = [self.python, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
         return subprocess.run(command, cwd=ROOT).returncode == 0
@@ -140,12 +149,52 @@ def check_compiler(environment: Environment) -> None:
         fail(f"{header} is missing: install Python's headers (Debian, Ubuntu: apt install python3-dev)")
 
 
+def install_without_some(environment: Environment, text: str) -> bool:
+    """All but OFTEN_WITHOUT_WHEELS, of which <dlpack/dlpack.h> is taken where it was among them; False where that cannot be."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    left_out = [line for line in lines if line.startswith(OFTEN_WITHOUT_WHEELS)]
+    if not left_out or not environment.free_threaded():
+        return False
+    say(f"no wheel, or none of what it needs, for this interpreter without the GIL: {', '.join(left_out)}; going on without")
+    rest = [line for line in lines if line not in left_out]
+    headers = [line for line in left_out if line.startswith("apache-tvm-ffi")]
+    done = not rest or environment.pip_install(*rest, *missing_build_tools(), "-c", TESTED)
+    return done and all(install_dlpack(environment, line) for line in headers)
+
+
+def install_dlpack(environment: Environment, requirement: str) -> bool:
+    """The header alone, out of a wheel that is made for another interpreter, to where CMake looks for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        other = [
+            "--only-binary",
+            ":all:",
+            "--python-version",
+            "3.13",
+            "--abi",
+            "cp313",
+            "--abi",
+            "abi3",
+            "--no-deps",
+            "--target",
+            folder,
+        ]
+        if not environment.pip_install(*other, requirement):
+            return False
+        header = Path("dlpack", "dlpack.h")
+        place = environment.path / "include" / header
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(folder, "tvm_ffi", "include", header), place)
+    return True
+
+
 def install_group(environment: Environment, group: str, newest: bool) -> None:
     text = requirements_text(group)
     mark = hashlib.sha256((text + ("newest" if newest else TESTED.read_text())).encode()).hexdigest()
     if environment.stamped(group, mark):
         return
     wanted: list[str | Path] = ["-r", ROOT / "requirements" / f"{group}.txt"]
+    if environment.free_threaded():
+        wanted += ONLY_WHEELS
     if group == "build":
         check_compiler(environment)
         wanted += missing_build_tools()
@@ -158,6 +207,8 @@ def install_group(environment: Environment, group: str, newest: bool) -> None:
             if not done and not pins_versions:
                 say(f"not every version of requirements/{TESTED.name} can be had here: taking what can")
             done = done or environment.pip_install(*wanted)
+        if not done and not pins_versions:
+            done = install_without_some(environment, text)
         if not done:
             fail(f"requirements/{group}.txt could not be installed")
     environment.stamp(group, mark)

@@ -128,14 +128,20 @@ def wheel_of_the_header(folder: Path) -> None:
             wheel.writestr(f"apache_tvm_ffi-1.0.dist-info/{name}", text)
 
 
+NOWHERE = ("-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", "-Disthmus_dlpack_on_system=")
+IN_PREFIX = Path(sys.prefix, "include", "dlpack", "dlpack.h")
+
+
+@pytest.mark.skipif(
+    IN_PREFIX.is_file(), reason="this Python's own include folder has dlpack/dlpack.h; a venv without it has not"
+)
 def test_a_missing_dlpack_names_the_line_that_fetches_it(tmp_path: Path) -> None:
     (tmp_path / "hide" / "tvm_ffi").mkdir(parents=True)
     (tmp_path / "hide" / "tvm_ffi" / "__init__.py").touch()
     (tmp_path / "wheels").mkdir()
     wheel_of_the_header(tmp_path / "wheels")
     build = tmp_path / "a build"
-    nowhere = ("-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", "-Disthmus_dlpack_on_system=")
-    configure = cmake(build, f"-DISTHMUS_SOURCE={REPOSITORY}", *nowhere)
+    configure = cmake(build, f"-DISTHMUS_SOURCE={REPOSITORY}", *NOWHERE)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "hide"), "PIP_NO_INDEX": "1"}
     environment["PIP_FIND_LINKS"] = str(tmp_path / "wheels")
     done = subprocess.run([str(part) for part in configure], capture_output=True, text=True, env=environment)
@@ -144,6 +150,17 @@ def test_a_missing_dlpack_names_the_line_that_fetches_it(tmp_path: Path) -> None
     assert len(lines) == 1, done.stderr
     run("bash", "-euc", lines[0], env=environment)
     assert f"{build}/_deps/isthmus-dlpack" in run(*configure, env=environment)
+
+
+def test_dlpack_in_the_environment_of_python(tmp_path: Path) -> None:
+    """Where Conda has headers, and where tools/bootstrap.py puts this one for interpreters that have no wheel of it."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    include = tmp_path / "venv" / "include"
+    (include / "dlpack").mkdir(parents=True)
+    shutil.copy(Path(isthmus.get_include(), "dlpack", "dlpack.h"), include / "dlpack")
+    configure = cmake(tmp_path / "build", f"-DISTHMUS_SOURCE={REPOSITORY}", *NOWHERE)
+    last = [f"-DPython_EXECUTABLE={tmp_path / 'venv' / 'bin' / 'python'}"]
+    assert f"in {include}\n" in run(*configure, *last)
 
 
 def test_dlpack_as_a_target_of_the_same_tree(tmp_path: Path) -> None:
