@@ -2,6 +2,7 @@
 // isthmus/torch.h in an extension that links libtorch.
 #include <isthmus/torch.h>
 
+#include "../python/support/module.h"
 #include "support.h"
 
 namespace {
@@ -222,4 +223,4 @@ struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_torch_test_ext", n
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_isthmus_torch_test_ext() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_isthmus_torch_test_ext() { return create_module(definition); }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -66,11 +67,13 @@ template <class Handle>
 class Keeper {
 public:
     static PyObject* add(Handle handle) {
+        const std::scoped_lock lock(mutex_);
         kept()[next_] = std::move(handle);
         return PyLong_FromLong(next_++);
     }
     /// NULL with KeyError set.
     static Handle* find(PyObject* number) {
+        const std::scoped_lock lock(mutex_);
         const auto found = kept().find(PyLong_AsLong(number));
         if (found != kept().end()) return &found->second;
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_KeyError, "no such handle");
@@ -120,6 +123,7 @@ private:
         Handle* found = find(number);
         if (found == nullptr) return false;
         out = std::move(*found);
+        const std::scoped_lock lock(mutex_);
         kept().erase(PyLong_AsLong(number));
         return true;
     }
@@ -133,6 +137,7 @@ private:
         return handles;
     }
     static inline long next_ = 1;
+    static inline std::mutex mutex_;  // of the map: no GIL guards it in a free-threaded build
 };
 
 }  // namespace support

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch tensors through the bridge in an extension that neither includes nor links torch.
+#include "../../python/support/module.h"
 #include "../support.h"
 
 namespace {
@@ -166,4 +167,4 @@ struct PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_torch_stable_ext",
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_isthmus_torch_stable_ext() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_isthmus_torch_stable_ext() { return create_module(definition); }
