@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,8 @@ INCLUDE = ROOT / "include"
 CONSUMER = ROOT / "tests" / "install" / "consumer"
 EIGEN = tuple(Path(root) / "include" / "eigen3" for root in ("/usr", "/usr/local", "/opt/homebrew"))
 LIMIT = 1800  # seconds for one command: several times what a slow machine takes
+#: What unpack_packages() needs.
+APT_TOOLS = "wanted are Debian's or Ubuntu's own tools, and a mirror"
 WARNINGS = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
 #: What is run of the bridge under an emulator, where every test takes ten times as long: which way in a type takes, NumPy,
 #: DLPack and buffers both ways, and who keeps memory.
@@ -158,6 +161,48 @@ def check_adapters(compiler: tuple[str, ...], python: str, work: Path) -> None:
     compile_for(compiler, python, work, "#include <isthmus/mdspan.h>\n", "-std=c++23")
 
 
+def check_packaged_adapters(compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """The adapters of xtensor and OpenCV, with the distribution's packages of their headers."""
+    architecture = run(program(APT_TOOLS, "dpkg"), "--print-architecture").strip()
+    include = unpack_packages(work, architecture, "libxtensor-dev", "libopencv-core-dev") / "usr" / "include"
+    compile_for(compiler, python, work, "#include <isthmus/xtensor.h>\n", f"-isystem{include}")
+    made = include.glob("*/opencv4")  # cvconfig.h, which the build of this architecture wrote
+    # <cfloat> first: after <vector>, zig's for macOS leaves out the FLT_MAX that OpenCV's headers want.
+    compile_for(compiler, python, work, "#include <cfloat>\n#include <isthmus/opencv.h>\n", f"-isystem{include / 'opencv4'}",
+                *(f"-isystem{folder}" for folder in made))  # fmt: skip
+
+
+def torch_include(work: Path, tags: tuple[str, ...]) -> Path:
+    """The headers in PyTorch's wheel for these platforms, in the version of requirements/tested.txt."""
+    folder = work / "torch" / "include"
+    if folder.is_dir():
+        return folder
+    wanted = re.search(r"^torch==[^;\s]+", (ROOT / "requirements" / "tested.txt").read_text(), re.MULTILINE)
+    if wanted is None:
+        raise Failed("requirements/tested.txt names no version of torch")
+    wheels, unpacked = work / "wheels", work / "unpacked"
+    try:
+        run(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", wheels,
+            "--only-binary=:all:", *(f"--platform={tag}" for tag in tags), "--python-version=3.11", wanted[0])  # fmt: skip
+    except Failed as failed:
+        raise Missing(f"no wheel of {wanted[0]} for {tags[0]}; wanted is a network\n{failed}") from None
+    for wheel in wheels.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith("torch/include/")])
+    shutil.rmtree(wheels)
+    (unpacked / "torch").rename(work / "torch")
+    return folder
+
+
+def check_torch(tags: tuple[str, ...], compiler: tuple[str, ...], python: str, work: Path) -> None:
+    """isthmus/torch.h, by the module that its own tests use."""
+    work.mkdir(parents=True, exist_ok=True)
+    include = torch_include(work, tags)
+    module = ROOT / "tests" / "torch" / "module.cpp"
+    compile_for(compiler, python, work, f'#include "{module}"\n', "-fvisibility=hidden", f"-isystem{include}",
+                f"-isystem{include / 'torch' / 'csrc' / 'api' / 'include'}")  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Target:
     """A system that programs can be built for here, and how they are run."""
@@ -251,37 +296,40 @@ def check_core(target: Target, work: Path) -> None:
     print(run_in(target, work, binary, "--gtest_brief=1").strip().splitlines()[-1], flush=True)
 
 
-def arm64_python(work: Path) -> Path:
-    """The root of the distribution's CPython for arm64, unpacked and not installed: apt is told of another architecture, in a
-    state of its own, with this system's sources."""
+def unpack_packages(work: Path, architecture: str, *names: str) -> Path:
+    """The root of the distribution's packages and of what they need, unpacked and not installed: apt is told of the
+    architecture, in a state of its own, with this system's sources."""
     root = work / "root"
     if root.is_dir():
         return root
-    how = "wanted are Debian's or Ubuntu's own tools, and a mirror that has arm64"
-    apt, dpkg = program(how, "apt-get"), program(how, "dpkg")
+    apt, dpkg = program(APT_TOOLS, "apt-get"), program(APT_TOOLS, "dpkg")
     state = work / "apt"
     for folder in ("lists/partial", "cache/archives/partial"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
     options = {
-        "APT::Architecture": "arm64",
-        "APT::Architectures": "arm64",
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
         "Dir::State": state,
         "Dir::State::status": state / "status",
         "Dir::Cache": state / "cache",
     }
     settings = state / "apt.conf"
     settings.write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
-    names = ("python3-dev", "libstdc++6")
     for command in (("update",), ("install", "--download-only", "--yes", "--no-install-recommends", *names)):
         try:
             run(apt, *command, environment={"APT_CONFIG": str(settings)})
         except Failed as failed:
-            raise Missing(f"no packages of arm64; {how}\n{failed}") from None
+            raise Missing(f"no packages of {architecture}; {APT_TOOLS} that has {architecture}\n{failed}") from None
     unpacked = work / "unpacked"  # under its own name when it is whole
     for archive in (state / "cache" / "archives").glob("*.deb"):
         run(dpkg, "-x", archive, unpacked)
     return unpacked.rename(root)
+
+
+def arm64_python(work: Path) -> Path:
+    """The root of the distribution's CPython for arm64."""
+    return unpack_packages(work, "arm64", "python3-dev", "libstdc++6")
 
 
 def arm64_packages(work: Path, python: str) -> Path:
@@ -362,8 +410,11 @@ SYNTAX = {
     "macos": Syntax("macOS arm64, Clang", clang("aarch64-macos"), "posix"),
     "windows": Syntax("Windows x64, Clang", clang("x86_64-windows-gnu"), "windows"),
     "windows-gcc": Syntax("Windows x64, GCC (MinGW)", TARGETS["windows"].compiler, "windows"),
+    "aarch64": Syntax("Linux aarch64, GCC", TARGETS["aarch64"].compiler, "posix"),
     "musl": Syntax("Linux with musl, Clang", clang("x86_64-linux-musl"), "posix"),
 }
+#: The platforms of PyTorch's wheels, by the system whose compiler takes its headers.
+TORCH_WHEELS = {"macos": ("macosx_14_0_arm64",), "aarch64": ("manylinux_2_28_aarch64",)}
 #: All that is tried, the cheap ones first.
 PARTS = {
     **{f"syntax-{name}": system.part("core and bridge", check_syntax) for name, system in SYNTAX.items()},
@@ -375,6 +426,13 @@ PARTS = {
     **{
         f"adapters-{name}": SYNTAX[name].part("the adapters of Eigen and std::mdspan", check_adapters)
         for name in ("macos", "windows")
+    },
+    **{
+        f"packaged-adapters-{name}": SYNTAX[name].part("the adapters of xtensor and OpenCV", check_packaged_adapters)
+        for name in ("macos", "windows")
+    },
+    **{
+        f"torch-{name}": SYNTAX[name].part("isthmus/torch.h", partial(check_torch, tags)) for name, tags in TORCH_WHEELS.items()
     },
     **{
         f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target))
@@ -399,7 +457,7 @@ def main() -> int:
     if unknown := [name for name in arguments.parts if name not in PARTS]:
         parser.error(f"no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
     if arguments.list:
-        print("\n".join(f"{name:20} {part.what}" for name, part in PARTS.items()))
+        print("\n".join(f"{name:26} {part.what}" for name, part in PARTS.items()))
         return 0
     total, words = run_tests.Counts(), {}
     for name in arguments.parts or PARTS:

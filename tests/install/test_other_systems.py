@@ -37,10 +37,13 @@ def test_what_does_not_compile_is_a_failure(tmp_path: Path, monkeypatch: pytest.
     [
         ("qemu-aarch64", "bridge-aarch64", "apt install qemu-user-static"),
         ("aarch64-linux-gnu-g++", "bridge-aarch64", "apt install g..-aarch64-linux-gnu"),
-        ("apt-get", "bridge-aarch64", "a mirror that has arm64"),
+        ("apt-get", "bridge-aarch64", "a mirror"),
+        ("dpkg", "packaged-adapters-macos", "a mirror"),
+        ("aarch64-linux-gnu-g++", "torch-aarch64", "apt install g..-aarch64-linux-gnu"),
     ],
 )
 def test_what_is_missing_is_named(missing: str, part: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platforms, "zig", tuple)
     there = "/bin/true"
     monkeypatch.setattr(platforms.shutil, "which", lambda name: None if missing in name else there)
     with pytest.raises(platforms.Missing, match=how):
@@ -60,3 +63,10 @@ def test_a_mirror_without_arm64_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(platforms.Missing, match="no packages of arm64"):
         platforms.arm64_python(tmp_path)
     assert not (tmp_path / "root").exists()
+
+
+def test_a_wheel_of_torch_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platforms.sys, "executable", "/bin/false")
+    with pytest.raises(platforms.Missing, match=r"no wheel of torch==[0-9.]+ for some_platform; wanted is a network"):
+        platforms.torch_include(tmp_path, ("some_platform",))
+    assert not (tmp_path / "torch").exists()
