@@ -21,7 +21,8 @@ struct Kept {
 std::vector<Kept> kept;
 std::vector<isthmus::Error> kept_errors;
 std::vector<isthmus::PyOwner> kept_owners;
-std::vector<Tensor> kept_roots;  ///< each shown by an isthmus.Tensor that an alias holds
+std::vector<Kept> kept_roots;  ///< each shown by an isthmus.Tensor that an alias holds
+bool roots_shown_again = false;
 int life = 0, ended = 0;
 
 void drop_kept() {
@@ -78,8 +79,8 @@ bool any_touched() {
                         static_cast<int>(c->at_the_end), static_cast<int>(now));
             ++used_too_late;
         }
-    for (const Tensor& root : kept_roots)
-        if (isthmus::detail::shown_object(root.block()) == nullptr) {
+    for (const Kept& root : kept_roots)
+        if (!roots_shown_again && isthmus::detail::shown_object(root.tensor.block()) == nullptr) {
             std::printf("the isthmus.Tensor that an alias held is gone\n");
             ++used_too_late;
         }
@@ -106,10 +107,10 @@ PyObject* to_numpy(PyObject*, PyObject* x) {
     if (!array) return isthmus::set_python_error(array.error()), nullptr;
     return *array;
 }
-/// old(): the tensors of earlier lives are handed out in this one: memory of C++ alone.
-PyObject* old(PyObject*, PyObject*) {
+/// Appends isthmus.Tensors to a new list, if they are of earlier lives: memory of C++ alone is handed out in this one.
+PyObject* shown_again(const std::vector<Kept>& tensors) {
     PyObject* list = PyList_New(0);
-    for (const Kept& k : kept)
+    for (const Kept& k : tensors)
         if (k.life < life) {
             auto object = isthmus::to_py(k.tensor);
             if (!object) return isthmus::set_python_error(object.error()), nullptr;
@@ -117,6 +118,13 @@ PyObject* old(PyObject*, PyObject*) {
             Py_DECREF(*object);
         }
     return list;
+}
+/// old(): the tensors of earlier lives.
+PyObject* old(PyObject*, PyObject*) { return shown_again(kept); }
+/// old_roots(): tensors of earlier lives whose isthmus.Tensors these left behind.
+PyObject* old_roots(PyObject*, PyObject*) {
+    roots_shown_again = true;
+    return shown_again(kept_roots);
 }
 /// keep_error(x): what from_py says of it.
 PyObject* keep_error(PyObject*, PyObject* x) {
@@ -150,8 +158,8 @@ PyObject* keep_capsule(PyObject* self, PyObject*) {
 }
 /// keep_alias(): a tensor of an isthmus.Tensor's capsule, which holds that object.
 PyObject* keep_alias(PyObject* self, PyObject*) {
-    kept_roots.push_back(Tensor::own(std::vector<float>{1, 2, 3}));
-    PyObject* shown = *isthmus::to_py(kept_roots.back(), isthmus::Framework::tensor);
+    kept_roots.push_back({Tensor::own(std::vector<float>{1, 2, 3}), life});
+    PyObject* shown = *isthmus::to_py(kept_roots.back().tensor, isthmus::Framework::tensor);
     PyObject* capsule = PyObject_CallMethod(shown, "__dlpack__", nullptr);
     PyObject* done = keep(self, capsule);
     Py_DECREF(capsule);
@@ -197,6 +205,7 @@ PyMethodDef methods[] = {{"keep", keep, METH_O, nullptr},
                          {"give", give, METH_NOARGS, nullptr},
                          {"to_numpy", to_numpy, METH_O, nullptr},
                          {"old", old, METH_NOARGS, nullptr},
+                         {"old_roots", old_roots, METH_NOARGS, nullptr},
                          {"borrow", borrow, METH_O, nullptr},
                          {"drop_on_threads", drop_on_threads, METH_NOARGS, nullptr},
                          {"count", count, METH_NOARGS, nullptr},

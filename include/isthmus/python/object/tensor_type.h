@@ -50,7 +50,7 @@ inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;
     if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->shown_aliases)) return nullptr;
     const Block* root = root_of(block);
-    if (block->flags & shown_alias_flag) return shown_object(root);
+    if (block->flags & shown_alias_flag) return static_cast<PyObject*>(block->ops->source(block->owner));
     if (root != block && root->refs.load_acquire() != 1) return nullptr;
     return python_source_of(root);
 }

@@ -88,7 +88,8 @@ inline void drop_shown_root(void* owner) {
         },
         owner);
 }
-inline void* shown_root(void* owner) noexcept { return Py_XNewRef(shown_object(static_cast<Block*>(owner))); }
+inline void* source_of_alias(void* owner) noexcept { return shown_object(static_cast<Block*>(owner)); }
+inline void* shown_root(void* owner) noexcept { return Py_XNewRef(source_of_alias(owner)); }
 
 /// A share of a block: one of our own tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
@@ -152,9 +153,9 @@ struct PythonOwners : LifeBound {
     /// The same, where the tensor was not made from the object itself: an instance one of whose members is the memory.
     OwnerOps kept_with_object{.release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
     /// An alias that also holds the isthmus.Tensor that shows its root.
-    OwnerOps shown_alias{.release = drop_shown_root};
+    OwnerOps shown_alias{.release = drop_shown_root, .source = source_of_alias};
     /// The same, of a tensor that was made from that isthmus.Tensor, when it was exported.
-    OwnerOps exit{.framework = tensor_framework, .release = drop_shown_root, .array = shown_root};
+    OwnerOps exit{.framework = tensor_framework, .release = drop_shown_root, .source = source_of_alias, .array = shown_root};
 
     /// What a capsule held, which was given without an object.
     OwnerOps managed_versioned{.release = end_managed_in_python<DLManagedTensorVersioned>};

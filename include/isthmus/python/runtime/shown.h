@@ -30,8 +30,9 @@ inline void wait_for_shown(int& tries) noexcept {
 /// The object that shows the block, borrowed; the caller must hold it already.
 inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
 
-/// The same as a new reference; NULL where there is none, or one that is about to die. `seen` is what was found, for show().
-inline PyObject* hold_shown(Block* block, PyObject*& seen) noexcept {
+/// The same as a new reference; NULL where there is none of this type, or one that is about to die. The type is that of this
+/// life: an object that an earlier life left behind is not handed out. `seen` is what was found, for show().
+inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     void* now = block->shown_by.load_acquire();
     for (int tries = 0;; wait_for_shown(tries)) {
         seen = without_held_bit(now);
@@ -41,7 +42,7 @@ inline PyObject* hold_shown(Block* block, PyObject*& seen) noexcept {
         if (block->shown_by.compare_exchange(free, held)) break;
         now = free;
     }
-    const bool alive = try_reference(seen);
+    const bool alive = Py_TYPE(seen) == type && try_reference(seen);
     block->shown_by.store(seen);
     return alive ? seen : nullptr;
 }
@@ -63,11 +64,12 @@ inline void hide(Block* block, PyObject* object) noexcept {
 #else
 
 inline PyObject* shown_object(const Block* block) noexcept { return static_cast<PyObject*>(block->shown_by.load_relaxed()); }
-/// A new reference to the object that shows the block; NULL if there is none. An object that is about to die is not revived,
-/// whichever extension's code destroys it.
-inline PyObject* hold_shown(Block* block, PyObject*& seen) noexcept {
+/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this life: an
+/// object that an earlier life left behind is not handed out. One that is about to die is not revived, whichever extension's
+/// code destroys it.
+inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     seen = shown_object(block);
-    if (seen == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(seen) == 0)) return nullptr;
+    if (seen == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(seen) == 0 || Py_TYPE(seen) != type)) return nullptr;
     return Py_NewRef(seen);
 }
 inline bool show(Block* block, PyObject* object, PyObject*) noexcept {
@@ -79,11 +81,6 @@ inline void hide(Block* block, PyObject* object) noexcept {
 }
 
 #endif
-
-inline PyObject* hold_shown(Block* block) noexcept {
-    PyObject* seen = nullptr;
-    return hold_shown(block, seen);
-}
 
 }  // namespace detail
 

@@ -48,13 +48,23 @@ inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
     return self;
 }
 
-/// The isthmus.Tensor that shows this block, existing or new; takes over one reference to the block.
+/// The isthmus.Tensor that shows this block, existing or new; takes over one reference to the block. The Python types must have
+/// been made.
 inline PyObject* object_of_block(Block* block) {
     PyObject* seen = nullptr;
-    PyObject* shown = hold_shown(block, seen);
+    PyObject* shown = hold_shown(block, (*shared_state)->tensor, seen);
     if (shown == nullptr) return new_tensor_object(block, seen);
     drop(block);
     return shown;
+}
+
+/// The isthmus.Tensor that shows this block, a new reference; NULL where none does, or none of this life.
+inline PyObject* hold_shown(Block* block) noexcept {
+    if (shown_object(block) == nullptr) return nullptr;
+    const SharedRuntime* shared = shared_runtime();
+    if (shared == nullptr) PyErr_Clear();
+    PyObject* seen = nullptr;
+    return shared != nullptr ? hold_shown(block, shared->tensor, seen) : nullptr;
 }
 
 /// alias_block() for Python: also holds the isthmus.Tensor that shows the root, if there is one, so that the garbage collector
