@@ -3,7 +3,6 @@
 include(CMakePackageConfigHelpers)
 
 set(cmake_dir "${ISTHMUS_INSTALL_LIBDIR}/cmake/isthmus")
-set(pkgconfig_dir "${ISTHMUS_INSTALL_PREFIX}share/pkgconfig")
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/isthmus"
         DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
@@ -31,14 +30,18 @@ install(FILES "${PROJECT_BINARY_DIR}/isthmusConfig.cmake"
               "${PROJECT_BINARY_DIR}/isthmusConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/isthmusTorch.cmake" DESTINATION "${cmake_dir}")
 
-# Paths relative to the file itself, so that a wheel or a prefix may be moved.
-file(RELATIVE_PATH isthmus_pc_include "/${pkgconfig_dir}" "/${ISTHMUS_INSTALL_INCLUDEDIR}")
-file(RELATIVE_PATH isthmus_pc_lib "/${pkgconfig_dir}" "/${ISTHMUS_INSTALL_LIBDIR}")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/isthmus.pc.in" "${PROJECT_BINARY_DIR}/isthmus.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/isthmus.pc" DESTINATION "${pkgconfig_dir}")
+# NAME.pc with paths relative to the file itself, so that a wheel or a prefix may be moved.
+function(isthmus_install_pc name folder)
+  file(RELATIVE_PATH isthmus_pc_include "/${folder}" "/${ISTHMUS_INSTALL_INCLUDEDIR}")
+  file(RELATIVE_PATH isthmus_pc_lib "/${folder}" "/${ISTHMUS_INSTALL_LIBDIR}")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${folder}")
+endfunction()
+
+# Headers are the same for every architecture, a library is of one.
+isthmus_install_pc(isthmus "${ISTHMUS_INSTALL_PREFIX}share/pkgconfig")
 if(TARGET isthmus_c)
-  configure_file("${PROJECT_SOURCE_DIR}/cmake/isthmus-c.pc.in" "${PROJECT_BINARY_DIR}/isthmus-c.pc" @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/isthmus-c.pc" DESTINATION "${pkgconfig_dir}")
+  isthmus_install_pc(isthmus-c "${ISTHMUS_INSTALL_LIBDIR}/pkgconfig")
 endif()
 
 if(TARGET isthmus_module)

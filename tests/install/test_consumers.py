@@ -82,6 +82,16 @@ def test_pkg_config(tmp_path: Path) -> None:
     assert run("pkg-config", "--modversion", "isthmus", env=environment).strip() == isthmus.__version__
 
 
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
+def test_pkg_config_of_the_c_library(tmp_path: Path) -> None:
+    """It lies with the library, which is of one architecture."""
+    folder = Path(isthmus.get_include()).parent / "lib"
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder / "pkgconfig"), "LD_LIBRARY_PATH": str(folder)}
+    flags = run("pkg-config", "--cflags", "--libs", "isthmus-c", env=environment).split()
+    run(CXX, "-x", "c", CONSUMER / "c_program.c", "-x", "none", *flags, "-o", tmp_path / "program")
+    run(tmp_path / "program", env=environment)
+
+
 def test_find_package(tmp_path: Path) -> None:
     """The core and the C library; test_install_guide.py builds the module."""
     run(*cmake(tmp_path, f"-Disthmus_DIR={isthmus.get_cmake_dir()}"))
