@@ -381,7 +381,9 @@ late = Late()
 def test_all_of_them_in_one_thread():
     """This file without pytest-xdist."""
     signal.alarm(0)
-    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", __file__]
+    # pytest's watch over the time of a test is a thread too, which starts while the test is about to fork.
+    options = ["-p", "no:xdist", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0", "-q"]
+    command = [sys.executable, "-m", "pytest", *options, __file__]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
