@@ -213,18 +213,15 @@ def test_vcpkg_builds_the_port_and_its_user_runs(dlpack: Path, tmp_path: Path) -
     manifest = (overlay / "isthmus/vcpkg.json").read_text()
     run(root / "vcpkg", "format-manifest", overlay / "isthmus/vcpkg.json")
     assert (overlay / "isthmus/vcpkg.json").read_text() == manifest, "its own form of a manifest"
-    folders = ("buildtrees", "packages", "downloads", "install")
-    options = [f"--x-{name}-root={tmp_path / name}" for name in folders]
-    options[2:3] = [f"--downloads-root={tmp_path / 'downloads'}"]
-    said = run(
-        root / "vcpkg",
-        "install",
-        "isthmus",
-        f"--overlay-ports={overlay}",
-        "--no-binarycaching",
-        *options,
-        environment={"VCPKG_FORCE_SYSTEM_BINARIES": "1", "VCPKG_DISABLE_METRICS": "1"},
-    )
+    places = {
+        "--x-buildtrees-root": "build",
+        "--x-packages-root": "made",
+        "--x-install-root": "installed",
+        "--downloads-root": "got",
+    }
+    command = [root / "vcpkg", "install", "isthmus", f"--overlay-ports={overlay}", "--no-binarycaching"]
+    settings = {"VCPKG_FORCE_SYSTEM_BINARIES": "1", "VCPKG_DISABLE_METRICS": "1"}
+    said = run(*command, *(f"{option}={tmp_path / name}" for option, name in places.items()), environment=settings)
     assert "warning:" not in said, said
-    triplet = next(path for path in (tmp_path / "install").iterdir() if (path / "share/isthmus").is_dir())
+    triplet = next(path for path in (tmp_path / "installed").iterdir() if (path / "share/isthmus").is_dir())
     use(triplet, tmp_path / "user")
