@@ -32,7 +32,7 @@ BUILD_TOOLS = (("cmake", (3, 22), "cmake>=3.22"), ("ninja", (1, 10), "ninja>=1.1
 # They have no wheels for every interpreter without the GIL, and cannot always be compiled there: what needs them skips.
 OFTEN_WITHOUT_WHEELS = ("apache-tvm-ffi", "safetensors")
 # For 3.13t it compiles for minutes, and fails.
-ONLY_WHEELS = ("--only-binary", "apache-tvm-ffi")
+ONLY_WHEELS = "--only-binary=apache-tvm-ffi"
 TESTED = ROOT / "requirements" / "tested.txt"
 PACKAGE_SOURCES = ("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE", "cmake", "include", "src", "python")
 
@@ -165,19 +165,7 @@ def install_without_some(environment: Environment, text: str) -> bool:
 def install_dlpack(environment: Environment, requirement: str) -> bool:
     """The header alone, out of a wheel that is made for another interpreter, to where CMake looks for it."""
     with tempfile.TemporaryDirectory() as folder:
-        other = [
-            "--only-binary",
-            ":all:",
-            "--python-version",
-            "3.13",
-            "--abi",
-            "cp313",
-            "--abi",
-            "abi3",
-            "--no-deps",
-            "--target",
-            folder,
-        ]
+        other = ["--only-binary=:all:", "--python-version=3.13", "--abi=cp313", "--abi=abi3", "--no-deps", "--target", folder]
         if not environment.pip_install(*other, requirement):
             return False
         header = Path("dlpack", "dlpack.h")
@@ -194,7 +182,7 @@ def install_group(environment: Environment, group: str, newest: bool) -> None:
         return
     wanted: list[str | Path] = ["-r", ROOT / "requirements" / f"{group}.txt"]
     if environment.free_threaded():
-        wanted += ONLY_WHEELS
+        wanted.append(ONLY_WHEELS)
     if group == "build":
         check_compiler(environment)
         wanted += missing_build_tools()

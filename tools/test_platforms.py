@@ -172,6 +172,16 @@ def check_packaged_adapters(compiler: tuple[str, ...], python: str, work: Path) 
                 *(f"-isystem{folder}" for folder in made))  # fmt: skip
 
 
+def pip_for(tags: tuple[str, ...], python: str, command: str, *arguments: object) -> None:
+    """A command of pip's, with wheels for these platforms and this version of CPython."""
+    try:
+        run(sys.executable, "-m", "pip", command, "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
+            *(f"--platform={tag}" for tag in tags), "--implementation=cp", f"--python-version={python}",
+            *arguments)  # fmt: skip
+    except Failed as failed:
+        raise Missing(f"no wheel of {arguments[-1]} for {tags[0]}; wanted is a network\n{failed}") from None
+
+
 def torch_include(work: Path, tags: tuple[str, ...]) -> Path:
     """The headers in PyTorch's wheel for these platforms, in the version of requirements/tested.txt."""
     folder = work / "torch" / "include"
@@ -181,11 +191,7 @@ def torch_include(work: Path, tags: tuple[str, ...]) -> Path:
     if wanted is None:
         raise Failed("requirements/tested.txt names no version of torch")
     wheels, unpacked = work / "wheels", work / "unpacked"
-    try:
-        run(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", wheels,
-            "--only-binary=:all:", *(f"--platform={tag}" for tag in tags), "--python-version=3.11", wanted[0])  # fmt: skip
-    except Failed as failed:
-        raise Missing(f"no wheel of {wanted[0]} for {tags[0]}; wanted is a network\n{failed}") from None
+    pip_for(tags, "3.11", "download", "--no-deps", "--dest", wheels, wanted[0])
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith("torch/include/")])
@@ -337,15 +343,10 @@ def arm64_packages(work: Path, python: str) -> Path:
     folder = work / f"site-{python}"
     if folder.is_dir():
         return folder
-    platforms = [f"--platform=manylinux_{name}_aarch64" for name in ("2_28", "2_27", "2_17")]
+    tags = tuple(f"manylinux_{name}_aarch64" for name in ("2_28", "2_27", "2_17"))
     unpacked = work / "site"
-    try:
-        run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", unpacked,
-            "--upgrade", "--only-binary=:all:", *platforms, "--implementation=cp",
-            f"--python-version={python.removeprefix('python')}",
+    pip_for(tags, python.removeprefix("python"), "install", "--upgrade", "--target", unpacked,
             "-r", ROOT / "requirements" / "bridge-aarch64.txt")  # fmt: skip
-    except Failed as failed:
-        raise Missing(f"no wheels for aarch64; wanted is a network\n{failed}") from None
     return unpacked.rename(folder)
 
 
