@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -131,10 +130,19 @@ def install_dlpack(dlpack: Path, prefix: Path, cmake_dir: str) -> None:
     (prefix / "include/dlpack").mkdir(parents=True)
     shutil.copy(dlpack / "dlpack/dlpack.h", prefix / "include/dlpack")
     (prefix / cmake_dir).mkdir(parents=True)
+    include = os.path.relpath(prefix / "include", prefix / cmake_dir)
     (prefix / cmake_dir / "dlpackConfig.cmake").write_text(
         "if(NOT TARGET dlpack::dlpack)\n  add_library(dlpack::dlpack INTERFACE IMPORTED)\n"
-        f'  target_include_directories(dlpack::dlpack INTERFACE "{prefix / "include"}")\nendif()\n'
+        f'  target_include_directories(dlpack::dlpack INTERFACE "${{CMAKE_CURRENT_LIST_DIR}}/{include}")\nendif()\n'
     )
+
+
+def copy_library(place: Path) -> None:
+    """Of the tree, what the library without Python is built from."""
+    for name in ("cmake", "include", "src"):
+        shutil.copytree(REPOSITORY / name, place / name)
+    for name in ("CMakeLists.txt", "LICENSE"):
+        shutil.copy(REPOSITORY / name, place)
 
 
 def use(prefix: Path, work: Path) -> None:
@@ -158,9 +166,7 @@ def test_the_script_of_condas_library_installs_what_a_user_needs(dlpack: Path, t
     lines = re.findall(r"^ {8}- (.+)$", library, re.M)
     assert len(lines) == 3
     source, prefix = tmp_path / "source", tmp_path / "prefix"
-    for name in ("cmake", "include", "src"):
-        shutil.copytree(REPOSITORY / name, source / name)
-    shutil.copy(REPOSITORY / "CMakeLists.txt", source)
+    copy_library(source)
     install_dlpack(dlpack, prefix, "lib/cmake/dlpack")
     header = (prefix / "include/dlpack/dlpack.h").stat().st_ino
     run("bash", "-euc", "\n".join(lines), environment={"PREFIX": str(prefix), "CMAKE_ARGS": ""}, cwd=source)
@@ -174,31 +180,26 @@ def test_the_script_of_condas_library_installs_what_a_user_needs(dlpack: Path, t
 
 VCPKG_DLPACK = """
 set(VCPKG_BUILD_TYPE release)
-file(INSTALL "{include}/dlpack" DESTINATION "${{CURRENT_PACKAGES_DIR}}/include")
-file(INSTALL "{config}" DESTINATION "${{CURRENT_PACKAGES_DIR}}/share/dlpack")
+file(COPY "{prefix}/" DESTINATION "${{CURRENT_PACKAGES_DIR}}")
 file(WRITE "${{CURRENT_PACKAGES_DIR}}/share/dlpack/copyright" "")
 """
 
 
 def vcpkg_overlay(dlpack: Path, place: Path) -> Path:
     """The port with this tree as the release that it downloads, and dlpack's as a port that downloads nothing."""
-    release = place / "isthmus.tar.gz"
-    with tarfile.open(release, "w:gz") as archive:
-        for name in ("cmake", "include", "src", "CMakeLists.txt", "LICENSE"):
-            archive.add(REPOSITORY / name, f"isthmus-{version()}/{name}")
+    top = f"isthmus-{version()}"
+    copy_library(place / top)
+    release = Path(shutil.make_archive(str(place / top), "gztar", place, top))
     overlay = place / "ports"
     shutil.copytree(PACKAGING / "vcpkg", overlay)
     port = overlay / "isthmus/portfile.cmake"
     digest = hashlib.sha512(release.read_bytes()).hexdigest()
     text = re.sub(r'URLS ".*?"', f'URLS "file://{release}"', port.read_text())
     port.write_text(text.replace("SHA512 0)", f"SHA512 {digest})"))
-    install_dlpack(dlpack, place / "prefix", "share/dlpack")
-    config = (place / "prefix/share/dlpack/dlpackConfig.cmake").read_text()
-    beside = place / "dlpackConfig.cmake"
-    beside.write_text(config.replace(str(place / "prefix/include"), "${CMAKE_CURRENT_LIST_DIR}/../../include"))
+    install_dlpack(dlpack, place / "dlpack", "share/dlpack")
     (overlay / "dlpack").mkdir()
     (overlay / "dlpack/vcpkg.json").write_text(json.dumps({"name": "dlpack", "version": dlpack_version(dlpack)}))
-    (overlay / "dlpack/portfile.cmake").write_text(VCPKG_DLPACK.format(include=dlpack, config=beside))
+    (overlay / "dlpack/portfile.cmake").write_text(VCPKG_DLPACK.format(prefix=place / "dlpack"))
     return overlay
 
 
