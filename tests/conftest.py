@@ -17,10 +17,25 @@ EXAMPLES = TESTS.parent / "examples"
 sys.path.insert(0, str(TESTS / "python" / "support"))
 
 
-def pytest_collection_finish() -> None:
+FROZEN_MODULES = 0
+
+
+def freeze_imports() -> None:
     """What imports made stays until the end: without it a collection takes milliseconds instead of most of a second."""
+    global FROZEN_MODULES
+    FROZEN_MODULES = len(sys.modules)
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    freeze_imports()
+
+
+def pytest_runtest_logstart() -> None:
+    """Frameworks are imported by the tests that use them, and the tests after those in the same process would pay."""
+    if len(sys.modules) > FROZEN_MODULES + 50:
+        freeze_imports()
 
 
 @pytest.fixture(scope="session")
