@@ -31,18 +31,21 @@ TORCH = {
 FOLDER = Path(ext.__file__).parent
 
 
-def run_case(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *arguments]
-    return subprocess.run(command, env=processes.environment(FOLDER), capture_output=True, text=True, timeout=120)
+IMPORTS = f"sys.path.insert(0, {str(HERE)!r}); import run_case"
+SERVER = ForkServer(f"import sys; {IMPORTS}", processes.environment(FOLDER))
+
+
+def run_case(*arguments: str, server: ForkServer = SERVER) -> subprocess.CompletedProcess[str]:
+    return server.run("import run_case, sys; run_case.main(sys.argv[1:])", *arguments, timeout=120)
 
 
 @functools.cache
 def torch_over(library: str, standin: str, driver: str) -> ForkServer:
     """Processes with torch and the driver's stand-in, which is there before torch looks for a driver."""
     preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), standin]))
+    # What torch has made is left out of the collections at a process's end, which take most of a second otherwise.
     return ForkServer(
-        f"import sys, ctypes; ctypes.CDLL({library!r}, ctypes.RTLD_GLOBAL); import torch; "
-        f"sys.path.insert(0, {str(HERE)!r}); import run_case",
+        f"import ctypes, gc, sys; ctypes.CDLL({library!r}, ctypes.RTLD_GLOBAL); import torch; {IMPORTS}; gc.freeze()",
         processes.environment(FOLDER, LD_PRELOAD=preload, **TORCH[driver]),
     )
 
@@ -87,8 +90,7 @@ def test_case(driver: str, name: str, request: pytest.FixtureRequest) -> None:
         if driver in TORCH:
             standin = build("torch_stream_standin.so", SUPPORT / "torch_stream_standin.c")
     if driver in TORCH and importlib.util.find_spec("torch") is not None:
-        code = "import run_case, sys; run_case.main(sys.argv[1:])"
-        done = torch_over(library, standin, driver).run(code, driver, library, name, timeout=120)
+        done = run_case(driver, library, name, server=torch_over(library, standin, driver))
     else:
         done = run_case(driver, library, name)
     if done.returncode == 77:

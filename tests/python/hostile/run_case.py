@@ -11,10 +11,15 @@ import cases
 for file in sorted(Path(__file__).resolve().parent.glob("cases_*.py")):
     importlib.import_module(file.stem)  # which registers its cases
 
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
+
+def main(names: list[str]) -> None:
+    for name in names:
         cases.CASES[name]()
         cases.collect()
         cases.no_exception_left()
-    if len(sys.argv) == 1:
+    if not names:
         print("\n".join(cases.CASES))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import processes
 import pytest
+from fork_server import ForkServer
 
 ext = pytest.importorskip("isthmus_test_ext")
 
 HERE = Path(__file__).resolve().parent
 # Freed memory is overwritten, and writing past a block is found.
 MALLOC = os.environ.get("PYTHONMALLOC", "debug")
-ENVIRONMENT = processes.environment(Path(ext.__file__).parent, PYTHONMALLOC=MALLOC)
+SERVER = ForkServer(
+    f"import sys; sys.path.insert(0, {str(HERE)!r}); import run_case",
+    processes.environment(Path(ext.__file__).parent, PYTHONMALLOC=MALLOC),
+)
 
 
 def run_case(*names: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "faulthandler", "-W", "ignore", str(HERE / "run_case.py"), *names]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    return SERVER.run("import run_case, sys; run_case.main(sys.argv[1:])", *names, timeout=60)
 
 
 @pytest.mark.parametrize("name", run_case().stdout.split())
