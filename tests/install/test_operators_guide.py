@@ -38,7 +38,7 @@ def test_the_first_program(tmp_path: Path) -> None:
     includes = [f"-I{path}" for path in [*isthmus.get_includes(), *headers]]
     sources = ["geo.cpp", folder / "src" / "nb_combined.cpp"]
     module = f"geo{sysconfig.get_config_var('EXT_SUFFIX')}"
-    command = ["c++", "-std=c++20", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", *includes, *sources, "-o", module, "-ldl"]
+    command = ["c++", "-std=c++20", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", *includes, *sources, "-o", module, "-ldl"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "(n,d),(m,d)->(n,m)\n"), done.stderr

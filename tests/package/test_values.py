@@ -135,7 +135,7 @@ def test_no_protocol_overflows(tmp_path: Path) -> None:
     source = Path(__file__).resolve().parent / "ext" / "overflow.cpp"
     flags = [
         "-std=c++20",
-        "-O1",
+        "-O0",
         "-shared",
         "-fPIC",
         "-fsanitize=signed-integer-overflow",
