@@ -126,7 +126,9 @@ def run_pytest(build: Path, python: Path, arguments: list[str], environment: dic
     report.unlink(missing_ok=True)
     # A file's tests stay in one process, where they share what they build. `-n 0` among the arguments undoes it.
     # Files in their own order: by their number of tests, those with few and long ones come last, when other processes idle.
-    workers = ["-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"]
+    # One more process than cores: a test that waits, for a process of its own or for a thread, leaves its core to another.
+    processes = str(min((os.cpu_count() or 1) + 1, 8))
+    workers = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     command = [python, "-m", "pytest", *workers, f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
     return read_junit(report, run_limited(command, environment))
 
