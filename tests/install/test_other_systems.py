@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,6 +50,34 @@ def test_what_is_missing_is_named(missing: str, part: str, how: str, tmp_path: P
     monkeypatch.setattr(platforms.shutil, "which", lambda name: None if missing in name else there)
     with pytest.raises(platforms.Missing, match=how):
         platforms.PARTS[part].check(tmp_path)
+
+
+def test_what_an_emulator_leaves_out_is_there() -> None:
+    """A test that is renamed would be run again, and a folder that is gone leaves its reason behind."""
+    for name in platforms.NOT_UNDER_QEMU:
+        file, *parts = name.split("::")
+        assert (platforms.ROOT / file).exists(), name
+        assert not parts or f"def {parts[-1]}(" in (platforms.ROOT / file).read_text(), name
+
+
+def test_a_program_for_another_system_is_one_that_may_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the script that stands for the compiler, here in front of this machine's own, and an emulator that says its name."""
+    folder, root = tmp_path / "bin", tmp_path / "the root"
+    folder.mkdir()
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++; Debian, Ubuntu: apt install g++")
+    target = platforms.Target("Linux", lambda: (compiler,), lambda: ("/usr/bin/env", "EMULATED=yes"))
+    monkeypatch.setattr(platforms, "arm64_emulator", lambda target, root: ("/usr/bin/env", "EMULATED=yes"))
+    variables = platforms.arm64_compilers(target, root, folder)
+    source = tmp_path / "program.cpp"
+    source.write_text("#include <cstdlib>\n#include <iostream>\n"
+                      'int main(int n, char** words) { std::cout << std::getenv("EMULATED") << n << words[1]; }\n')  # fmt: skip
+    subprocess.run([variables["CXX"], source, "-o", tmp_path / "part"], check=True)
+    moved = (tmp_path / "part").rename(tmp_path / "program")
+    assert subprocess.run([moved, "two words"], capture_output=True, text=True, check=True).stdout == "yes2two words"
+    subprocess.run([variables["CXX"], "-c", source, "-o", tmp_path / "part.o"], check=True)
+    assert not (tmp_path / "part.o.elf").exists()
 
 
 @pytest.mark.parametrize("library", ["nanobind", "pybind11"])
