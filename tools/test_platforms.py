@@ -47,8 +47,6 @@ BRIDGE_TARGETS = (
 )
 #: Files and tests, and why an emulator cannot run them.
 NOT_UNDER_QEMU = {
-    "tests/python/device": "each case is a process of its own, and starting one takes seconds",
-    "tests/python/hostile": "as above",
     "tests/python/test_export_cost.py::test_no_memory_is_touched_or_added": "its size is qemu's, with 24 bytes for a page",
 }
 #: A compiler for another system on this one. What tests take from its Python (where libraries are) is meant below its root, and
