@@ -109,7 +109,10 @@ PyObject* taken_away_too_early(PyObject*, PyObject*) {
         too_early = taken_away.load();
     };
     std::atomic<PyObject*> held{nullptr};
-    std::thread finder([&held] { held = detail::hold_shown(&block); });
+    std::thread finder([&held] {
+        PyObject* seen = nullptr;
+        held = detail::hold_shown(&block, &PyList_Type, seen);
+    });
     while (!found) std::this_thread::yield();
     detail::hide(&block, object.get());
     taken_away = true;
