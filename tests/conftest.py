@@ -17,13 +17,13 @@ EXAMPLES = TESTS.parent / "examples"
 sys.path.insert(0, str(TESTS / "python" / "support"))
 
 
-FROZEN_MODULES = 0
+modules_when_frozen = 0
 
 
 def freeze_imports() -> None:
     """What imports made stays until the end: without it a collection takes milliseconds instead of most of a second."""
-    global FROZEN_MODULES
-    FROZEN_MODULES = len(sys.modules)
+    global modules_when_frozen
+    modules_when_frozen = len(sys.modules)
     gc.collect()
     gc.freeze()
 
@@ -34,7 +34,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_logstart() -> None:
     """Frameworks are imported by the tests that use them, and the tests after those in the same process would pay."""
-    if len(sys.modules) > FROZEN_MODULES + 50:
+    if len(sys.modules) > modules_when_frozen + 50:
         freeze_imports()
 
 
