@@ -109,12 +109,18 @@ PyObject* taken_away_too_early(PyObject*, PyObject*) {
         too_early = taken_away.load();
     };
     std::atomic<PyObject*> held{nullptr};
-    std::thread finder([&held] { held = detail::hold_shown(&block); });
-    while (!found) std::this_thread::yield();
-    detail::hide(&block, object.get());
+    std::thread finder([&held] {
+        const PyGILState_STATE attached = PyGILState_Ensure();
+        PyObject* seen = nullptr;
+        held = detail::hold_shown(&block, &PyList_Type, seen);
+        PyGILState_Release(attached);
+    });
+    // A new thread of CPython 3.13t stops all that are attached.
+    Py_BEGIN_ALLOW_THREADS while (!found) std::this_thread::yield();
+    Py_END_ALLOW_THREADS detail::hide(&block, object.get());
     taken_away = true;
-    finder.join();
-    const isthmus::Ref given_back(held.load());
+    Py_BEGIN_ALLOW_THREADS finder.join();
+    Py_END_ALLOW_THREADS const isthmus::Ref given_back(held.load());
     return PyBool_FromLong(too_early);
 }
 
