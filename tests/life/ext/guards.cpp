@@ -110,13 +110,20 @@ PyObject* taken_away_too_early(PyObject*, PyObject*) {
     };
     std::atomic<PyObject*> held{nullptr};
     std::thread finder([&held] {
+        const PyGILState_STATE attached = PyGILState_Ensure();
         PyObject* seen = nullptr;
         held = detail::hold_shown(&block, &PyList_Type, seen);
+        PyGILState_Release(attached);
     });
+    // Detached while it waits: a new thread may stop those that are attached.
+    Py_BEGIN_ALLOW_THREADS;
     while (!found) std::this_thread::yield();
+    Py_END_ALLOW_THREADS;
     detail::hide(&block, object.get());
     taken_away = true;
+    Py_BEGIN_ALLOW_THREADS;
     finder.join();
+    Py_END_ALLOW_THREADS;
     const isthmus::Ref given_back(held.load());
     return PyBool_FromLong(too_early);
 }
