@@ -13,6 +13,14 @@ function(isthmus_add_gtest name folder)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
   target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main isthmus_build_flags)
   target_precompile_headers(${name} PRIVATE <gtest/gtest.h>) # four fifths of what most of these files compile
+  # The files use mostly the same templates: together they take half the time, and several units share the cores.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${ISTHMUS_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 10)
+  foreach(source IN LISTS sources)
+    file(STRINGS "${source}" configured REGEX "^#define ISTHMUS_")
+    if(configured) # the headers are to see it here alone
+      set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
 endfunction()
 

@@ -7,7 +7,7 @@ using isthmus::Device;
 
 namespace {
 
-struct Named {
+struct NamedDevice {
     int type;
     const char* name;
     bool host;
@@ -15,7 +15,7 @@ struct Named {
 };
 
 // Every device type of DLPack 1.3, written out here a second time on purpose.
-const Named all_devices[] = {
+const NamedDevice all_devices[] = {
     {kDLCPU, "cpu", true, false},
     {kDLCUDA, "cuda", false, false},
     {kDLCUDAHost, "cuda_host", true, false},

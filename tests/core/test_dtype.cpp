@@ -10,7 +10,7 @@ using isthmus::DType;
 
 namespace {
 
-struct Named {
+struct NamedDType {
     DType dtype;
     DLDataType dl;
     const char* name;
@@ -19,7 +19,7 @@ struct Named {
 };
 
 // Every type code of DLPack 1.3, written out here a second time on purpose.
-const Named all_dtypes[] = {
+const NamedDType all_dtypes[] = {
     {isthmus::int8, {kDLInt, 8, 1}, "int8", 1, 1},
     {isthmus::int16, {kDLInt, 16, 1}, "int16", 2, 2},
     {isthmus::int32, {kDLInt, 32, 1}, "int32", 4, 4},

@@ -14,10 +14,13 @@
 #include <isthmus/isthmus.h>
 
 #include "support/allocations.h"
+#include "support/owners.h"
 
 namespace {
 
 using isthmus::Tensor;
+using isthmus_test::Counts;
+using isthmus_test::FailsAfterMove;
 
 class Live : public ::testing::Test {
 protected:
@@ -30,26 +33,17 @@ TEST_F(Live, OffItIsEmpty) {
     EXPECT_TRUE(isthmus::live().empty());
 }
 
-/// Lets the allocation fail that follows its `at`th move; after the last one that is the list's entry.
-struct FailsAfterMove {
-    int at;
-
-    explicit FailsAfterMove(int at) : at(at) {}
-    FailsAfterMove(FailsAfterMove&& other) noexcept : at(other.at - 1) {
-        if (at == 0) isthmus_test::fail_next_allocation();
-    }
-    void operator()() const {}
-};
-
 TEST_F(Live, WithoutMemoryForItsEntryATensorIsMadeAllTheSame) {
     if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "this allocator cannot be made to fail";
     EXPECT_EQ(std::malloc(1), nullptr);
     static float memory[4];
+    Counts counts;
     isthmus::live_tracking(true);
     int unlisted = 0;
     for (int at = 1; at <= 4; ++at) {
         try {
-            const Tensor t = Tensor::wrap(memory, {4}, {}, isthmus::float32, isthmus::Device::cpu(), FailsAfterMove(at));
+            const Tensor t =
+                Tensor::wrap(memory, {4}, {}, isthmus::float32, isthmus::Device::cpu(), FailsAfterMove(counts, at));
             EXPECT_EQ(t.data(), memory);
             unlisted += isthmus::live().empty();
         } catch (const isthmus::Error& e) {

@@ -10,19 +10,15 @@
 #include <isthmus/isthmus.h>
 
 #include "support/allocations.h"
+#include "support/owners.h"
 
 using isthmus::Device;
 using isthmus::Error;
 using isthmus::Tensor;
+using isthmus_test::eight_floats;
+using isthmus_test::wrap_eight_floats;
 
 namespace {
-
-float memory[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-
-template <class Owner>
-Tensor wrap(Owner owner) {
-    return Tensor::wrap(memory, {8}, {}, isthmus::float32, Device::cpu(), std::move(owner));
-}
 
 /// An owner that may have other references, and what was made of it.
 struct SharedOwner {
@@ -85,22 +81,22 @@ struct WithOps {
 TEST(OwnedBlock, AnOwnerMayBringATableOfItsOwn) {
     SharedOwner owner;
     {
-        const Tensor t = wrap(WithOps(owner));
+        const Tensor t = wrap_eight_floats(WithOps(owner));
         EXPECT_EQ(t.block()->ops, &shared_owner_ops);
         EXPECT_EQ(t.block()->owner, &owner);
         EXPECT_EQ((t.view<float, 1>().value()(3)), 3);
         EXPECT_EQ(owner.released, 0);
     }
     EXPECT_EQ(owner.released, 1);
-    EXPECT_THROW(Tensor::wrap(memory, {-8}, {}, isthmus::float32, Device::cpu(), WithOps(owner)), Error);
+    EXPECT_THROW(Tensor::wrap(eight_floats, {-8}, {}, isthmus::float32, Device::cpu(), WithOps(owner)), Error);
     EXPECT_EQ(owner.released, 2) << "a refused description gives it back";
     {
-        const Tensor t = Tensor::own(WithOps(owner), std::span<float>(memory, 4), {2, 2});
+        const Tensor t = Tensor::own(WithOps(owner), std::span<float>(eight_floats, 4), {2, 2});
         EXPECT_EQ(owner.released, 2);
     }
     EXPECT_EQ(owner.released, 3);
     if (!isthmus_test::fail_next_allocation()) return;
-    EXPECT_THROW(wrap(WithOps(owner)), Error);
+    EXPECT_THROW(wrap_eight_floats(WithOps(owner)), Error);
     EXPECT_EQ(owner.released, 4) << "so does a lack of memory";
 }
 
@@ -109,12 +105,12 @@ bool owns_memory(const Tensor& t) { return isthmus::detail::owns_memory(t.block(
 
 TEST(OwnedBlock, MemoryThatNothingKeepsIsMarked) {
     void (*none)() = nullptr;
-    EXPECT_TRUE(is_unowned(wrap(nullptr)));
-    EXPECT_TRUE(is_unowned(wrap(none)));
-    EXPECT_TRUE(is_unowned(wrap(nullptr).as_read_only()));
-    EXPECT_FALSE(is_unowned(wrap(std::make_shared<int>(0))));
-    EXPECT_FALSE(is_unowned(wrap(+[] {})));
-    EXPECT_FALSE(is_unowned(wrap([] {}))) << "it may give back what it reaches in another way";
+    EXPECT_TRUE(is_unowned(wrap_eight_floats(nullptr)));
+    EXPECT_TRUE(is_unowned(wrap_eight_floats(none)));
+    EXPECT_TRUE(is_unowned(wrap_eight_floats(nullptr).as_read_only()));
+    EXPECT_FALSE(is_unowned(wrap_eight_floats(std::make_shared<int>(0))));
+    EXPECT_FALSE(is_unowned(wrap_eight_floats(+[] {})));
+    EXPECT_FALSE(is_unowned(wrap_eight_floats([] {}))) << "it may give back what it reaches in another way";
     EXPECT_FALSE(is_unowned(Tensor::own(std::vector<float>(3))));
 }
 
@@ -123,9 +119,9 @@ TEST(OwnedBlock, AnOwnerThatHasTheElementsIsKnown) {
     EXPECT_TRUE(owns_memory(Tensor::own(std::vector<float>(3)).as_read_only()));
     EXPECT_TRUE(owns_memory(Tensor::empty({2}, isthmus::float32)));
     EXPECT_TRUE(owns_memory(Tensor::from_dlpack(Tensor::empty({2}, isthmus::float32).to_dlpack()).value()));
-    EXPECT_FALSE(owns_memory(wrap(nullptr)));
-    EXPECT_FALSE(owns_memory(wrap(nullptr).as_read_only()));
-    EXPECT_FALSE(owns_memory(wrap(std::make_shared<int>(0))));
+    EXPECT_FALSE(owns_memory(wrap_eight_floats(nullptr)));
+    EXPECT_FALSE(owns_memory(wrap_eight_floats(nullptr).as_read_only()));
+    EXPECT_FALSE(owns_memory(wrap_eight_floats(std::make_shared<int>(0))));
 }
 
 TEST(OwnedBlock, ATableThatDoesNotKnowTheFieldSaysNothingOfIt) {
@@ -139,7 +135,7 @@ TEST(OwnedBlock, ATableThatDoesNotKnowTheFieldSaysNothingOfIt) {
 
 // What was exported may hold more than the block: it must stay until the import of it is gone.
 TEST(OwnedBlock, AnImportOfMemoryWithoutAnOwnerHoldsWhatWasExported) {
-    const Tensor unowned = wrap(nullptr);
+    const Tensor unowned = wrap_eight_floats(nullptr);
     {
         const Tensor back = Tensor::from_dlpack(unowned.to_dlpack()).value();
         EXPECT_EQ(back.data(), unowned.data());

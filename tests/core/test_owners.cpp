@@ -17,6 +17,7 @@
 
 #include "support/allocations.h"
 #include "support/foreign_tensor.h"
+#include "support/owners.h"
 
 using isthmus::Device;
 using isthmus::Error;
@@ -24,22 +25,18 @@ using isthmus::ErrorCode;
 using isthmus::Tensor;
 using isthmus_test::CountedOwner;
 using isthmus_test::Counts;
+using isthmus_test::eight_floats;
+using isthmus_test::FailsAfterMove;
+using isthmus_test::wrap_eight_floats;
 
 namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-float memory[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-
-template <class Owner>
-Tensor wrap(Owner owner) {
-    return Tensor::wrap(memory, {8}, {}, isthmus::float32, Device::cpu(), std::move(owner));
-}
-
 TEST(Owners, ACallableIsCalledAndDestroyedOnce) {
     Counts counts;
     {
-        const Tensor t = wrap(CountedOwner(counts));
+        const Tensor t = wrap_eight_floats(CountedOwner(counts));
         const Tensor copy = t;
         EXPECT_EQ(copy.use_count(), 2u);
     }
@@ -50,19 +47,19 @@ TEST(Owners, ACallableIsCalledAndDestroyedOnce) {
 int function_calls = 0;
 TEST(Owners, Functions) {
     {
-        const Tensor t = wrap(+[] { ++function_calls; });
+        const Tensor t = wrap_eight_floats(+[] { ++function_calls; });
     }
     EXPECT_EQ(function_calls, 1);
     {
-        const Tensor t = wrap(std::function<void()>([] { ++function_calls; }));
+        const Tensor t = wrap_eight_floats(std::function<void()>([] { ++function_calls; }));
     }
     EXPECT_EQ(function_calls, 2);
     void (*none)() = nullptr;
     {
-        const Tensor t = wrap(none);
+        const Tensor t = wrap_eight_floats(none);
     }
     {
-        const Tensor t = wrap(std::function<void()>());
+        const Tensor t = wrap_eight_floats(std::function<void()>());
     }
     SUCCEED() << "neither a NULL function nor an empty one takes the process down";
 }
@@ -70,7 +67,7 @@ TEST(Owners, Functions) {
 TEST(Owners, OneThatThrowsIsStillDestroyed) {
     Counts counts;
     {
-        const Tensor t = wrap([owner = std::make_shared<CountedOwner>(counts)] {
+        const Tensor t = wrap_eight_floats([owner = std::make_shared<CountedOwner>(counts)] {
             if (owner) throw std::runtime_error("no");
         });
     }
@@ -80,7 +77,7 @@ TEST(Owners, OneThatThrowsIsStillDestroyed) {
 TEST(Owners, ASharedPointerIsHeld) {
     auto owner = std::make_shared<int>(0);
     {
-        const Tensor t = wrap(owner);
+        const Tensor t = wrap_eight_floats(owner);
         EXPECT_EQ(owner.use_count(), 2);
     }
     EXPECT_EQ(owner.use_count(), 1);
@@ -123,7 +120,7 @@ template <>
 struct isthmus::tensor_traits<Refused> {
     static TensorSpec describe(Refused& x) {
         if (x.how == 0) throw std::logic_error("describe");
-        if (x.how == 1) return {memory, isthmus::float32, {-1}};
+        if (x.how == 1) return {eight_floats, isthmus::float32, {-1}};
         return {static_cast<void*>(nullptr), isthmus::float32, {1}};
     }
 };
@@ -189,7 +186,8 @@ TEST(Owners, WhatOnlyFreesMemoryIsKnownByItsType) {
     const auto given_back_in_place = [](const Tensor& t) { return t.block()->ops->release_shared != nullptr; };
     EXPECT_TRUE(given_back_in_place(Tensor::own(std::vector<float>(20), {4, 5})));
     EXPECT_TRUE(given_back_in_place(Tensor::own(std::array<float, 4>{}, {2, 2})));
-    EXPECT_FALSE(given_back_in_place(wrap([] { ++function_calls; }))) << "it is called, and has nothing to destroy";
+    EXPECT_FALSE(given_back_in_place(wrap_eight_floats([] { ++function_calls; })))
+        << "it is called, and has nothing to destroy";
     const int before = function_calls;
     EXPECT_FALSE(given_back_in_place(Tensor::own(LoggingVector(6))));
     EXPECT_GT(function_calls, before);
@@ -236,7 +234,7 @@ TEST(Owners, ElementsThatCannotBeAreRefused) {
     const auto own_at = [](std::uintptr_t address) {
         return Tensor::own(std::unique_ptr<double[], Leave>(reinterpret_cast<double*>(address)), {4});
     };
-    const auto at = reinterpret_cast<std::uintptr_t>(&memory[0]) & ~std::uintptr_t{7};
+    const auto at = reinterpret_cast<std::uintptr_t>(&eight_floats[0]) & ~std::uintptr_t{7};
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(own_at(at).data()), at);
     for (const auto& [address, code] :
          {std::pair(at + 1, ErrorCode::needs_copy), std::pair(UINTPTR_MAX - 4103, ErrorCode::overflow)})
@@ -302,7 +300,7 @@ struct alignas(256) OverAligned {
 TEST(Owners, OverAligned) {
     Counts counts;
     {
-        const Tensor t = wrap(OverAligned(counts));
+        const Tensor t = wrap_eight_floats(OverAligned(counts));
     }
     EXPECT_EQ(counts.destroyed, 1);
 }
@@ -311,7 +309,7 @@ TEST(Owners, MoreThanEightDimensions) {
     Counts counts;
     for (std::size_t ndim : {7u, 8u, 9u, 64u}) {
         const Tensor t =
-            Tensor::wrap(memory, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(), CountedOwner(counts));
+            Tensor::wrap(eight_floats, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(), CountedOwner(counts));
         EXPECT_EQ(t.ndim(), static_cast<int>(ndim));
         EXPECT_EQ(t.strides().back(), 3);
     }
@@ -321,11 +319,11 @@ TEST(Owners, MoreThanEightDimensions) {
 
 TEST(Owners, ARefusedDescriptionReleasesTheOwnerOnce) {
     Counts counts;
-    EXPECT_THROW(Tensor::wrap(memory, {-8}, {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_THROW(Tensor::wrap(eight_floats, {-8}, {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
     EXPECT_EQ(counts.called, 1);
     EXPECT_EQ(counts.destroyed, 1);
-    EXPECT_THROW(Tensor::wrap(memory, Dims(65, 1), {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
-    EXPECT_THROW(Tensor::wrap(memory, {8}, {1, 1}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_THROW(Tensor::wrap(eight_floats, Dims(65, 1), {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_THROW(Tensor::wrap(eight_floats, {8}, {1, 1}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
     EXPECT_EQ(counts.called, 3);
     EXPECT_EQ(counts.destroyed, 3);
     for (int how : {0, 1, 2}) EXPECT_ANY_THROW(Tensor::own(Refused{std::make_shared<CountedOwner>(counts), how})) << how;
@@ -338,7 +336,7 @@ TEST(Owners, WithoutMemoryTheOwnerIsReleasedOnce) {
     CountedOwner owner(counts);
     if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "this allocator cannot be made to fail";
     try {
-        (void)wrap(std::move(owner));
+        (void)wrap_eight_floats(std::move(owner));
         FAIL();
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
@@ -347,21 +345,6 @@ TEST(Owners, WithoutMemoryTheOwnerIsReleasedOnce) {
     EXPECT_EQ(counts.destroyed, 1);
 }
 
-/// Lets the allocation fail that follows its `at`th move: wherever its last place is made and described.
-struct FailsAfterMove {
-    Counts* counts;
-    int at;
-
-    FailsAfterMove(Counts& counts, int at) : counts(&counts), at(at) {}
-    FailsAfterMove(FailsAfterMove&& other) noexcept : counts(std::exchange(other.counts, nullptr)), at(other.at - 1) {
-        if (at == 0) isthmus_test::fail_next_allocation();
-    }
-    ~FailsAfterMove() {
-        if (counts != nullptr) counts->destroyed += 1;
-    }
-    void operator()() const { counts->called += 1; }
-};
-
 TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
     if (!isthmus_test::fail_next_allocation()) GTEST_SKIP() << "this allocator cannot be made to fail";
     EXPECT_EQ(std::malloc(1), nullptr);
@@ -369,7 +352,7 @@ TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
     for (int at = 1; at <= 4; ++at) {
         Counts counts;
         try {
-            (void)Tensor::wrap(memory, Dims(20, 1), {}, isthmus::float32, Device::cpu(), FailsAfterMove(counts, at));
+            (void)Tensor::wrap(eight_floats, Dims(20, 1), {}, isthmus::float32, Device::cpu(), FailsAfterMove(counts, at));
         } catch (const Error& e) {
             EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
             failures += 1;
@@ -381,30 +364,30 @@ TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
 }
 
 TEST(Owners, WhatAReadOnlyTensorKeepsIsReadOnly) {
-    const Tensor whole = wrap(nullptr);
+    const Tensor whole = wrap_eight_floats(nullptr);
     const auto part = [](Tensor owner) {
-        return Tensor::wrap(memory + 2, {2}, {}, isthmus::float32, Device::cpu(), std::move(owner));
+        return Tensor::wrap(eight_floats + 2, {2}, {}, isthmus::float32, Device::cpu(), std::move(owner));
     };
     EXPECT_FALSE(part(whole).read_only());
     EXPECT_TRUE(part(whole.as_read_only()).read_only());
     const Tensor read_only = part(whole.as_read_only());
     EXPECT_FALSE((read_only.view<float, 1>()));
-    EXPECT_TRUE((Tensor::own(whole.as_read_only(), std::span<float>(memory, 2), {2}).read_only()));
+    EXPECT_TRUE((Tensor::own(whole.as_read_only(), std::span<float>(eight_floats, 2), {2}).read_only()));
     EXPECT_FALSE(part(Tensor()).read_only());
 }
 
 int empty_calls = 0;
 TEST(Owners, ALambdaThatCapturesNothingIsCalled) {
     {
-        const Tensor t = wrap([] { ++empty_calls; });
+        const Tensor t = wrap_eight_floats([] { ++empty_calls; });
     }
     EXPECT_EQ(empty_calls, 1);
 }
 
 TEST(Owners, ATensorOwnsATensor) {
     Counts counts;
-    Tensor inner = wrap(CountedOwner(counts));
-    Tensor outer = Tensor::wrap(memory + 2, {2}, {}, isthmus::float32, Device::cpu(), inner);
+    Tensor inner = wrap_eight_floats(CountedOwner(counts));
+    Tensor outer = Tensor::wrap(eight_floats + 2, {2}, {}, isthmus::float32, Device::cpu(), inner);
     inner = Tensor();
     EXPECT_EQ(counts.destroyed, 0);
     outer = Tensor();
@@ -414,11 +397,11 @@ TEST(Owners, ATensorOwnsATensor) {
 
 TEST(Owners, SelfAssignmentKeepsTheOwner) {
     Counts counts;
-    Tensor t = wrap(CountedOwner(counts));
+    Tensor t = wrap_eight_floats(CountedOwner(counts));
     auto& same = t;
     t = same;
     EXPECT_EQ(counts.destroyed, 0);
-    t = wrap(nullptr);
+    t = wrap_eight_floats(nullptr);
     EXPECT_EQ(counts.destroyed, 1);
 }
 
@@ -428,7 +411,7 @@ TEST(Owners, ReleasedExactlyOnceFromManyThreads) {
         Counts counts;
         {
             std::vector<std::thread> threads;
-            Tensor t = wrap(CountedOwner(counts));
+            Tensor t = wrap_eight_floats(CountedOwner(counts));
             for (int i = 0; i < 4; ++i)
                 threads.emplace_back([mine = t, i] {
                     for (int j = 0; j < 20; ++j) {

@@ -12,7 +12,7 @@ using isthmus::ErrorCode;
 using isthmus::load_impl::JsonReader;
 
 template <class Read>
-std::string error_of(Read&& read) {
+std::string reading_error(Read&& read) {
     try {
         read();
     } catch (const Error& error) {
@@ -49,18 +49,18 @@ TEST(Json, Escapes) {
 TEST(Json, WhatIsNoTextIsRefused) {
     for (const char* text : {"", "x", "\"", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800x\"",
                              "\"\\ud800\\n\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x01\""})
-        EXPECT_NE(error_of([&] { (void)JsonReader(text).string(); }), "") << text;
-    EXPECT_NE(error_of([] { (void)JsonReader(R"("\x0041")").string(); }), "");
-    EXPECT_NE(error_of([] { (void)JsonReader(std::string_view("\"ab\"", 3)).string(); }), "")
+        EXPECT_NE(reading_error([&] { (void)JsonReader(text).string(); }), "") << text;
+    EXPECT_NE(reading_error([] { (void)JsonReader(R"("\x0041")").string(); }), "");
+    EXPECT_NE(reading_error([] { (void)JsonReader(std::string_view("\"ab\"", 3)).string(); }), "")
         << "its end stands behind the end";
 }
 
 TEST(Json, WhatIsNoWholeNumberIsRefused) {
     EXPECT_EQ(JsonReader("0").whole_number(), 0);
     for (const char* text : {"", "-1", "x", "01", "00", "9223372036854775808", "99999999999999999999999999"})
-        EXPECT_NE(error_of([&] { (void)JsonReader(text).whole_number(); }), "") << text;
+        EXPECT_NE(reading_error([&] { (void)JsonReader(text).whole_number(); }), "") << text;
     for (const char* text : {"1.5", "1e3", "1 2"})
-        EXPECT_NE(error_of([&] {
+        EXPECT_NE(reading_error([&] {
                       JsonReader json(text);
                       (void)json.whole_number();
                       json.end();
@@ -71,7 +71,7 @@ TEST(Json, WhatIsNoWholeNumberIsRefused) {
 
 TEST(Json, WhatIsNoArrayIsRefused) {
     for (const char* text : {"", "[", "[1", "[1,", "[1,]", "[,]", "[1 2]", "{1}", "[1}"})
-        EXPECT_NE(error_of([&] {
+        EXPECT_NE(reading_error([&] {
                       JsonReader json(text);
                       json.array([&] { (void)json.whole_number(); });
                       json.end();
@@ -82,7 +82,7 @@ TEST(Json, WhatIsNoArrayIsRefused) {
 
 TEST(Json, AnErrorSaysWhere) {
     JsonReader json("{\"a\" 1}");
-    EXPECT_EQ(error_of([&] { json.object([](const std::string&) {}); }),
+    EXPECT_EQ(reading_error([&] { json.object([](const std::string&) {}); }),
               "the header's JSON is not sound at byte 5: wanted ':'");
 }
 
