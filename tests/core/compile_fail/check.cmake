@@ -1,12 +1,22 @@
-# cmake -DCOMPILER=… -DSOURCE=… -DINCLUDES=… -P check.cmake
-set(flags -std=c++20 -fsyntax-only)
+# cmake -DCOMPILER=… -DINCLUDES=… -DCOMMON=… [-DSOURCE=…] -P check.cmake: the header that the sources have in common, compiled
+# ahead, or a source behind it.
+set(flags -std=c++20)
 foreach(dir IN LISTS INCLUDES)
   list(APPEND flags "-I${dir}")
 endforeach()
 
+if(NOT SOURCE)
+  file(REMOVE "${COMMON}.gch")
+  execute_process(COMMAND "${COMPILER}" ${flags} -x c++-header "${COMMON}" -o "${COMMON}.gch" RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${COMMON} does not compile")
+  endif()
+  return()
+endif()
+
 function(compile out_status out_text)
   execute_process(
-    COMMAND "${COMPILER}" ${flags} ${ARGN} "${SOURCE}"
+    COMMAND "${COMPILER}" ${flags} -fsyntax-only -include "${COMMON}" ${ARGN} "${SOURCE}"
     RESULT_VARIABLE status
     OUTPUT_VARIABLE text
     ERROR_VARIABLE text)
