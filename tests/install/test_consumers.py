@@ -50,7 +50,8 @@ def includes() -> list[str]:
 
 def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
     generator = ("-G", "Ninja") if shutil.which("ninja") else ()
-    return ("cmake", "-S", CONSUMER, "-B", build, *generator, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
+    quick = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=", "-DCMAKE_C_FLAGS_DEBUG=", "-DCMAKE_UNITY_BUILD=ON")
+    return ("cmake", "-S", CONSUMER, "-B", build, *generator, *quick, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
 
 
 def check_built(build: Path, *targets: str) -> None:

@@ -7,17 +7,20 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
+import compiling
 import pytest
 
 import isthmus
 
-BUILDS = Path(__file__).resolve().parent / "builds"
-CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+PAIR = Path(__file__).resolve().parent / "builds" / "pair.cpp"
 
 USE_PAIR = """
-import gc, sys, one, other
+import gc, sys
+from one import pair as one
+from other import pair as other
 for maker, taker in ((one, other), (other, one), (one, one)):
     t = maker.make()
     assert taker.address(t) == maker.address(t) == t.data_ptr, "the memory is the same"
@@ -29,7 +32,7 @@ for module in (one, other):
     except BufferError as error:
         assert error.code == "needs_copy"
 t = one.make()
-del one, sys.modules["one"]
+del one, sys.modules["one.pair"], sys.modules["one"].pair
 gc.collect()
 assert other.address(t) == t.data_ptr
 """
@@ -76,35 +79,47 @@ def headers_of_another_version(folder: Path) -> Path:
     return include
 
 
-def extension(folder: Path, name: str, include: str | Path, *flags: str) -> None:
-    python = run(sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('include'))").strip()
-    run(CXX, "-std=c++20", "-shared", "-fPIC", *flags, f"-I{include}", f"-I{python}", f"-DMODULE={name}",
-        BUILDS / "pair.cpp", "-o", folder / f"{name}.so")  # fmt: skip
+def extension(
+    include: str | Path, *flags: str, module: str = "pair", more: tuple[Path, ...] = (), link: tuple[str, ...] = ()
+) -> Path:
+    """The folder of the extension as a project compiles it."""
+    folders = [f"-I{include}", f"-I{sysconfig.get_path('include')}"]
+    command = [compiling.CXX, "-std=c++20", "-fPIC", *flags, *folders, "-c"]
+    objects = [compiling.compiled("part.o", [*command, f"-DMODULE={module}", PAIR]) / "part.o"]
+    objects += [compiling.compiled("part.o", [*command, source]) / "part.o" for source in more]
+    return compiling.compiled(f"{module}.so", [compiling.CXX, "-shared", *objects, *link])
+
+
+def in_package(folder: Path, name: str, built: Path) -> None:
+    """The extension as that of a project of this name: a shared object of its own."""
+    (folder / name).mkdir()
+    shutil.copy(built / "pair.so", folder / name)
 
 
 @pytest.mark.parametrize("visibility", ["hidden", "default"])
 def test_two_projects_of_one_version_share_their_objects(tmp_path: Path, visibility: str) -> None:
+    built = extension(isthmus.get_include(), f"-fvisibility={visibility}")
     for name in ("one", "other"):
-        extension(tmp_path, name, isthmus.get_include(), f"-fvisibility={visibility}")
+        in_package(tmp_path, name, built)
     run(sys.executable, "-c", USE_PAIR.format(same=True), cwd=tmp_path)
 
 
 def test_two_projects_of_different_versions_meet_through_dlpack(tmp_path: Path) -> None:
-    extension(tmp_path, "one", isthmus.get_include())
-    extension(tmp_path, "other", headers_of_another_version(tmp_path))
+    in_package(tmp_path, "one", extension(isthmus.get_include(), "-fvisibility=default"))
+    in_package(tmp_path, "other", extension(headers_of_another_version(tmp_path), "-fvisibility=default"))
     run(sys.executable, "-c", USE_PAIR.format(same=False), cwd=tmp_path)
 
 
 @pytest.mark.parametrize("order", [("import importer", "import isthmus"), ("import isthmus", "import importer")])
-def test_an_extension_that_only_imports_leaves_the_object_out(tmp_path: Path, order: tuple[str, str]) -> None:
+def test_an_extension_that_only_imports_leaves_the_object_out(order: tuple[str, str]) -> None:
     """The linker drops what is not called, and the types are made by whoever needs them first."""
     pytest.importorskip("numpy")
     include = isthmus.get_include()
     flags = ["-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
     compiled = Path(include, "isthmus", "python", "isthmus_python.cpp")
-    extension(tmp_path, "importer", include, *flags, "-Wl,--gc-sections", str(compiled))
-    symbols = run("nm", "-C", tmp_path / "importer.so")
+    built = extension(include, *flags, module="importer", more=(compiled,), link=("-Wl,--gc-sections",))
+    symbols = run("nm", "-C", built / "importer.so")
     assert "borrow_py" in symbols or "from_py" in symbols
     for left_out in ("tensor_dlpack", "make_types", "export_block", "export_by_consumer", "to_py("):
         assert left_out not in symbols
-    run(sys.executable, "-c", USE_IMPORTER.format(first=order[0], second=order[1]), cwd=tmp_path)
+    run(sys.executable, "-c", USE_IMPORTER.format(first=order[0], second=order[1]), cwd=built)

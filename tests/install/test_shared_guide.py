@@ -8,6 +8,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import compiling
 import pytest
 
 isthmus = pytest.importorskip("isthmus")
@@ -31,16 +32,17 @@ def test_python(number: int, output: str, tmp_path: Path) -> None:
 
 def test_what_is_compiled_once_holds_all_that_shared_memory_calls(tmp_path: Path) -> None:
     """Where the project defines ISTHMUS_COMPILED, the headers leave their functions to isthmus_python.cpp."""
-    uses = "#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n"
-    (tmp_path / "shared.cpp").write_text(uses)
+    uses = tmp_path / "shared.cpp"
+    uses.write_text("#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n")
     once = Path(isthmus.get_include(), "isthmus", "python", "isthmus_python.cpp")
-    includes = [f"-I{folder}" for folder in [*isthmus.get_includes(), sysconfig.get_path("include")]]
-    for source in ("shared.cpp", once):
-        command = ["c++", "-std=c++20", "-O0", "-fPIC", "-DISTHMUS_COMPILED", *includes, "-c", source]
-        subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
-    wanted = symbols(tmp_path / "shared.o", "--undefined-only")
+    # The flags are those of test_extensions_together.py, and the object is its own.
+    flags = ["-fPIC", "-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
+    includes = [f"-I{folder}" for folder in [isthmus.get_include(), sysconfig.get_path("include")]]
+    command = [compiling.CXX, "-std=c++20", *flags, *includes, "-c"]
+    calling, called = (compiling.compiled("part.o", [*command, source]) / "part.o" for source in (uses, once))
+    wanted = symbols(calling, "--undefined-only")
     assert any("copy_elements" in name for name in wanted)
-    assert wanted <= symbols(tmp_path / "isthmus_python.o", "--defined-only")
+    assert wanted <= symbols(called, "--defined-only")
 
 
 def symbols(file: Path, which: str) -> set[str]:

@@ -19,6 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 import test_floors as floors  # noqa: E402
+import test_platforms as platforms  # noqa: E402
 
 isthmus = pytest.importorskip("isthmus")
 
@@ -125,13 +126,11 @@ def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> su
         if f"isthmus/{library}.h" in source:
             folders.append(f"-isystem{Path(pytest.importorskip(library).__file__).parent / 'include'}")
     with tempfile.TemporaryDirectory() as work:
-        # zig keeps what it compiled, and cannot end before that.
-        result = ["-c", "-o", f"{work}/out.o"] if "ziglang" in compiler else ["-fsyntax-only"]
         environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": work, "ZIG_LOCAL_CACHE_DIR": work}
         file = Path(work, "user.cpp")
         file.write_text(source)
         # Isthmus's own by -I: warnings of system folders are not shown.
-        command = [*compiler, *result, f"-I{INCLUDE}", *flags, *folders, str(file)]
+        command = platforms.front_end(compiler, f"-I{INCLUDE}", *flags, *folders, file, environment=environment)
         return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
 
 
@@ -141,8 +140,6 @@ def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> su
 def test_no_warning(program: str, flags: str, compiler: str) -> None:
     if "-fno-rtti" in flags and program in ("nanobind", "pybind11"):
         pytest.skip("the library itself needs it")
-    if compiler == "ziglang":
-        flags = flags.replace(" -O2", "")  # it cannot end before it has optimised, which warns of nothing more
     done = compile_(PROGRAMS[program], *STRICT, *flags.split(), compiler=COMPILERS[compiler])
     assert done.returncode == 0, done.stderr
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
-import hashlib
 import os
 import resource
 import shutil
@@ -17,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import compiling
 import embedding
 import processes
 import pytest
@@ -25,7 +24,6 @@ isthmus = pytest.importorskip("isthmus")
 
 EXT = Path(__file__).resolve().parent / "ext"
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
-BUILT = Path(__file__).resolve().parents[2] / "build" / "life"
 #: A copy of include/ to test in place of the installed one.
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
@@ -37,38 +35,14 @@ def includes() -> list[str]:
     return [f"-I{INCLUDE}", *python.stdout.split()]
 
 
-def compiled(name: str, command: list[str]) -> Path:
-    """The folder with the file `name` that the command makes there: made once for the same compiler, command and sources, by
-    whichever process of the test run asks first, and found again by the next run."""
-    digest = hashlib.sha256(subprocess.run([CXX, "--version"], capture_output=True, check=True).stdout)
-    digest.update(sys.version.encode())
-    for part in [EXT, *map(str, command)]:
-        folder = Path(str(part).removeprefix("-I"))
-        headers = folder if folder == EXT else folder / "isthmus"  # by what is in it: a copy of include/ may be anywhere
-        if headers.is_dir():
-            for file in sorted(headers.rglob("*.[ch]*")):
-                digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
-        else:
-            digest.update(f"{part}\0".encode())
-    folder = BUILT / digest.hexdigest()[:24]
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / name).exists():
-            done = subprocess.run([*map(str, command), "-o", folder / f"part-{name}"], capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
-            (folder / f"part-{name}").rename(folder / name)
-    return folder
-
-
 def linked(name: str, command: list[str], source: str, link: list[str]) -> Path:
     """The folder with the file `name`, of EXT/source and of the sources among the command's flags; what only the linker is to
     know (-rdynamic, -Wl,…) compiles nothing again."""
     for_linker = [flag for flag in command if flag.startswith(("-Wl,", "-rdynamic"))]
     more = [flag for flag in command if flag.endswith(".cpp")]
     compile_ = [flag for flag in command if flag not in (*for_linker, *more)]
-    objects = [compiled("part.o", [*compile_, "-c", path]) / "part.o" for path in (EXT / source, *more)]
-    return compiled(name, [CXX, *objects, *for_linker, *link])
+    objects = [compiling.compiled("part.o", [*compile_, "-c", path], EXT) / "part.o" for path in (EXT / source, *more)]
+    return compiling.compiled(name, [CXX, *objects, *for_linker, *link])
 
 
 @pytest.fixture(scope="session")

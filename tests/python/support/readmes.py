@@ -16,11 +16,8 @@ BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 RUN = {"sh", "text", "pycon"}
 #: This Python and the tools of its environment come first.
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-FAST = """
-set(CMAKE_UNITY_BUILD ON)
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
-set(CMAKE_CXX_FLAGS_DEBUG "" CACHE STRING "")
-"""
+#: What a build of CMake's takes in before the project: nothing is compiled twice, optimised, or described for a debugger.
+TOOLCHAIN = Path(__file__).resolve().parent / "quick.cmake"
 
 
 def blocks(folder: Path) -> list[tuple[str, str]]:
@@ -42,6 +39,7 @@ def shell(command: str, folder: Path, **environment: str) -> str:
         "PATH": PATH,
         "CMAKE_BUILD_TYPE": "Debug",
         "SKBUILD_CMAKE_BUILD_TYPE": "Debug",
+        "CMAKE_TOOLCHAIN_FILE": str(TOOLCHAIN),
         "CFLAGS": "-O0",
         "CXXFLAGS": "-O0",
         # The requirements are installed already: a build asks no registry.
@@ -67,9 +65,8 @@ def follow(example: Path, folder: Path, leave_out: str = "\0") -> None:
     Commands in which `leave_out` stands are left out, with what they print."""
     work = folder / example.name
     shutil.copytree(example, work)
-    (folder / "fast.cmake").write_text(FAST)
     packages = os.pathsep.join(filter(None, ("site", os.environ.get("PYTHONPATH"))))
-    environment = {"CMAKE_TOOLCHAIN_FILE": str(folder / "fast.cmake"), "PIP_TARGET": "site", "PYTHONPATH": packages}
+    environment = {"PIP_TARGET": "site", "PYTHONPATH": packages}
     printed, left_out = "", False
     for language, text in blocks(example):
         if language == "sh":

@@ -1,0 +1,50 @@
+"""What tests compile by a command of their own: once for all tests, and kept for the next run."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+BUILT = Path(__file__).resolve().parents[3] / "build" / "compiled"
+
+
+@functools.cache
+def compiler_version() -> bytes:
+    return subprocess.run([CXX, "--version"], capture_output=True, check=True).stdout
+
+
+def contents(part: str, folders: Sequence[Path]) -> bytes:
+    """What a part of a command stands for: files by what is in them, as a copy of include/ may be anywhere."""
+    path = Path(part.removeprefix("-I"))
+    if path.is_file():
+        return path.read_bytes()
+    below = path if path in folders else path / "isthmus"
+    if not below.is_dir():
+        return part.encode()
+    return b"\0".join(f"{file.relative_to(path)}\0".encode() + file.read_bytes() for file in sorted(below.rglob("*.[ch]*")))
+
+
+def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
+    """The folder with the file `name` that the command makes there: made once for the same compiler, command and sources (files
+    in the command, Isthmus's headers, and all in these folders), by whichever process of the test run asks first, and found
+    again by the next run."""
+    digest = hashlib.sha256(compiler_version() + sys.version.encode())
+    for part in [*folders, *command]:
+        digest.update(hashlib.sha256(contents(str(part), folders)).digest())
+    folder = BUILT / digest.hexdigest()[:24]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / name).exists():
+            done = subprocess.run([*map(str, command), "-o", folder / f"part-{name}"], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            (folder / f"part-{name}").rename(folder / name)
+    return folder
