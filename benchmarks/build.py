@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -12,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -263,10 +265,19 @@ def build_cargo(peer: Peer) -> Path:
     return target
 
 
-def build(peer: Peer) -> Built:
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Processes that ask for the same module take turns: none loads what another still writes, and the first builds it for all."""
     MODULES.mkdir(parents=True, exist_ok=True)
+    with (OUT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(peer: Peer) -> Built:
     try:
-        path = build_cargo(peer) if peer.recipe is None else build_native(peer, peer.recipe())
+        with one_at_a_time():
+            path = build_cargo(peer) if peer.recipe is None else build_native(peer, peer.recipe())
     except (Unavailable, OSError) as why:
         return Built(peer.name, why_not=str(why))
     return Built(peer.name, peer.version(), path=path)
@@ -282,8 +293,8 @@ def build_for(python: str, peer: Peer) -> Path:
     if done.returncode or peer.recipe is None:
         raise Unavailable(f"{python}: {(done.stderr.strip().splitlines() or ['no recipe'])[-1]}")
     suffix, include = done.stdout.split("\n")[:2]
-    MODULES.mkdir(parents=True, exist_ok=True)
-    return build_native(peer, peer.recipe(), suffix, f"-I{include}")
+    with one_at_a_time():
+        return build_native(peer, peer.recipe(), suffix, f"-I{include}")
 
 
 def build_all(say: Callable[[str], None]) -> dict[str, Built]:
