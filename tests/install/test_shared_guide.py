@@ -35,7 +35,7 @@ def test_what_is_compiled_once_holds_all_that_shared_memory_calls(tmp_path: Path
     uses = tmp_path / "shared.cpp"
     uses.write_text("#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n")
     once = Path(isthmus.get_include(), "isthmus", "python", "isthmus_python.cpp")
-    # The flags are those of test_extensions_together.py, and the object is its own.
+    # Those of test_extensions_together.py: what takes seconds is compiled for both.
     flags = ["-fPIC", "-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
     includes = [f"-I{folder}" for folder in [isthmus.get_include(), sysconfig.get_path("include")]]
     command = [compiling.CXX, "-std=c++20", *flags, *includes, "-c"]

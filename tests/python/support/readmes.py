@@ -18,6 +18,7 @@ RUN = {"sh", "text", "pycon"}
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 #: What a build of CMake's takes in before the project: nothing is compiled twice, optimised, or described for a debugger.
 TOOLCHAIN = Path(__file__).resolve().parent / "quick.cmake"
+LAUNCHER = Path(__file__).resolve().parent / "launch_compiler.py"
 
 
 def blocks(folder: Path) -> list[tuple[str, str]]:
@@ -40,6 +41,7 @@ def shell(command: str, folder: Path, **environment: str) -> str:
         "CMAKE_BUILD_TYPE": "Debug",
         "SKBUILD_CMAKE_BUILD_TYPE": "Debug",
         "CMAKE_TOOLCHAIN_FILE": str(TOOLCHAIN),
+        "CMAKE_CXX_COMPILER_LAUNCHER": f"{sys.executable};{LAUNCHER}",
         "CFLAGS": "-O0",
         "CXXFLAGS": "-O0",
         # The requirements are installed already: a build asks no registry.
