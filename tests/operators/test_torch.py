@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torch._dynamo.testing")
 isthmus = pytest.importorskip("isthmus")
 operators = pytest.importorskip("isthmus.operators")
 
@@ -32,8 +33,6 @@ def ops(ext):
 
 @pytest.fixture(autouse=True)
 def fresh_compiler():
-    # Not at the top of the file, which every process of a run imports: it takes seconds.
-    pytest.importorskip("torch._dynamo.testing")
     torch._dynamo.reset()
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*batching rule.*")
