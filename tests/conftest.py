@@ -18,8 +18,8 @@ EXAMPLES = TESTS.parent / "examples"
 sys.path.insert(0, str(TESTS / "python" / "support"))
 
 
-# torch.compile's compiler keeps 150 MB of precompiled headers for each set of flags, in the system's folder for temporary files,
-# which takes longer than to compile the few programs here without.
+# torch.compile's compiler keeps 150 MB of precompiled headers for each set of flags, in the system's folder for temporary
+# files, which takes longer than to compile the few programs here without.
 os.environ.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
 
 modules_when_frozen = 0
