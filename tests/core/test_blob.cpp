@@ -9,6 +9,7 @@
 #include <isthmus/isthmus.h>
 
 #include "support/foreign_tensor.h"
+#include "support/owners.h"
 
 using isthmus::Blob;
 using isthmus::Device;

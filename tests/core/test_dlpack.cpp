@@ -17,6 +17,7 @@
 
 #include "support/allocations.h"
 #include "support/foreign_tensor.h"
+#include "support/owners.h"
 
 using isthmus::Device;
 using isthmus::ErrorCode;

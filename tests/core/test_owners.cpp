@@ -16,7 +16,6 @@
 #include <isthmus/isthmus.h>
 
 #include "support/allocations.h"
-#include "support/foreign_tensor.h"
 #include "support/owners.h"
 
 using isthmus::Device;

@@ -44,22 +44,4 @@ struct Foreign {
 using Versioned = Foreign<DLManagedTensorVersioned>;
 using Legacy = Foreign<DLManagedTensor>;
 
-/// What a Tensor is given to keep; tells how often it was called and destroyed. A moved-from one tells nothing.
-struct Counts {
-    std::atomic<int> called{0};
-    std::atomic<int> destroyed{0};
-};
-class CountedOwner {
-public:
-    explicit CountedOwner(Counts& counts) : counts_(&counts) {}
-    CountedOwner(CountedOwner&& other) noexcept : counts_(std::exchange(other.counts_, nullptr)) {}
-    ~CountedOwner() {
-        if (counts_ != nullptr) counts_->destroyed++;
-    }
-    void operator()() { counts_->called++; }
-
-private:
-    Counts* counts_;
-};
-
 }  // namespace isthmus_test

@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <utility>
 
 #include <isthmus/core/tensor.h>
 
 #include "support/allocations.h"
-#include "support/foreign_tensor.h"
 
 namespace isthmus_test {
+
+/// What a Tensor is given to keep; tells how often it was called and destroyed. A moved-from one tells nothing.
+struct Counts {
+    std::atomic<int> called{0};
+    std::atomic<int> destroyed{0};
+};
+class CountedOwner {
+public:
+    explicit CountedOwner(Counts& counts) : counts_(&counts) {}
+    CountedOwner(CountedOwner&& other) noexcept : counts_(std::exchange(other.counts_, nullptr)) {}
+    ~CountedOwner() {
+        if (counts_ != nullptr) counts_->destroyed++;
+    }
+    void operator()() { counts_->called++; }
+
+private:
+    Counts* counts_;
+};
 
 inline float eight_floats[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
