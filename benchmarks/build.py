@@ -267,7 +267,7 @@ def build_cargo(peer: Peer) -> Path:
 
 @contextlib.contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Processes that ask for the same module take turns: none loads what another writes, and the first builds it for all."""
+    """Processes take turns at building: none loads a module that another still writes, and the first builds it for all."""
     MODULES.mkdir(parents=True, exist_ok=True)
     with (OUT / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

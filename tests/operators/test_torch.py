@@ -240,7 +240,8 @@ def test_exported_with_symbolic_sizes(ext, strict):
 def test_packaged_by_aot_inductor(ext, tmp_path):
     a, b = points()
     exported = torch.export.export(Distances(ext.distance), (a, b))
-    once = {"aot_inductor.precompile_headers": False}  # as in conftest.py, which has no variable for these
+    # For these headers torch reads no variable; for those of its other compiler, tests/conftest.py sets one.
+    once = {"aot_inductor.precompile_headers": False}
     path = str(tmp_path / "distances.pt2")
     package = torch._inductor.aoti_compile_and_package(exported, package_path=path, inductor_configs=once)
     torch.testing.assert_close(torch._inductor.aoti_load_package(package)(a, b), reference(a, b) + 1)
