@@ -17,6 +17,7 @@ EXAMPLES = TESTS.parent / "examples"
 # Modules that the tests share.
 sys.path.insert(0, str(TESTS / "python" / "support"))
 
+import compiling  # noqa: E402
 
 # torch.compile's compiler keeps 150 MB of precompiled headers for each set of flags, in the system's folder for temporary
 # files, which takes longer than to compile the few programs here without.
@@ -48,7 +49,7 @@ def build_example(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pat
     """build_example(name, *definitions, missing={what CMake says: why the test is skipped}): the build folder of an example,
     built against the installed package as a user builds it, but not optimised; once for each name and definitions."""
     built: dict[tuple[str, ...], Path] = {}
-    quick = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=")  # without what a debugger wants either
+    quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={compiling.TOOLCHAIN}")
 
     def build(name: str, *definitions: str, missing: dict[str, str]) -> Path:
         isthmus = pytest.importorskip("isthmus")

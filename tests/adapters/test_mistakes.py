@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from compiling import CXX, package_folder
 
 import isthmus
 
-CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
 
@@ -34,10 +32,10 @@ def pybind11() -> list[str]:
 
 
 def torch() -> list[str]:
-    found = importlib.util.find_spec("torch")
-    if found is None or not found.submodule_search_locations:
+    found = package_folder("torch")
+    if found is None:
         pytest.skip("torch is not installed")
-    return [f"-isystem{Path(found.submodule_search_locations[0]) / 'include'}"]
+    return [f"-isystem{found / 'include'}"]
 
 
 def nanobind() -> list[str]:

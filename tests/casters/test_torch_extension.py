@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from compiling import CXX, package_folder
 
 import isthmus
 
-CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
 #: The header that has torch's casters, and by which headers <torch/extension.h> comes to it: four times quicker to compile.
@@ -35,10 +33,10 @@ PYBIND11_MODULE(both, m) {
 
 @pytest.fixture(scope="module")
 def torch_headers() -> Path:
-    found = importlib.util.find_spec("torch")
-    if found is None or not found.submodule_search_locations:
+    found = package_folder("torch")
+    if found is None:
         pytest.skip("torch is not installed")
-    root = Path(found.submodule_search_locations[0]) / "include"
+    root = found / "include"
     if not (root / WAY[0]).exists():
         pytest.skip("torch has no headers here")
     return root

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from compiling import package_folder
 
 isthmus = pytest.importorskip("isthmus")
 
@@ -30,10 +30,10 @@ INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
 def folders(package: str) -> list[str]:
     """Where a package of Python keeps its headers."""
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    found = package_folder(package)
+    if found is None:
         pytest.skip(f"{package} is not installed")
-    return [f"-isystem{Path(found.submodule_search_locations[0]) / 'include'}"]
+    return [f"-isystem{found / 'include'}"]
 
 
 @pytest.mark.parametrize(("section", "number", "program"), PROGRAMS, ids=[f"{name} {i}" for name, i, _ in PROGRAMS])

@@ -10,12 +10,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from compiling import CXX, TOOLCHAIN
 
 import isthmus
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONSUMER = Path(__file__).resolve().parent / "consumer"
-CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 
 USE_MODULE = """
 import numpy as np, consumer
@@ -50,7 +50,7 @@ def includes() -> list[str]:
 
 def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
     generator = ("-G", "Ninja") if shutil.which("ninja") else ()
-    quick = ("-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=", "-DCMAKE_C_FLAGS_DEBUG=", "-DCMAKE_UNITY_BUILD=ON")
+    quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}")
     return ("cmake", "-S", CONSUMER, "-B", build, *generator, *quick, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
 
 

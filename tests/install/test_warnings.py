@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from compiling import package_folder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tools"))
@@ -168,10 +169,10 @@ def test_the_oldest_nanobind() -> None:
 
 
 def test_torch_where_the_bridge_is_compiled_apart() -> None:
-    found = importlib.util.find_spec("torch")  # its import takes two seconds
-    if found is None or not found.submodule_search_locations:
+    found = package_folder("torch")
+    if found is None:
         pytest.skip("torch is not installed")
-    include = Path(found.submodule_search_locations[0]) / "include"
+    include = found / "include"
     folders = [f"-isystem{folder}" for folder in (include, include / "torch/csrc/api/include")]
     done = compile_("#include <isthmus/torch.h>\n", "-std=c++20", "-DISTHMUS_COMPILED", *folders)
     assert done.returncode == 0, done.stderr

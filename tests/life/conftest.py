@@ -15,15 +15,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import compiling
 import embedding
 import processes
 import pytest
+from compiling import CXX, compiled
 
 isthmus = pytest.importorskip("isthmus")
 
 EXT = Path(__file__).resolve().parent / "ext"
-CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 #: A copy of include/ to test in place of the installed one.
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
@@ -41,8 +40,8 @@ def linked(name: str, command: list[str], source: str, link: list[str]) -> Path:
     for_linker = [flag for flag in command if flag.startswith(("-Wl,", "-rdynamic"))]
     more = [flag for flag in command if flag.endswith(".cpp")]
     compile_ = [flag for flag in command if flag not in (*for_linker, *more)]
-    objects = [compiling.compiled("part.o", [*compile_, "-c", path], EXT) / "part.o" for path in (EXT / source, *more)]
-    return compiling.compiled(name, [CXX, *objects, *for_linker, *link])
+    objects = [compiled("part.o", [*compile_, "-c", path], EXT) / "part.o" for path in (EXT / source, *more)]
+    return compiled(name, [CXX, *objects, *for_linker, *link])
 
 
 @pytest.fixture(scope="session")

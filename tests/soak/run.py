@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,9 +27,9 @@ HERE = Path(__file__).resolve().parent
 SUPPORT = ROOT / "tests" / "python" / "support"
 sys.path.insert(0, str(SUPPORT))
 import at_once  # noqa: E402
+from compiling import CXX  # noqa: E402
 
 SOURCES = {"soak": HERE / "soak.cpp", "life": ROOT / "tests" / "life" / "ext" / "life.cpp"}
-CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 
 BUILDS = {
     "release": ["-O2", "-DNDEBUG"],

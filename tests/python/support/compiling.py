@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -14,11 +15,19 @@ from pathlib import Path
 
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 BUILT = Path(__file__).resolve().parents[3] / "build" / "compiled"
+#: What a build of CMake's takes in before the project: nothing is compiled twice, or described for a debugger.
+TOOLCHAIN = Path(__file__).resolve().parent / "quick.cmake"
+
+
+def package_folder(name: str) -> Path | None:
+    """Where a package is installed, if it is, without importing it: PyTorch's import takes two seconds."""
+    found = importlib.util.find_spec(name)
+    return Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
 
 
 @functools.cache
-def compiler_version() -> bytes:
-    return subprocess.run([CXX, "--version"], capture_output=True, check=True).stdout
+def version_of(compiler: str) -> bytes:
+    return subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
 
 
 def contents(part: str, folders: Sequence[Path]) -> bytes:
@@ -36,7 +45,7 @@ def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
     """The folder with the file `name` that the command makes there: made once for the same compiler, command and sources (files
     in the command, Isthmus's headers, and all in these folders), by whichever process of the test run asks first, and found
     again by the next run."""
-    digest = hashlib.sha256(compiler_version() + sys.version.encode())
+    digest = hashlib.sha256(version_of(str(command[0])) + sys.version.encode())
     for part in [*folders, *command]:
         digest.update(hashlib.sha256(contents(str(part), folders)).digest())
     folder = BUILT / digest.hexdigest()[:24]

@@ -6,7 +6,6 @@ Usage: launch_compiler.py COMPILER ARGUMENT ...
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -21,15 +20,14 @@ PLACES = ("-o", "-MT", "-MF")
 def main() -> None:
     command = sys.argv[1:]
     places = {flag: command[command.index(flag) + 1] for flag in PLACES if flag in command}
-    nanobind = importlib.util.find_spec("nanobind")
+    nanobind = compiling.package_folder("nanobind")
     if "-c" not in command or "/nanobind-static.dir/" not in places.get("-o", "") or nanobind is None:
         os.execvp(command[0], command)
-    for flag, place in places.items():
-        del command[command.index(flag)]
-        command.remove(place)
+    for flag in places:
+        at = command.index(flag)
+        del command[at : at + 2]
     command = [word for word in command if word != "-MD"]
-    folders = [Path(place) for place in nanobind.submodule_search_locations or ()]
-    shutil.copy(compiling.compiled("part.o", command, *folders) / "part.o", places["-o"])
+    shutil.copy(compiling.compiled("part.o", command, nanobind) / "part.o", places["-o"])
     if "-MF" in places:
         Path(places["-MF"]).write_text(f"{places['-MT']}:\n")  # what it is made of does not change during a test
 

@@ -11,13 +11,13 @@ import sys
 import textwrap
 from pathlib import Path
 
+import compiling
+
 BLOCK = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 #: Blocks that are run or compared with what ran; every other one is a part of a file.
 RUN = {"sh", "text", "pycon"}
 #: This Python and the tools of its environment come first.
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-#: What a build of CMake's takes in before the project: nothing is compiled twice, optimised, or described for a debugger.
-TOOLCHAIN = Path(__file__).resolve().parent / "quick.cmake"
 LAUNCHER = Path(__file__).resolve().parent / "launch_compiler.py"
 
 
@@ -40,7 +40,7 @@ def shell(command: str, folder: Path, **environment: str) -> str:
         "PATH": PATH,
         "CMAKE_BUILD_TYPE": "Debug",
         "SKBUILD_CMAKE_BUILD_TYPE": "Debug",
-        "CMAKE_TOOLCHAIN_FILE": str(TOOLCHAIN),
+        "CMAKE_TOOLCHAIN_FILE": str(compiling.TOOLCHAIN),
         "CMAKE_CXX_COMPILER_LAUNCHER": f"{sys.executable};{LAUNCHER}",
         "CFLAGS": "-O0",
         "CXXFLAGS": "-O0",
