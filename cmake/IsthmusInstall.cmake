@@ -12,23 +12,31 @@ if(ISTHMUS_INSTALL_DLPACK)
           DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/dlpack")
 endif()
 
-install(FILES "${PROJECT_SOURCE_DIR}/src/python/isthmus_python.cpp"
-        DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/isthmus/python")
+# The bodies, which are compiled in the build of whoever links them.
+install(
+  DIRECTORY "${PROJECT_SOURCE_DIR}/src/"
+  DESTINATION "${ISTHMUS_INSTALL_INCLUDEDIR}/isthmus/src"
+  FILES_MATCHING
+  PATTERN "*.h"
+  PATTERN "*.cpp"
+  PATTERN "src/package" EXCLUDE
+  PATTERN "src/c" EXCLUDE)
 
-install(TARGETS isthmus_core isthmus_python isthmus_python_compiled EXPORT isthmusTargets)
 if(TARGET isthmus_c)
   install(TARGETS isthmus_c EXPORT isthmusTargets DESTINATION "${ISTHMUS_INSTALL_LIBDIR}")
+  install(EXPORT isthmusTargets NAMESPACE isthmus:: DESTINATION "${cmake_dir}")
 endif()
-install(EXPORT isthmusTargets NAMESPACE isthmus:: DESTINATION "${cmake_dir}")
 
 configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/isthmusConfig.cmake.in" "${PROJECT_BINARY_DIR}/isthmusConfig.cmake"
-  INSTALL_DESTINATION "${cmake_dir}" NO_SET_AND_CHECK_MACRO)
+  INSTALL_DESTINATION "${cmake_dir}" NO_SET_AND_CHECK_MACRO
+  PATH_VARS ISTHMUS_INSTALL_INCLUDEDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/isthmusConfigVersion.cmake"
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/isthmusConfig.cmake"
               "${PROJECT_BINARY_DIR}/isthmusConfigVersion.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/isthmusTorch.cmake" DESTINATION "${cmake_dir}")
+              "${PROJECT_SOURCE_DIR}/cmake/isthmusLibraries.cmake" "${PROJECT_SOURCE_DIR}/cmake/isthmusTorch.cmake"
+        DESTINATION "${cmake_dir}")
 
 # NAME.pc with paths relative to the file itself, so that a wheel or a prefix may be moved.
 function(isthmus_install_pc name folder)

@@ -10,7 +10,8 @@ function(isthmus_add_gtest name folder)
   endif()
   isthmus_provide_gtest()
   add_executable(${name} ${sources})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${folder}")
+  # Tests may look at internals: "src/core/symbols.h".
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/tests/${folder}")
   target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main isthmus_build_flags)
   target_precompile_headers(${name} PRIVATE <gtest/gtest.h>) # four fifths of what most of these files compile
   # The files use mostly the same templates: together they take half the time, and several units share the cores.
@@ -35,6 +36,7 @@ function(isthmus_add_test_module name folder)
                                            UNITY_BUILD ${ISTHMUS_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 0)
   # Tests look at what debug builds check, whatever the build type.
   target_compile_options(${name} PRIVATE -UNDEBUG)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARGN} isthmus_build_flags)
 endfunction()
 

@@ -22,8 +22,8 @@ function(isthmus_find_torch out_dir out_message)
   endif()
 endfunction()
 
-# `bridge` is the target of the Python bridge. A missing PyTorch is reported and leaves every other target as it is.
-function(isthmus_add_torch_target bridge)
+# `source` is the folder of torch.cpp. A missing PyTorch is reported and leaves every other target as it is.
+function(isthmus_add_torch_target source)
   if(TARGET isthmus::torch)
     return()
   endif()
@@ -38,15 +38,14 @@ function(isthmus_add_torch_target bridge)
     mark_as_advanced(isthmus_torch_dir)
   endif()
   message(STATUS "isthmus: PyTorch in ${isthmus_torch_dir}")
-  add_library(isthmus::torch INTERFACE IMPORTED GLOBAL)
-  target_link_libraries(isthmus::torch INTERFACE ${bridge})
-  target_include_directories(
-    isthmus::torch SYSTEM INTERFACE "${isthmus_torch_dir}/include"
-                                    "${isthmus_torch_dir}/include/torch/csrc/api/include")
+  isthmus_define_library(torch "${source}/torch.cpp")
+  target_link_libraries(isthmus_torch PUBLIC isthmus_python)
+  target_include_directories(isthmus_torch SYSTEM PUBLIC "${isthmus_torch_dir}/include"
+                                                         "${isthmus_torch_dir}/include/torch/csrc/api/include")
   foreach(name IN ITEMS c10 torch_cpu torch_python)
     set(library "isthmus_torch_${name}_library")
     find_library(${library} ${name} PATHS "${isthmus_torch_dir}/lib" NO_DEFAULT_PATH REQUIRED)
     mark_as_advanced(${library})
-    target_link_libraries(isthmus::torch INTERFACE "${${library}}")
+    target_link_libraries(isthmus_torch INTERFACE "${${library}}")
   endforeach()
 endfunction()

@@ -19,3 +19,11 @@
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>
+
+#if defined(ISTHMUS_IMPLEMENTATION)
+#if __has_include("src/core.cpp")
+#include "src/core.cpp"  // as installed
+#else
+#include "../../src/core.cpp"
+#endif
+#endif

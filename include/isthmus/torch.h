@@ -10,27 +10,11 @@
 #if TORCH_VERSION_MAJOR < 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9)
 #error "isthmus/torch.h needs PyTorch 2.9 or newer: an older one was found first on the include path"
 #endif
-#include <isthmus/python/framework/torch/dtypes.h>
-#include <isthmus/python/framework/torch/modules.h>
-#include <isthmus/python/framework/torch/rules.h>
-#include <isthmus/python/framework/torch/shims.h>
-#include <isthmus/python/framework/torch/streams.h>
 
 // The least of libtorch that does the job; docs/torch.md has what each header costs to compile.
-#include <ATen/ops/from_blob.h>
-#include <c10/core/GradMode.h>
+#include <ATen/core/Tensor.h>
 #include <torch/csrc/Export.h>
-
-// As torch/csrc/autograd/python_variable.h declares them. That header brings pybind11 and the whole of autograd.
-TORCH_PYTHON_API extern PyObject* THPVariableClass;
-TORCH_PYTHON_API extern PyObject* ParameterClass;
-TORCH_PYTHON_API PyObject* THPVariable_Wrap(const at::TensorBase& var);
-
-// As torch/csrc/autograd/variable.h declares them, which brings all of autograd as well.
-namespace torch::autograd {
-struct DifferentiableViewMeta;
-TORCH_API void handle_view_on_rebase(DifferentiableViewMeta* view, bool indirect);
-}  // namespace torch::autograd
+#include <isthmus/python/runtime/life.h>
 
 ISTHMUS_BEGIN
 
@@ -57,88 +41,8 @@ struct LinkedTorch {
 };
 ISTHMUS_STATE PerLife<LinkedTorch> linked_torch;
 
-/// libtorch's exceptions have a C++ backtrace below the first line; a Python exception is kept as the cause.
-ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, const std::string& what, const char* text) {
-    if (Py_IsInitialized() != 0 && have_gil() && PyErr_Occurred() != nullptr) return error_from_exception(code, argument, what);
-    const std::string all = text;
-    return make_error(code, argument, what + ": " + all.substr(0, all.find('\n')));
-}
-
-/// libtorch promises no layout across versions, so another one than that of the headers must not be touched.
-inline Result<void> check_linked_version() {
-    const std::string wanted = concat({TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR});
-    Ref torch(import_torch("torch"));
-    Ref version(torch ? PyObject_GetAttrString(torch.get(), "__version__") : nullptr);
-    Ref text(version ? PyObject_Str(version.get()) : nullptr);
-    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (utf8 == nullptr) return error_from_exception(ErrorCode::unavailable, nullptr, "importing torch");
-    const std::string found = utf8;
-    if (found.compare(0, wanted.size() + 1, wanted + ".") == 0) return {};
-    return Error(ErrorCode::unavailable, "torch is " + found + ", and this extension was compiled for " + wanted +
-                                             "; compile it against the installed one");
-}
-
-/// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor of our
-/// own tells where it lies.
-inline Result<std::ptrdiff_t> find_linked_offset() {
-    float element = 0;
-    const at::Tensor probe = at::from_blob(&element, {1});
-    Ref object(THPVariable_Wrap(probe));
-    if (!object) return error_from_exception(ErrorCode::unavailable, nullptr, "making a torch.Tensor");
-    const auto* bytes = reinterpret_cast<const char*>(object.get());
-    for (const std::size_t at : {sizeof(PyObject), sizeof(PyObject) + sizeof(void*)}) {
-        void* found = nullptr;
-        std::memcpy(&found, bytes + at, sizeof found);
-        if (found == probe.unsafeGetTensorImpl()) return static_cast<std::ptrdiff_t>(at);
-    }
-    return Error(ErrorCode::unavailable, "this torch keeps the at::Tensor of a torch.Tensor in an unknown place");
-}
-
-/// Makes the link ready; without `import`, only when somebody else has imported torch.
-ISTHMUS_NOINLINE inline Result<void> start_linked_torch(bool import) {
-    if (!start_life()) return error_from_exception(ErrorCode::unavailable, nullptr, "starting isthmus");
-    if (THPVariableClass == nullptr && !import) return Error(ErrorCode::unavailable, "torch is not imported");
-    try {
-        if (auto version = check_linked_version(); !version) return version;
-        if (THPVariableClass == nullptr)
-            return Error(ErrorCode::unavailable,
-                         "the torch that Python imports is not the libtorch that this extension is linked to");
-        auto offset = find_linked_offset();
-        if (!offset) return std::move(offset).error();
-        auto* tensor = reinterpret_cast<PyTypeObject*>(THPVariableClass);
-        auto* parameter = ParameterClass != nullptr ? reinterpret_cast<PyTypeObject*>(ParameterClass) : tensor;
-        (void)linked_torch.keep({tensor, parameter, *offset});
-    } catch (const std::exception& thrown) {
-        return torch_error(ErrorCode::unavailable, nullptr, "torch cannot be used", thrown.what());
-    }
-    return {};
-}
-
-ISTHMUS_COLD inline Error explain_not_torch(PyObject* object, const char* argument) {
-    if (object == nullptr) return make_error(ErrorCode::not_a_tensor, argument, "expected torch.Tensor, got a NULL PyObject*");
-    return make_error(ErrorCode::not_a_tensor, argument, {"expected torch.Tensor, got ", type_name(object)});
-}
-
 /// The slow half of borrow_py_torch(): the first call, a subclass, and what is refused.
-ISTHMUS_COLD inline Result<const at::Tensor*> look_at_torch(PyObject* object, const char* argument) {
-    if (object == nullptr) return explain_not_torch(object, argument);
-    if (!linked_torch->ready()) {
-        if (auto started = start_linked_torch(false); !started) {
-            // Without torch in the process nothing is a torch.Tensor; the object is what is wrong.
-            if (THPVariableClass == nullptr)
-                return make_error(ErrorCode::not_a_tensor, argument,
-                                  std::string(explain_not_torch(object, nullptr).what()) + " (torch is not imported)");
-            return std::move(started).error();
-        }
-    }
-    // By the type itself: isinstance() would believe a mock that claims to be a tensor, and its memory is something else.
-    if (!linked_torch->is_tensor(Py_TYPE(object))) return explain_not_torch(object, argument);
-    const at::Tensor& tensor = linked_torch->tensor_of(object);
-    if (!tensor.defined())
-        return make_error(ErrorCode::null_data, argument,
-                          {"this ", type_name(object), " was cleared by the garbage collector"});
-    return &tensor;
-}
+ISTHMUS_COLD Result<const at::Tensor*> look_at_torch(PyObject* object, const char* argument);
 
 }  // namespace detail
 
@@ -166,265 +70,27 @@ inline Result<at::Tensor> from_py_torch(PyObject* object, const char* argument =
 
 /// The torch.Tensor of an at::Tensor: the object it has in Python already, else a new one; a new reference. The GIL must be
 /// held.
-inline Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = Undefined::error) noexcept {
-    return detail::surviving_exit([&]() -> Result<PyObject*> {
-        if (ISTHMUS_UNLIKELY(!tensor.defined())) {
-            if (undefined == Undefined::error)
-                return Error(ErrorCode::null_data, "the at::Tensor is undefined; wanted one with values, or Undefined::none");
-            Py_INCREF(Py_None);
-            return Py_None;
-        }
-        if (ISTHMUS_UNLIKELY(!detail::linked_torch->ready()))
-            if (auto started = detail::start_linked_torch(true); !started) return std::move(started).error();
-        try {
-            if (PyObject* object = THPVariable_Wrap(tensor); ISTHMUS_LIKELY(object != nullptr)) return object;
-        } catch (const std::exception& thrown) {
-            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch made no object of the tensor",
-                                       thrown.what());
-        }
-        return detail::error_from_exception(ErrorCode::consumer_failed, nullptr, "making a torch.Tensor");
-    });
-}
-
-namespace detail {
-
-static_assert(static_cast<int>(at::ScalarType::Bool) == 11 && static_cast<int>(at::ScalarType::BFloat16) == 15 &&
-                  static_cast<int>(at::ScalarType::Float8_e5m2) == 23 && static_cast<int>(at::ScalarType::UInt64) == 29,
-              "isthmus: at::ScalarType has other numbers than isthmus/python/framework/torch/dtypes.h");
-
-/// The owner of a block that was made from an at::Tensor. The storage is held beside it, since a tensor may exchange its own.
-struct AtTensorOwner {
-    at::Tensor tensor;
-    c10::Storage storage = tensor.storage();
-
-    static void release(void* self) {
-        auto* owner = static_cast<AtTensorOwner*>(self);
-        if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another))
-            return drop_torch([](void* held) { static_cast<AtTensorOwner*>(held)->~AtTensorOwner(); }, self);
-        // The block ends now, the tensor on another thread.
-        if (auto* moved = new (std::nothrow) AtTensorOwner(std::move(*owner))) {
-            owner->~AtTensorOwner();
-            drop_torch([](void* held) { delete static_cast<AtTensorOwner*>(held); }, moved);
-        }
-    }
-    /// The torch.Tensor, a new reference; NULL without an exception where it cannot be made.
-    static void* array(void* self) noexcept {
-        auto object = to_py(static_cast<AtTensorOwner*>(self)->tensor);
-        return object ? *object : nullptr;
-    }
-    static const void* native(void* self) noexcept { return &static_cast<AtTensorOwner*>(self)->tensor; }
-};
-inline constexpr OwnerOps at_tensor_ops{.framework = static_cast<std::uint32_t>(Framework::torch),
-                                        .release = AtTensorOwner::release,
-                                        .array = AtTensorOwner::array,
-                                        .native = AtTensorOwner::native,
-                                        .producer = "torch.Tensor"};
-
-/// What torch's rules ask, answered by the at::Tensor.
-struct AskAtTensor {
-    const at::Tensor& tensor;
-
-    LazyBit lazy_bit() const {
-        constexpr c10::DispatchKeySet lazy({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-        if (ISTHMUS_LIKELY(!tensor.key_set().has_any(lazy))) return LazyBit::none;
-        return tensor.is_conj() ? LazyBit::conjugate : LazyBit::negative;
-    }
-    bool may_be_watched() const { return tensor.unsafeGetTensorImpl()->autograd_meta() != nullptr; }
-    bool is_dual() const { return tensor._fw_grad(0).defined(); }
-    bool requires_grad() const { return tensor.requires_grad(); }
-    bool is_recording() const { return at::GradMode::is_enabled(); }
-    bool is_transformed() const { return false; }  // a tensor of a transform has no storage, and was refused for that
-    /// As torch/csrc/autograd/VariableTypeUtils.h has it (check_inplace).
-    const char* in_place_refusal() const {
-        if (tensor.is_leaf()) return torch_refusal::leaf;
-        if (!tensor.is_view()) return nullptr;
-        if (tensor._base().is_leaf()) return torch_refusal::view_of_leaf;
-        try {  // whose metadata is that of a view, then
-            auto* meta = tensor.unsafeGetTensorImpl()->autograd_meta();
-            torch::autograd::handle_view_on_rebase(reinterpret_cast<torch::autograd::DifferentiableViewMeta*>(meta), false);
-            return nullptr;
-        } catch (const c10::Error&) {
-            return torch_refusal::fixed_view;
-        }
-    }
-};
-
-ISTHMUS_COLD inline Error explain_at_layout(const at::Tensor& tensor, const char* argument) {
-    const auto refuse = [&](Message text) { return make_error(ErrorCode::not_values, argument, text); };
-    if (tensor.is_nested()) return refuse(torch_refusal::nested);
-    if (tensor.is_meta()) return refuse(torch_refusal::meta);
-    if (tensor.is_mkldnn()) return refuse(torch_refusal::mkldnn);
-    if (tensor.layout() != at::kStrided) return refuse(torch_refusal::sparse("not torch.strided (sparse)"));
-    return refuse(torch_refusal::quantised(c10::toString(tensor.scalar_type())));
-}
-
-inline Result<DLDevice> device_of(const at::Tensor& tensor, const char* argument) {
-    if (ISTHMUS_LIKELY(tensor.is_cpu())) return DLDevice{kDLCPU, 0};
-    if (tensor.is_cuda()) return DLDevice{torch_gpu_type(), tensor.device().index()};
-    return make_error(ErrorCode::bad_device, argument, {"device is ", tensor.device().str(), "; wanted cpu or cuda"});
-}
-
-/// As an in-place operation would; torch may throw, and `block` is free then.
-inline void announce_at_write(const at::Tensor& tensor, Block* block) {
-    try {
-        tensor.unsafeGetTensorImpl()->bump_version();
-    } catch (...) {
-        std::free(block);
-        throw;
-    }
-}
-
-inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions& options) {
-    const char* argument = options.argument;
-    if (!tensor.defined())
-        return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; wanted one with values");
-    if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
-        return make_error(ErrorCode::bad_argument, argument,
-                          "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
-    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() || tensor.is_meta())
-        return explain_at_layout(tensor, argument);
-    AskAtTensor ask{tensor};
-    const TorchVerdict verdict = judge_torch(ask, options);
-    if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return make_error(verdict.code, argument, verdict.refusal);
-    const DType dtype = torch_dtype_table.dtype_of(static_cast<int>(tensor.scalar_type()));
-    if (dtype.bits() == 0)
-        return make_error(ErrorCode::bad_dtype, argument, torch_refusal::unknown_dtype(c10::toString(tensor.scalar_type())));
-    const Result<DLDevice> device = device_of(tensor, argument);
-    if (!device) return device.error();
-    const Flags flags = verdict.flags();
-    DLTensor t{};
-    t.device = *device;
-    t.ndim = static_cast<std::int32_t>(tensor.dim());
-    t.shape = const_cast<std::int64_t*>(tensor.sizes().data());
-    t.strides = const_cast<std::int64_t*>(tensor.strides().data());
-    t.dtype = dtype;
-    // Copy-on-write storage must be made its own before it may be written; reading alone leaves it shared.
-    t.data = (flags & flag::read_only) ? const_cast<void*>(tensor.const_data_ptr()) : tensor.mutable_data_ptr();
-    const Flags known = flags & flag::dlpack_known;
-    if (!is_sound(t, known)) return explain_unsound(t, known, argument);
-    Block* block = allocate_block(t.ndim, sizeof(AtTensorOwner));
-    if (block == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-    if (options.require_writable && options.announce) announce_at_write(tensor, block);
-    tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_resizable(false);  // as x.numpy() does
-    describe(block, t, flags);
-    block->owner = ::new (block->dims() + 2 * t.ndim) AtTensorOwner{std::move(tensor)};
-    block->ops = &at_tensor_ops;
-    if (ISTHMUS_UNLIKELY(has_streams(t.device.device_type)))
-        if (const std::int64_t stream = torch_stream_by_shim(t.device); stream != no_stream) set_stream(block, stream);
-    return Tensor::steal(announce(block));
-}
-
-}  // namespace detail
+Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = Undefined::error) noexcept;
 
 /// A tensor over an at::Tensor's own memory, which it keeps alive; no Python is needed. Refused where the bytes are not the
 /// values. As for from_py(): with `require_writable` autograd is told of the write (the version counter moves, a leaf that
 /// requires grad is refused); without it a tensor that requires grad is read-only while grad mode is on.
-inline Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options = {}) noexcept {
-    try {
-        return detail::block_from_torch(std::move(tensor), options);
-    } catch (const std::exception& thrown) {
-        return detail::torch_error(ErrorCode::not_values, options.argument, "torch refused to show the memory of this tensor",
-                                   thrown.what());
-    }
-}
+Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options = {}) noexcept;
 /// The same, which throws the Error.
 inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) {
     return try_from_torch(std::move(tensor), options).value();
 }
 
-namespace detail {
-
-/// The at::Tensor of an object that a block holds; NULL where it is none, or torch was never met here and the GIL is not held.
-inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
-    if (!linked_torch->ready() &&
-        (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !start_linked_torch(false)))
-        return nullptr;
-    if (!linked_torch->is_tensor(Py_TYPE(source))) return nullptr;
-    const at::Tensor& tensor = linked_torch->tensor_of(source);
-    return tensor.defined() ? &tensor : nullptr;
-}
-
-/// The at::Tensor that this block was made from; NULL when it was made from something else, or that cannot be told now.
-inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
-    const OwnerOps& ops = *block->ops;
-    if (ops.native != nullptr && ops.framework == static_cast<std::uint32_t>(Framework::torch))
-        return static_cast<const at::Tensor*>(ops.native(block->owner));
-    auto* source = ops.array != nullptr ? static_cast<PyObject*>(source_of(block)) : nullptr;
-    return source != nullptr ? at_tensor_of_source(source) : nullptr;
-}
-
-/// Has the producer order one of torch's streams after its own, with the GIL.
-inline Result<void> ask_for_libtorch(const Block* block, std::int64_t after) {
-    if (order_on_device(block, after)) return {};
-    return fail_to_order();
-}
-
-/// Makes torch's current stream of this thread wait for the work on a block's memory, with or without the GIL.
-ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
-    const Device device = block->dl.device;
-    const std::int64_t current = torch_stream_by_shim(device), after = current == no_stream ? legacy_stream(device) : current;
-    if (!(block->flags & producer_flag)) {
-        if (order_streams(device, stream_of(block), after)) return {};
-        return explain_order(block, after);
-    }
-    const InterpreterGuard guard;
-    const WayToInterpreter way = guard ? way_to_interpreter() : WayToInterpreter::another;
-    if (way == WayToInterpreter::another)
-        return Error(ErrorCode::bad_thread,
-                     "the interpreter of the producer, which is asked for its stream, has ended or is not "
-                     "the one that this thread runs");
-    return surviving_exit([&]() -> Result<void> {
-        if (way == WayToInterpreter::here) return ask_for_libtorch(block, after);
-        const PyGILState_STATE state = PyGILState_Ensure();
-        Result<void> ordered = ask_for_libtorch(block, after);
-        PyGILState_Release(state);
-        return ordered;
-    });
-}
-
-inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& allowed) {
-    if (ISTHMUS_UNLIKELY(has_streams(block->dl.device.device_type)))
-        if (auto ordered = order_for_libtorch(block); !ordered) return std::move(ordered).error();
-    if (const at::Tensor* original = original_at_tensor(block)) return at::Tensor(*original);
-    if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && !allowed.allow_read_only_loss)
-        return Error(ErrorCode::read_only,
-                     "the memory is read-only, and torch would let it be written; copy it first, or say allow_read_only_loss");
-    const DLTensor& t = block->dl;
-    const int number = torch_dtype_table.number_of(t.dtype);
-    const bool known = number >= 0 && !((block->flags & flag::padded) && DType(t.dtype).is_subbyte());
-    if (ISTHMUS_UNLIKELY(!known || layout::has_negative_stride(t))) return explain_torch_export(t, known, "");
-    const auto dims = static_cast<std::size_t>(t.ndim);
-    auto maker = at::for_blob(t.data, {t.shape, dims});
-    at::TensorOptions options(static_cast<at::ScalarType>(number));
-    // torch takes its time over strides and devices, so it is told of them only where it would not assume the same.
-    if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) maker.strides(at::IntArrayRef{t.strides, dims});
-    if (ISTHMUS_UNLIKELY(!Device(t.device).is_host())) {
-        if (t.device.device_type != torch_gpu_type() && t.device.device_type != kDLCUDAManaged)
-            return make_error(ErrorCode::bad_device, {"device is ", Device(t.device), "; libtorch takes cpu and ",
-                                                      Device(torch_gpu_type(), 0).type_name()});
-        const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(t.device.device_id));
-        options = options.device(device);
-        maker.target_device(device);
-    }
-    retain(block);
-    // From here on the maker calls the deleter, also when it throws.
-    return maker.context(block, [](void* held) { drop(static_cast<Block*>(held)); }).options(options).make_tensor();
-}
-
-}  // namespace detail
-
 /// An at::Tensor over the same memory, which keeps the owner alive: the very TensorImpl where the tensor came from torch and is
 /// unchanged. No Python is needed. Read-only memory is refused unless `options` allows its loss.
-inline Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options = {}) noexcept {
-    if (ISTHMUS_UNLIKELY(!tensor))
-        return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
-    return detail::surviving_exit([&]() -> Result<at::Tensor> {
-        try {
-            return detail::block_to_at_tensor(tensor.block(), options);
-        } catch (const std::exception& thrown) {
-            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch did not take the tensor", thrown.what());
-        }
-    });
-}
+Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options = {}) noexcept;
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_IMPLEMENTATION)
+#if __has_include("src/torch.cpp")
+#include "src/torch.cpp"  // as installed
+#else
+#include "../../src/torch.cpp"
+#endif
+#endif

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
-#include <isthmus/python/operator/register.h>
+#include "../bridge/operators/registry.h"
 
 namespace {
 

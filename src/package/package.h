@@ -5,6 +5,10 @@
 #include <isthmus/python.h>
 #include <isthmus/shared/access.h>
 
+#include "../bridge/dispatch/classify.h"
+#include "../bridge/object/tensor_type.h"
+#include "../bridge/runtime/raise.h"
+
 namespace package {
 
 using isthmus::Device;

@@ -13,6 +13,8 @@
 #include <isthmus/core/live.h>
 #include <isthmus/isthmus.h>
 
+#include "src/core/symbols.h"
+
 #include "support/allocations.h"
 #include "support/owners.h"
 

@@ -19,6 +19,8 @@
 #include <isthmus/converted.h>
 #include <isthmus/isthmus.h>
 
+#include "src/core/memory_cache.h"
+
 #include "support/allocations.h"
 #include "support/errors.h"
 #include "support/sanitizers.h"

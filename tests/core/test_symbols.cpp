@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <isthmus/core/symbols.h>
+#include "src/core/symbols.h"
 
 using isthmus::detail::CodePlace;
 using isthmus::detail::CodePlaces;

@@ -22,44 +22,12 @@ struct Blob {
 
 /// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
 /// offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
-ISTHMUS_API Blob to_blob(const Tensor& tensor);
-#if ISTHMUS_DEFINE
-ISTHMUS_API Blob to_blob(const Tensor& tensor) {
-    if (tensor->byte_offset != 0)
-        throw detail::make_error(ErrorCode::bad_device, {"the elements begin ", tensor->byte_offset, " bytes into a handle of ",
-                                                         tensor.device(), "; a blob has a pointer and no offset"});
-    Blob blob;
-    blob.ptr = tensor.data();
-    blob.shape = tensor.shape();
-    blob.strides = tensor.strides();
-    blob.dtype = tensor.dtype();
-    blob.device = tensor.device();
-    blob.element_size = tensor.itemsize();
-    blob.read_only = tensor.read_only();
-    blob.padded = tensor.is_padded();
-    blob.owner = tensor;
-    return blob;
-}
-#endif
+Blob to_blob(const Tensor& tensor);
 
 namespace detail {
 
 /// Throws Error where a field is wrong.
-ISTHMUS_API TensorSpec blob_spec(const Blob& blob);
-#if ISTHMUS_DEFINE
-ISTHMUS_API TensorSpec blob_spec(const Blob& blob) {
-    if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
-        throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    concat({"argument 'element_size': ", blob.element_size, " bytes; wanted ", blob.dtype.itemsize(),
-                            ", the size of ", blob.dtype}));
-    TensorSpec spec(blob.ptr, blob.dtype, blob.shape);
-    if (!blob.strides.empty()) spec.set_strides(blob.strides);
-    spec.device = blob.device;
-    spec.read_only = blob.read_only;
-    spec.padded = blob.padded;
-    return spec;
-}
-#endif
+TensorSpec blob_spec(const Blob& blob);
 
 }  // namespace detail
 
@@ -76,13 +44,6 @@ Result<Tensor> from_blob(const Blob& blob, Owner owner) {
 
 /// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller must keep the memory alive**,
 /// which must outlive every view.
-ISTHMUS_API Result<Tensor> from_blob(const Blob& blob);
-#if ISTHMUS_DEFINE
-ISTHMUS_API Result<Tensor> from_blob(const Blob& blob) {
-    Result<Tensor> tensor = from_blob(blob, blob.owner);
-    if (tensor && !blob.owner) tensor->block()->flags |= detail::unowned_flag;
-    return tensor;
-}
-#endif
+Result<Tensor> from_blob(const Blob& blob);
 
 ISTHMUS_END

@@ -89,18 +89,9 @@
 /// State of one shared object: the dynamic linker must not merge it with another's.
 #define ISTHMUS_STATE inline ISTHMUS_HIDDEN
 
-// Isthmus is header-only by default. A project that defines ISTHMUS_COMPILED everywhere, and compiles isthmus/python/impl.h in
-// one file of its own (CMake: isthmus::python_compiled), pays for the bridge's code once instead of in every file.
+// Definitions stand in src/, compiled once: by a library, or by the one file of a program that defines ISTHMUS_IMPLEMENTATION.
 #if defined(ISTHMUS_COMPILED)
-#define ISTHMUS_API
-#else
-#define ISTHMUS_API inline
-#endif
-// Whether the definitions are compiled into this file too.
-#if !defined(ISTHMUS_COMPILED) || defined(ISTHMUS_BUILDING)
-#define ISTHMUS_DEFINE 1
-#else
-#define ISTHMUS_DEFINE 0
+#error "ISTHMUS_COMPILED ended: link isthmus::python, or define ISTHMUS_IMPLEMENTATION in one .cpp (docs/install.md)"
 #endif
 
 ISTHMUS_BEGIN

@@ -9,7 +9,7 @@ ISTHMUS_BEGIN
 /// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only when asked.
 /// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3). NULL strides mean
 /// row-major; the elements may lie at any address, aligned or not. An Error where the descriptor is unsound or not of the host.
-ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
+Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
 /// The same for a Tensor, a Borrowed or a View: anything that has a descriptor, or an address and sizes.
 template <class Source>
     requires(detail::is_view<Source> || requires(const Source& s) { s.descriptor(); })
@@ -31,7 +31,7 @@ Result<Tensor> copy_of(const Source& source) {
 namespace detail {
 
 /// Writes the elements of host memory to `to`, in row-major order. Elements must be whole bytes.
-ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept;
+void copy_elements(const DLTensor& t, char* to) noexcept;
 
 /// Calls row(first, step, count) with every row of the last dimension, in row-major order: elements of whole bytes, `step`
 /// elements apart. The strides must not be NULL.
@@ -61,63 +61,5 @@ void walk_rows(const DLTensor& t, Row&& row) noexcept {
 }
 
 }  // namespace detail
-
-#if ISTHMUS_DEFINE
-namespace detail {
-
-/// Copies `count` elements that are `step` elements apart into a row.
-inline void gather(const char* from, std::int64_t step, std::int64_t count, std::size_t itemsize, char* to) noexcept {
-    if (step == 1) {
-        std::memcpy(to, from, static_cast<std::size_t>(count) * itemsize);
-        return;
-    }
-    for (std::int64_t i = 0; i < count; ++i)
-        std::memcpy(to + static_cast<std::size_t>(i) * itemsize, from + i * step * static_cast<std::int64_t>(itemsize),
-                    itemsize);
-}
-
-ISTHMUS_API void copy_elements(const DLTensor& t, char* to) noexcept {
-    const auto itemsize = static_cast<std::size_t>(DType(t.dtype).itemsize());
-    walk_rows(t, [&](const char* from, std::int64_t step, std::int64_t count) {
-        gather(from, step, count, itemsize, to);
-        to += static_cast<std::size_t>(count) * itemsize;
-    });
-}
-
-}  // namespace detail
-
-ISTHMUS_API Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
-    if (!detail::is_sound(t, flags)) {
-        Error error = detail::explain_unsound(t, flags, nullptr);
-        if (error.code() != ErrorCode::needs_copy) return error;  // what is merely not aligned is copied byte by byte
-    }
-    if (!Device(t.device).is_host())
-        return detail::make_error(ErrorCode::bad_device, {"the tensor is on ", Device(t.device),
-                                                          "; only its framework can copy that: wanted host memory"});
-    const DType dtype = t.dtype;
-    const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
-    // A padded sub-byte element takes the bytes that itemsize() rounds up to: copied as bytes, and called what it is
-    // afterwards.
-    const DType stored = dtype.is_subbyte() ? DType(kDLUInt, 8, static_cast<int>(dtype.itemsize())) : dtype;
-    try {
-        const std::int64_t numel = layout::numel(t), nbytes = layout::nbytes(t, flags & flag::padded);
-        const std::span<const std::int64_t> shape{t.shape, static_cast<std::size_t>(t.ndim)};
-        Tensor copy = packed ? Tensor::empty(shape, dtype) : Tensor::empty(shape, stored);
-        copy.block()->dl.dtype = dtype;
-        copy.block()->flags |= flag::copied | (flags & flag::padded);
-        if (numel == 0) return copy;
-        const char* from = static_cast<const char*>(t.data) + t.byte_offset;
-        char* to = static_cast<char*>(copy.data());
-        if (packed || t.strides == nullptr || layout::is_contiguous(t.shape, t.strides, t.ndim)) {
-            std::memcpy(to, from, static_cast<std::size_t>(nbytes));
-            return copy;
-        }
-        detail::copy_elements(t, to);
-        return copy;
-    } catch (Error& error) {
-        return std::move(error);
-    }
-}
-#endif
 
 ISTHMUS_END

@@ -53,12 +53,7 @@ ISTHMUS_ALWAYS_INLINE void run_deleter(F&& f) noexcept {
 }
 
 /// Calls the release function of one of our own tables, which itself guards what it calls; compiled once.
-ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept;
-#if ISTHMUS_DEFINE
-ISTHMUS_API void run_release(void (*release)(void*), void* owner) noexcept {
-    swallowing([=] { release(owner); });
-}
-#endif
+void run_release(void (*release)(void*), void* owner) noexcept;
 
 }  // namespace detail
 

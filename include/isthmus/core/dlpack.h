@@ -133,18 +133,4 @@ Result<Tensor> take_managed(Managed* managed) {
 
 }  // namespace detail
 
-#if ISTHMUS_DEFINE
-ISTHMUS_API Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
-ISTHMUS_API Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
-
-// IS_COPIED promises that the receiver is the only owner. A handle may be shared, so only code that makes a copy sets it.
-ISTHMUS_API DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
-    return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
-}
-ISTHMUS_API DLManagedTensor* Tensor::to_dlpack_legacy() const noexcept {
-    const bool needs_flags = read_only() || (is_padded() && dtype().is_subbyte());
-    return needs_flags ? nullptr : detail::Export<DLManagedTensor>::make(block_, 0);
-}
-#endif
-
 ISTHMUS_END

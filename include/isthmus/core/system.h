@@ -13,9 +13,6 @@
 #include <pthread.h>
 #include <unistd.h>
 #endif
-#if ISTHMUS_DEFINE && defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 #if defined(_WIN32)
 // Declared as in windows.h, which would cost every file of a user compile time and defines many common words as macros.
@@ -125,32 +122,6 @@ bool start_thread(void* argument) noexcept {
     return pthread_create(&thread, nullptr, entry, argument) == 0 && pthread_detach(thread) == 0;
 }
 
-#endif
-
-#if ISTHMUS_DEFINE
-/// Tells the system something about the whole pages of some memory. Only a hint: a refusal is not an error.
-inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size, [[maybe_unused]] int wish) noexcept {
-#if defined(__linux__)
-    const int before = errno;
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
-    const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + size) & ~(page - 1);
-    if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, wish);
-    errno = before;
-#endif
-}
-/// Asks for huge pages, as NumPy does for its own memory (numpy/_core/src/multiarray/alloc.cpp): fresh memory is then filled in
-/// a fraction of the time.
-inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
-#if defined(MADV_HUGEPAGE)
-    advise_pages(memory, size, MADV_HUGEPAGE);
-#endif
-}
-/// Lets the system take the pages when it runs short; until then they keep their contents, and writing to a page keeps it.
-inline void let_system_take([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
-#if defined(__linux__) && defined(MADV_FREE)
-    advise_pages(memory, size, MADV_FREE);
-#endif
-}
 #endif
 
 }  // namespace detail

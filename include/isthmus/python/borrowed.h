@@ -91,13 +91,7 @@ private:
 
 namespace detail {
 /// A tensor that is not empty, lent for as long as the Borrowed lives, which keeps it.
-ISTHMUS_API Borrowed lend(Tensor tensor) noexcept;
+Borrowed lend(Tensor tensor) noexcept;
 }  // namespace detail
-
-#if ISTHMUS_DEFINE
-ISTHMUS_API void Borrowed::end() noexcept {
-    detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);
-}
-#endif
 
 ISTHMUS_END

@@ -43,8 +43,8 @@ static_assert(is_enumerator<Framework::torch>() && !is_enumerator<static_cast<Fr
 }  // namespace detail
 
 /// "torch"
-ISTHMUS_API const char* framework_name(Framework framework) noexcept;
+const char* framework_name(Framework framework) noexcept;
 /// The framework called `name`; false when there is none.
-ISTHMUS_API bool parse_framework(std::string_view name, Framework& out) noexcept;
+bool parse_framework(std::string_view name, Framework& out) noexcept;
 
 ISTHMUS_END

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/python/arguments.h>
+
 #include "functions.h"
 
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // to_py: the ways out, and what they cost.
 #include "ext.h"
+#include "src/bridge/framework/numpy/export.h"
+#include "src/bridge/framework/torch/export.h"
 
 #include <thread>
 

@@ -2,6 +2,7 @@
 // The extension that pytest drives: the bridge of the headers, seen from Python.
 #include "../support/module.h"
 #include "ext.h"
+#include "src/bridge/runtime/shared_runtime.h"
 
 namespace {
 

@@ -2,6 +2,7 @@
 // torch tensors through the bridge in an extension that neither includes nor links torch.
 #include "../../python/support/module.h"
 #include "../support.h"
+#include "src/bridge/dispatch/classify.h"
 
 namespace {
 

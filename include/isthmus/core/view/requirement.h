@@ -265,78 +265,12 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
 }
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
-ISTHMUS_API std::string describe_tensor(const DLTensor& t);
+std::string describe_tensor(const DLTensor& t);
 /// Why memory that may be read may not be written.
-ISTHMUS_API std::string overlap_text(const DLTensor& t);
+std::string overlap_text(const DLTensor& t);
 /// The check that fails, in words: what was wanted, what was found, and which part of it differs.
-ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
+Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
                                    const char* argument);
-
-#if ISTHMUS_DEFINE
-ISTHMUS_RARE ISTHMUS_API std::string describe_tensor(const DLTensor& t) {
-    std::string text = concat({DType(t.dtype), "["});
-    for (int i = 0; i < t.ndim; ++i) text += concat({(i != 0 ? ", " : ""), t.shape[i]});
-    return concat({text, "] on ", Device(t.device)});
-}
-
-ISTHMUS_RARE ISTHMUS_API std::string overlap_text(const DLTensor& t) {
-    return concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                   " let elements overlap, so that one write would show in several of them; write to a copy"});
-}
-
-/// Why the sizes are not those wanted; empty when they are.
-ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names, const char* argument) {
-    for (int i = 0; i < t.ndim; ++i) {
-        const SizeSpec& wanted = r.sizes[i];
-        if (wanted.size != dyn && wanted.size != t.shape[i])
-            return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.size});
-        if (wanted.name.empty()) continue;
-        const std::int64_t named = t.shape[i] - wanted.more;
-        if (named < 0) return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.more, " or more"});
-        const SizeNames::Entry* other = names.contradiction(wanted.name, named, argument, i);
-        if (other == nullptr) continue;
-        if (other->name != wanted.name) return concat({"this call names more than ", SizeNames::most, " sizes"});
-        const std::string name(wanted.name);
-        if (other->argument != argument && other->argument != nullptr)
-            return concat({name, " is ", named, " here and ", other->size, " in argument '", other->argument, "'"});
-        return concat({name, " is ", other->size, " in dimension ", other->dimension, " and ", named, " in dimension ", i});
-    }
-    return {};
-}
-
-ISTHMUS_RARE ISTHMUS_API Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
-                                                const char* argument) {
-    const bool read_only = (flags & flag::read_only) != 0;
-    const auto error = [&](ErrorCode code, Message what) {
-        return Error(code, ErrorKind::value,
-                     concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
-                             (read_only ? "read-only " : ""), describe_tensor(t), ": ", what}));
-    };
-    const DType dtype = t.dtype;
-    if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
-    if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
-    if (r.device_type == host_memory && !Device(t.device).is_host())
-        return error(ErrorCode::bad_device, "the host must not touch this memory");
-    if (r.device_type > any_memory && t.device.device_type != r.device_type)
-        return error(ErrorCode::bad_device, "device differs");
-    if (r.writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
-    if (r.writable && layout::overlaps(t)) return error(ErrorCode::bad_layout, overlap_text(t));
-    if (r.size_count >= 0)
-        if (const std::string why = explain_sizes(t, r, names, argument); !why.empty())
-            return error(ErrorCode::bad_layout, why);
-    if (dtype.is_subbyte() && !(flags & flag::padded))
-        return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
-    if (!has_order(t, r.order)) {
-        const char* what = r.order == Order::c   ? "are not C-contiguous"
-                           : r.order == Order::f ? "are not F-contiguous"
-                                                 : "leave gaps within a row";
-        return error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " ", what});
-    }
-    if (r.alignment > 16)
-        return error(ErrorCode::bad_layout, {"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"});
-    return error(ErrorCode::bad_layout, "the data is not aligned for this type");
-}
-#endif
 
 }  // namespace detail
 

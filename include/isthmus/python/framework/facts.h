@@ -155,19 +155,4 @@ constexpr const FrameworkFacts* find_framework(Framework framework) noexcept {
 
 }  // namespace detail
 
-#if ISTHMUS_DEFINE
-ISTHMUS_API const char* framework_name(Framework framework) noexcept {
-    const auto* facts = detail::find_framework(framework);
-    return facts != nullptr ? facts->name.data() : "none";
-}
-ISTHMUS_API bool parse_framework(std::string_view name, Framework& out) noexcept {
-    for (const auto& facts : detail::framework_facts)
-        if (facts.name == name) {
-            out = facts.framework;
-            return true;
-        }
-    return false;
-}
-#endif
-
 ISTHMUS_END

@@ -21,7 +21,7 @@ enum class WayToInterpreter {
     another,  ///< it runs another interpreter, or would be led to another: a different thread has to do it
 };
 
-ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept;
+WayToInterpreter way_to_interpreter() noexcept;
 
 /// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
 /// available. `give_back` may be called later, on another thread, so `object` must not be on this one's stack.
@@ -45,77 +45,6 @@ inline void drop_object(PyObject* object) noexcept {
     if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
     give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
 }
-
-#if ISTHMUS_DEFINE
-
-/// The thread state that runs on this thread, of whichever interpreter; NULL if there is none.
-inline PyThreadState* running_thread_state() noexcept {
-    PyThreadState* holding = holding_thread_state();
-#if PY_VERSION_HEX < 0x030C0000
-    PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the one GIL
-    if (holding != nullptr || running == nullptr) return holding;
-    // Perhaps that of a subinterpreter, which PyGILState does not know. If this thread has none, the state is another thread's
-    // and may be freed at any moment.
-    const bool alone = PyInterpreterState_Head() == PyInterpreterState_Main();
-    if (!alone && running->thread_id == PyThread_get_thread_ident()) return running;
-#endif
-    return holding;
-}
-
-ISTHMUS_API WayToInterpreter way_to_interpreter() noexcept {
-    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its life
-    if (const PyThreadState* running = running_thread_state())
-        return running->interp == ours || ours == nullptr ? WayToInterpreter::here : WayToInterpreter::another;
-    const InterpreterGuard guard;  // a thread's own state is freed with the interpreter
-    if (!guard) return WayToInterpreter::ensure;
-    const PyThreadState* usual = PyGILState_GetThisThreadState();
-    const PyInterpreterState* led_to = usual != nullptr ? usual->interp : PyInterpreterState_Main();
-    return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
-}
-
-/// What a thread that runs another interpreter hands over to a thread made for the purpose.
-struct LeftBehind {
-    InterpreterGuard guard;
-    void (*give_back)(void*);
-    void* object;
-
-    static void run(void* self) {
-        surviving_exit([self] {
-            auto* left = static_cast<LeftBehind*>(self);
-            PyThreadState* state = PyThreadState_New(interpreter_life.interpreter.load_relaxed());
-            PyEval_RestoreThread(state);
-            left->give_back(left->object);
-            PyThreadState_Clear(state);
-            PyThreadState_DeleteCurrent();
-            delete left;
-        });
-    }
-};
-/// A new thread does it while this one goes on: this one may hold the other interpreter's GIL, for which a finalizer may wait.
-ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
-    auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
-    if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))
-        delete left;  // the object is leaked: no thread can give it back
-}
-
-ISTHMUS_API ISTHMUS_NOINLINE void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {
-    const NoCancellation whole;
-    give_back_by(way_to_interpreter(), give_back, object);
-}
-ISTHMUS_API ISTHMUS_NOINLINE void give_back_by(WayToInterpreter way, void (*give_back)(void*), void* object) noexcept {
-    const NoCancellation whole;
-    if (way == WayToInterpreter::here) return surviving_exit([=] { give_back(object); });
-    const InterpreterGuard guard;
-    if (!guard) return;
-    if (way == WayToInterpreter::another) return leave_to_another_thread(give_back, object);
-    surviving_exit([=] {
-        const PyGILState_STATE state = PyGILState_Ensure();
-        give_back(object);
-        PyGILState_Release(state);
-    });
-}
-
-#endif
 
 }  // namespace detail
 

@@ -1,0 +1,16 @@
+// isthmus::python as one translation unit: what a library compiles, and the file of a program that defines ISTHMUS_IMPLEMENTATION.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/python.h>  // Python.h must come before any standard header
+
+#include "bridge/runtime/gil.cpp"
+#include "bridge/runtime/raise.cpp"
+#include "bridge/borrowed.cpp"
+#include "bridge/framework/facts.cpp"
+#include "bridge/from_py.cpp"
+#include "bridge/to_py.cpp"
+#include "bridge/results.cpp"
+#include "bridge/binding.cpp"
+#include "bridge/fields/source.cpp"
+#include "bridge/fields/reply.cpp"
+#include "bridge/operators/definition.cpp"
+#include "bridge/operators/register.cpp"

@@ -1,0 +1,148 @@
+// The table of protocols: the ways in, in the order in which a type is asked for them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "offers.h"  // Python.h must come before any standard header
+
+#include "../framework/numpy/import.h"
+#include "../framework/numpy/import_scalar.h"
+#include "../framework/openvino.h"
+#include "../framework/tensorflow.h"
+#include "../framework/torch/import.h"
+#include "../protocol/array_interface/import.h"
+#include "../protocol/arrow/import.h"
+#include "../protocol/arrow/stream.h"
+#include "../protocol/buffer/import.h"
+#include "../protocol/capsule/import.h"
+#include "../protocol/dlpack_method/import.h"
+#include "../protocol/isthmus_tensor.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// One way in. Dispatch, the sentence that says what a tensor is, the search on instances, `isthmus probe` and the table of
+/// docs/import.md are all made of these rows.
+struct ProtocolFacts {
+    Protocol protocol;
+    const char* name;                                ///< as `isthmus probe` writes it
+    PyObject* Interned::* attribute = nullptr;       ///< of the type, where having it is the offer
+    bool (*offers)(ProducerType&) = offers_nothing;  ///< where no attribute tells
+    const char* wanted = nullptr;                    ///< in the sentence that says what would have been taken
+    /// The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
+    bool on_instance = false;
+    bool of_tables =
+        false;  ///< offered by tables of many columns as well, which are no tensor (isthmus/python/dispatch/hints.h)
+    /// Fills the request, or leaves the error there. NULL: nothing is offered.
+    bool (*import)(ImportRequest&) = nullptr;
+};
+
+inline constexpr ProtocolFacts protocols[] = {
+    {.protocol = Protocol::none, .name = "none"},
+    {.protocol = Protocol::isthmus_tensor, .name = "isthmus", .offers = offers_isthmus_tensor, .import = import_isthmus_tensor},
+    {.protocol = Protocol::buffer_or_dlpack, .name = "buffer or __dlpack__", .import = import_buffer_or_dlpack},
+    {.protocol = Protocol::torch_stable, .name = "torch stable C shims", .offers = offers_torch_stable, .import = import_torch},
+    {.protocol = Protocol::torch_exchange,  // PyTorch 2.10 to 2.13
+     .name = "torch C exchange API",
+     .offers = offers_torch_exchange,
+     .import = import_torch_exchange},
+    {.protocol = Protocol::torch_method,
+     .name = "torch __dlpack__",
+     .offers = offers_torch_method,
+     .import = import_torch_method},
+    {.protocol = Protocol::numpy, .name = "numpy's struct", .offers = offers_numpy, .import = import_numpy},
+    {.protocol = Protocol::numpy_scalar,
+     .name = "numpy's scalar",
+     .offers = offers_numpy_scalar,
+     .import = import_numpy_scalar},
+    {.protocol = Protocol::openvino, .name = "openvino's array", .import = import_openvino},
+    {.protocol = Protocol::exchange_api, .name = "C exchange API", .offers = offers_exchange_api, .import = import_exchange},
+    {.protocol = Protocol::dlpack_method,
+     .name = "__dlpack__",
+     .attribute = &Interned::dlpack,
+     .wanted = "__dlpack__",
+     .on_instance = true,
+     .import = import_dlpack_method},
+    {.protocol = Protocol::cuda_array_interface,
+     .name = "cuda array interface",
+     .attribute = &Interned::cuda_array_interface,
+     .wanted = "__cuda_array_interface__",
+     .on_instance = true,
+     .import = import_cuda_array_interface},
+    {.protocol = Protocol::buffer,
+     .name = "buffer",
+     .offers = offers_buffer,
+     .wanted = "the buffer protocol",
+     .import = import_buffer},
+    {.protocol = Protocol::array_interface,
+     .name = "array interface",
+     .attribute = &Interned::array_interface,
+     .wanted = "__array_interface__",
+     .on_instance = true,
+     .import = import_array_interface},
+    {.protocol = Protocol::arrow_device_array,
+     .name = "arrow device array",
+     .attribute = &Interned::arrow_device_array,
+     .wanted = "__arrow_c_device_array__",
+     .on_instance = true,
+     .of_tables = true,
+     .import = import_arrow_device_array},
+    {.protocol = Protocol::arrow_array,
+     .name = "arrow array",
+     .attribute = &Interned::arrow_array,
+     .wanted = "__arrow_c_array__",
+     .on_instance = true,
+     .of_tables = true,
+     .import = import_arrow_array},
+    {.protocol = Protocol::arrow_stream,
+     .name = "arrow stream",
+     .attribute = &Interned::arrow_stream,
+     .wanted = "__arrow_c_stream__",
+     .on_instance = true,
+     .of_tables = true,
+     .import = import_arrow_stream},
+    {.protocol = Protocol::capsule, .name = "capsule", .offers = offers_capsule, .import = import_capsule},
+};
+inline constexpr int protocol_count = sizeof(protocols) / sizeof(protocols[0]);
+
+constexpr bool protocol_rows_are_in_order() {
+    for (int i = 0; i < protocol_count; ++i)
+        if (static_cast<int>(protocols[i].protocol) != i) return false;
+    return true;
+}
+static_assert(protocol_rows_are_in_order(), "isthmus: one row per protocol, in the order of the enumerators");
+static_assert(!is_enumerator<static_cast<Protocol>(protocol_count)>(), "isthmus: the last protocol has no row");
+
+/// What the users of the table take for granted: what is looked for on instances, or named to users, is an attribute. (A
+/// function's address is no constant under -fsanitize=undefined.)
+constexpr bool protocol_rows_are_whole() {
+    for (const ProtocolFacts& row : protocols) {
+        if (row.name == nullptr) return false;
+        if (row.attribute == nullptr ? row.on_instance : row.wanted == nullptr) return false;
+    }
+    return true;
+}
+static_assert(protocol_rows_are_whole(),
+              "isthmus: a protocol needs a name; an attribute its word in `wanted`; on_instance an attribute");
+
+constexpr const ProtocolFacts& facts_of(Protocol protocol) noexcept { return protocols[static_cast<int>(protocol)]; }
+
+inline bool offers(const ProtocolFacts& row, ProducerType& type) {
+    return row.attribute != nullptr ? type_has(type.type, interned().*row.attribute) : row.offers(type);
+}
+
+/// "an object with __dlpack__, the buffer protocol or …, or a DLPack capsule"
+ISTHMUS_COLD inline std::string what_is_a_tensor() {
+    const char* last = nullptr;
+    std::string text;
+    for (const ProtocolFacts& row : protocols) {
+        if (row.wanted == nullptr) continue;
+        if (last != nullptr) text += concat({(text.empty() ? "" : ", "), last});
+        last = row.wanted;
+    }
+    return concat({"an object with ", text, " or ", last, ", or a DLPack capsule"});
+}
+
+}  // namespace detail
+
+ISTHMUS_END

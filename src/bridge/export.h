@@ -1,0 +1,118 @@
+// The way out: from a block to a new reference, either to the very object that it came from or to the framework's own array.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "dispatch/same_object.h"  // Python.h must come before any standard header
+
+#include "dispatch/exports.h"
+#include "protocol/exit.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+ISTHMUS_COLD inline Error explain_framework(Framework framework) {
+    return make_error(ErrorCode::bad_argument,
+                      {"argument 'framework': no framework has the number ", static_cast<int>(framework)});
+}
+ISTHMUS_COLD inline Error explain_read_only_loss(const Block* block, const FrameworkFacts& facts) {
+    if (block->flags & watched_flag) return Error(ErrorCode::requires_grad, watched_memory);
+    return make_error(ErrorCode::read_only, {"the memory is read-only, and ", facts.name,
+                                             " would let it be written; copy it first, or say allow_read_only_loss"});
+}
+
+/// By the row of the framework; tells the listener, if there is one. (One object is returned, which so is never moved.)
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_noted(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                     const ExportOptions& options) {
+    Result<PyObject*> exported = export_by_row(block, framework, facts, options);
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr) && exported)
+        note_consumer(block, framework == Framework::tensor ? "isthmus.Tensor" : facts.name.data());
+    return exported;
+}
+
+/// Such an export already holds the isthmus.Tensor that shows it.
+inline bool shows_object(Framework framework) noexcept {
+    return framework == Framework::tensor || framework == Framework::numpy;
+}
+
+Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);  // inline, below
+
+/// For an isthmus.Tensor without an owner: the export holds that object too.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework, const ExportOptions& options) {
+    const Exit exit(block);
+    if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    return export_anew(exit.block(), framework, options);
+}
+
+/// Exports read-only memory to a framework that would let it be written, but only from private pages that may be written.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* block, Framework framework,
+                                                               const FrameworkFacts& facts, const ExportOptions& options) {
+    Block* own = private_pages(block);
+    if (own == nullptr) return explain_read_only_loss(block, facts);
+    Result<PyObject*> exported = export_noted(own, framework, facts, options);
+    drop(own);
+    return exported;
+}
+
+/// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
+    const PendingException pending;
+    const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
+    const FrameworkFacts* facts = find_framework(framework);
+    if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
+    if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
+        if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
+            return export_private_pages(block, framework, *facts, options);
+        if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
+    }
+    return export_noted(block, framework, *facts, options);
+}
+
+/// The object goes back to its framework, whose current stream may be another than the one that the tensor is on now.
+ISTHMUS_NOINLINE inline Result<void> order_same_object(const Block* block, PyObject* object, Framework framework) {
+    const PendingException pending;
+    const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(object));
+    if (PyErr_Occurred() != nullptr) return fail_to_order();
+    const bool ordered = framework == Framework::torch ? order_for_torch(block, torch_current_stream(block->dl.device, api))
+                                                       : order_export(block, api);
+    if (ordered) return {};
+    return fail_to_order();
+}
+
+/// The object that the tensor was made from if that may go back, else a new one.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_same(Block* block, Framework framework, const ExportOptions& options) {
+    PyObject* same = same_object(block, framework);
+    if (ISTHMUS_UNLIKELY(same == nullptr)) return export_anew(block, framework, options);
+    if (ISTHMUS_LIKELY(!(block->flags & stream_flag))) return same;
+    Result<void> ordered = order_same_object(block, same, framework);
+    if (ordered) return same;
+    Py_DECREF(same);
+    return std::move(ordered).error();
+}
+
+/// A new reference to the tensor as an array of `framework`; `none` stands for isthmus.Tensor.
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework framework, const ExportOptions& options) {
+    if (!may_be_same_object(block, framework)) return export_anew(block, framework, options);
+    if (block->ops == &python_owners->array_object)  // nearly every array of NumPy on its way back
+        if (PyObject* same = same_plain_numpy(block, framework)) return same;
+    return export_same(block, framework, options);
+}
+
+/// The framework that an example belongs to; isthmus.Tensor where it is of none.
+inline Framework framework_of_type(const ProducerType& type) noexcept {
+    return type.framework != Framework::none ? type.framework : Framework::tensor;
+}
+ISTHMUS_NOINLINE inline Framework framework_of_new_example(PyObject* example) {
+    ProducerType scratch;
+    const ProducerType* type = example != nullptr ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
+    return type != nullptr ? framework_of_type(*type) : Framework::tensor;
+}
+inline Framework framework_of_example(PyObject* example) {
+    TypeCopy copy;
+    const ProducerType* type = ISTHMUS_LIKELY(example != nullptr) ? cached_type(Py_TYPE(example), copy) : nullptr;
+    return ISTHMUS_LIKELY(type != nullptr) ? framework_of_type(*type) : framework_of_new_example(example);
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,176 @@
+// Import of a numpy.ndarray by its struct, without a call into NumPy.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "../../protocol/byte_strides.h"  // Python.h must come before any standard header
+
+#include <cstring>
+
+#include "dtypes.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// ml_dtypes' types, by the name of their scalar type.
+inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
+    if (descr->typeobj == nullptr) return false;
+    const char* name = descr->typeobj->tp_name;
+    if (const char* dot = std::strrchr(name, '.')) name = dot + 1;
+    DType found;
+    if (!DType::parse(name, found)) return false;
+    out = found;
+    return true;
+}
+
+/// `dtype` is NumPy's own, and `kind` its kind.
+ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* dtype, char kind, bool native_order = true) {
+    Ref text(PyObject_Str(dtype));
+    const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+    const std::string name = utf8 != nullptr ? utf8 : "unknown";
+    PyErr_Clear();
+    const std::string found = concat({"dtype ", name});
+    if (!native_order)
+        return request.fail(ErrorCode::not_values,
+                            {found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"});
+    switch (kind) {
+        case 'O':
+            return request.fail(ErrorCode::bad_dtype,
+                                {found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"});
+        case 'M':
+        case 'm':
+            return request.fail(ErrorCode::bad_dtype,
+                                {found, " has no counterpart in DLPack; call .view('int64') for the counts"});
+        case 'S':
+        case 'U':
+        case 'T':
+            return request.fail(ErrorCode::bad_dtype,
+                                {found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"});
+        case 'V':
+            return request.fail(
+                ErrorCode::bad_dtype,
+                {found, ": structured and void types have no counterpart in DLPack; take one field, x['name']"});
+        default:
+            return request.fail(ErrorCode::bad_dtype, {found, " has no counterpart in DLPack"});
+    }
+}
+
+/// The dtype of an array whose type is not one of NumPy's own, or has no counterpart.
+ISTHMUS_NOINLINE inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
+    if (!has_native_order(descr) || static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types))
+        return false;
+    if (!find_ml_dtype(descr, out)) return false;
+    if (DType(out).is_subbyte()) flags |= flag::padded;  // ml_dtypes keeps one element a byte
+    return true;
+}
+
+/// As NumPy's own buffer and `__dlpack__` treat it: an array that warns on write is not handed out for writing.
+inline bool warns_on_write(int flags) noexcept { return (flags & numpy_flag::warn_on_write) != 0; }
+inline bool is_writable(int flags) noexcept {
+    return (flags & (numpy_flag::writeable | numpy_flag::warn_on_write)) == numpy_flag::writeable;
+}
+
+/// Writes the descriptor of an array whose items have 2^shift bytes. False if a stride is not a whole number of items. A borrow
+/// copies sizes and strides: setting the array's shape frees its own.
+ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, BorrowedBuilder out,
+                                          bool owning) noexcept {
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    const int ndim = array->nd;
+    const Py_ssize_t* bytes = array->strides;
+    std::int64_t* shape = out.shape();
+    std::int64_t* strides = out.strides();
+    DLTensor& t = out.dl();
+    t.dtype = dtype;
+    t.data = array->data;
+    t.device = DLDevice{kDLCPU, 0};
+    t.ndim = ndim;
+    t.shape = owning ? reinterpret_cast<std::int64_t*>(array->dimensions) : shape;
+    t.strides = strides;
+    t.byte_offset = 0;
+    Py_ssize_t rest = 0;
+    for (int i = 0; i < ndim; ++i) {
+        rest |= bytes[i];
+        if (!owning) shape[i] = array->dimensions[i];  // a block copies them at once
+        strides[i] = bytes[i] >> shift;
+    }
+    return (rest & ((Py_ssize_t{1} << shift) - 1)) == 0;
+}
+
+/// A numpy.ndarray (or a subclass other than a masked array) by its struct, without a call into NumPy.
+inline bool import_numpy(ImportRequest& request) {
+    const auto* array = reinterpret_cast<const NumpyArray*>(request.object);
+    const NumpyDescr* descr = array->descr;
+    if (ISTHMUS_UNLIKELY(request.options.require_writable) && warns_on_write(array->flags))
+        return request.fail(ErrorCode::read_only,
+                            {"NumPy warns of writing to this ", type_name(request.object),
+                             ", which numpy.broadcast_arrays made; wanted writable memory, so take a copy or set "
+                             "x.flags.writeable = True"});
+    Flags flags = is_writable(array->flags) ? 0 : flag::read_only;
+    const auto number = static_cast<unsigned>(descr->type_num);
+    DLDataType dtype{};
+    if (ISTHMUS_LIKELY(numpy_shifts.has(number) && has_native_order(descr)))
+        dtype = numpy_dtypes[number];
+    else if (!unusual_numpy_dtype(descr, dtype, flags))
+        return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind, has_native_order(descr));
+    const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
+    if (!describe_numpy(array, dtype, shift, request.out, request.owning) &&
+        !element_strides_that_matter(request, array->strides))
+        return false;
+    if (request.owning) request.out.hold_object(request.object);
+    return request.accept(flags);
+}
+
+/// Most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while strides of any
+/// other may have been set by hand. import_numpy() must look at the others.
+ISTHMUS_ALWAYS_INLINE bool is_plain_numpy(const NumpyArray* array, bool require_writable) noexcept {
+    const int state = array->flags;
+    return numpy_shifts.has(static_cast<unsigned>(array->descr->type_num)) && has_native_order(array->descr) &&
+           (state & (numpy_flag::aligned | numpy_flag::warn_on_write)) == numpy_flag::aligned &&
+           (state & (numpy_flag::c_contiguous | numpy_flag::f_contiguous)) != 0 && array->data != nullptr &&
+           (!require_writable || (state & numpy_flag::writeable) != 0);
+}
+inline Flags plain_numpy_flags(const NumpyArray* array) noexcept {
+    return (array->flags & numpy_flag::writeable) ? 0 : flag::read_only;
+}
+
+/// import_numpy() of a plain array, for a borrow. False, and nothing held, for any other.
+ISTHMUS_ALWAYS_INLINE bool borrow_plain_numpy(PyObject* object, bool require_writable, BorrowedBuilder out) noexcept {
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+    const auto number = static_cast<unsigned>(array->descr->type_num);
+    if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable) ||
+                         !describe_numpy(array, numpy_dtypes[number], numpy_shifts[number], out, false)))
+        return false;
+    out.flags() = plain_numpy_flags(array);
+    return true;
+}
+
+/// The same as a block of its own, written at once. NULL, and nothing held, for any other array, and when memory is out.
+ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writable) noexcept {
+    const auto* array = reinterpret_cast<const NumpyArray*>(object);
+    if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable))) return nullptr;
+    const auto number = static_cast<unsigned>(array->descr->type_num);
+    const int ndim = array->nd, shift = numpy_shifts[number];
+    Py_ssize_t rest = 0;
+    for (int i = 0; i < ndim; ++i) rest |= array->strides[i];
+    if (ISTHMUS_UNLIKELY((rest & ((Py_ssize_t{1} << shift) - 1)) != 0)) return nullptr;
+    Block* block = allocate_block(ndim);
+    if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
+    DLTensor& t = block->dl;
+    t.data = array->data;
+    t.device = DLDevice{kDLCPU, 0};
+    t.dtype = numpy_dtypes[number];
+    t.byte_offset = 0;
+    for (int i = 0; i < ndim; ++i) {
+        t.shape[i] = array->dimensions[i];
+        t.strides[i] = array->strides[i] >> shift;
+    }
+    block->flags = plain_numpy_flags(array);
+    Py_INCREF(object);
+    block->owner = object;
+    block->ops = &python_owners->array_object;
+    return announce(block);
+}
+
+}  // namespace detail
+
+ISTHMUS_END

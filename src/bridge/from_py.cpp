@@ -1,0 +1,323 @@
+// The way in: an object's type, its protocol, what the protocol finds, checked, as a Borrowed or a Tensor.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dispatch/classify.h"  // Python.h must come before any standard header
+
+#include <isthmus/core/copy.h>
+#include <isthmus/python/api.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Whether a producer's exception means that DLPack cannot express what it holds, rather than that something failed.
+inline bool says_it_cannot(PyObject* exception) {
+    return (PyErr_GivenExceptionMatches(exception, PyExc_BufferError) ||
+            PyErr_GivenExceptionMatches(exception, PyExc_TypeError) ||
+            PyErr_GivenExceptionMatches(exception, PyExc_NotImplementedError)) &&
+           !tells_of_failure_below(exception);
+}
+
+/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may offer the same memory by a protocol further
+/// down the table. If that fails too, the first error is reported.
+ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
+    const Error& error = request.outcome.error.look();
+    auto* cause = static_cast<PyObject*>(error.cause());
+    const bool plain =
+        request.options.copy != Copy::always && request.options.device.type == 0 && !request.producer.only_dlpack;
+    if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause)) return false;
+    ProducerType other{.type = request.producer.type};
+    for (int i = static_cast<int>(Protocol::dlpack_method) + 1; i < protocol_count; ++i) {
+        const ProtocolFacts& row = protocols[i];
+        const bool offered = row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
+        if (!offered && (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_Exception))) {
+            PyErr_Clear();
+            continue;
+        }
+        Error told = request.outcome.error.take();
+        if (!offered)  // an interrupt
+            return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(request.object)});
+        request.out.reset();
+        if (row.import(request)) return true;
+        const Error dropped = request.outcome.error.take();
+        request.outcome.error.put(std::move(told));
+    }
+    return false;
+}
+
+inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
+    return row.import(request) || (row.protocol == Protocol::dlpack_method && import_after_dlpack(request));
+}
+
+/// An object whose type offers nothing: refused by name, a class, or an instance that carries a protocol by itself.
+ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
+    PyObject* object = request.object;
+    if (request.producer.refusal != nullptr)
+        return request.fail(ErrorCode::not_values, {"a ", type_name(object), " is not taken: ", request.producer.refusal});
+    // A class has the attributes of its instances, but is not one of them.
+    if (PyType_Check(object))
+        return request.fail(ErrorCode::not_a_tensor,
+                            {"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))});
+    request.keep_alive();
+    const auto refuse = [&](Message more) {
+        return request.fail(ErrorCode::not_a_tensor,
+                            {"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more});
+    };
+    if (const char* hint = request.producer.hint) return refuse({"; ", hint, " gives one"});
+    for (const ProtocolFacts& row : protocols) {
+        if (!row.on_instance) continue;
+        if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
+        if (PyErr_Occurred() != nullptr)
+            return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(object)});
+    }
+    return refuse("");
+}
+
+inline bool import_by_protocol(ImportRequest& request) {
+    const ProtocolFacts& row = facts_of(request.producer.protocol);
+    return row.import != nullptr ? import_by(row, request) : import_from_instance(request);
+}
+
+/// A capsule has no producer to ask for its memory on another device, or for a copy that only a producer can make.
+ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
+    const Device found = request.out.dl().device, wanted = request.options.device;
+    give_back(request.object, request.out.b);
+    return request.fail(ErrorCode::bad_device,
+                        {"the tensor of this capsule is on ", found, ", where it ",
+                         (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; wanted ",
+                         (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
+                         ", for which the object that the capsule came from must be passed"});
+}
+
+/// Tells the framework of the write that was not announced yet.
+inline bool announce_now(ImportRequest& request) {
+    ImportOptions options = request.options;
+    options.announce = true;
+    Borrowed nothing;
+    ImportRequest announced{request.object, options, {nothing}, false, request.producer, request.outcome};
+    request.out.flags() &= ~unannounced_flag;
+    return announce_torch_write_later(announced);
+}
+
+/// Imports where a copy is allowed, or where the data is wanted on a certain device. We copy only host memory ourselves; for
+/// everything else the producer is asked.
+ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
+    request.keep_alive();
+    const ImportOptions& options = request.options;
+    ImportOptions plain = options;
+    plain.device = Device{0, 0};
+    plain.copy = Copy::if_needed;
+    plain.require_writable = options.require_writable && options.copy != Copy::always;
+    plain.announce = false;
+    // What is only read for a copy is not held, and so not marked.
+    const Protocol by = request.producer.protocol;
+    const bool torch = by == Protocol::torch_stable || by == Protocol::torch_exchange || by == Protocol::torch_method;
+    const bool lent = torch && options.copy == Copy::always;
+    ImportRequest shared{request.object, plain, request.out, request.owning && !lent, request.producer, request.outcome};
+    if (!import_by_protocol(shared)) return false;
+    const Device found = request.out.dl().device;
+    const bool copied = !lent && (request.out.flags() & flag::copied) != 0;
+    const bool moved = options.device.type != 0 && options.device != found;
+    const bool copy = options.copy == Copy::always && !copied;
+    // Our copy is heap memory: one in memory of another kind must be made by the producer.
+    const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
+    if (moved || (copy && elsewhere)) {
+        if (PyCapsule_CheckExact(request.object)) return fail_capsule_elsewhere(request);
+        request.out.reset();
+        return import_dlpack_method(request);
+    }
+    if (!copy) {
+        if (copied && options.copy == Copy::never) {
+            give_back(request.object, request.out.b);
+            return request.fail_copied();
+        }
+        const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
+        return silent || announce_now(request);
+    }
+    Result<Tensor> made = copy_of(request.out.dl(), request.out.flags() & flag::dlpack_known);
+    if (!made) {
+        give_back(request.object, request.out.b);
+        return request.fail(std::move(made).error());
+    }
+    request.out.reset();
+    request.out.hold_block(made->release_block());
+    return true;
+}
+
+/// Why a type cannot be looked at: no object, no GIL, or an exception on the way.
+ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
+#if !defined(NDEBUG)
+    if (!have_gil())
+        return request.fail(ErrorCode::bad_thread,
+                            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
+                            "while Python objects are imported");
+#endif
+    if (request.object == nullptr) return request.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
+    return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
+}
+
+/// Whether the caller may ask for an import at all. A release build does not check again for a type that it has seen.
+inline bool is_ready(PyObject* object) {
+#if defined(NDEBUG)
+    return object != nullptr;
+#else
+    return object != nullptr && have_gil() && is_this_life();
+#endif
+}
+/// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none, set.
+ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
+    return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
+}
+
+/// What is known of the type of an object that may be taken plainly: by the struct of its framework alone, where no code of
+/// anybody runs, so that an exception that is set stays as it is and the entry in the cache stays where it is. False for all
+/// others. `type` is what is known of the type, or NULL; `copy` is where that may lie.
+ISTHMUS_ALWAYS_INLINE bool may_be_plain(PyObject* object, const ImportOptions& options, const ProducerType*& type,
+                                        TypeCopy& copy) noexcept {
+    type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
+    return ISTHMUS_LIKELY(type != nullptr && options.copy != Copy::always && options.device.type == 0);
+}
+/// The tensors that are met most. False, and nothing held, for all others.
+ISTHMUS_ALWAYS_INLINE bool borrow_plainly(PyObject* object, const ImportOptions& options, Borrowed& out,
+                                          const ProducerType*& type, TypeCopy& copy) noexcept {
+    if (ISTHMUS_UNLIKELY(!may_be_plain(object, options, type, copy))) return false;
+    if (type->protocol == Protocol::numpy) return borrow_plain_numpy(object, options.require_writable, {out});
+    return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, false);
+}
+
+/// The way that every other tensor takes: type → protocol → validation → `out`; where it fails, the error is left in `outcome`.
+/// `type` is what is known of the type, or NULL.
+ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, const ProducerType* type, Borrowed& out,
+                                      bool owning, ImportOutcome& outcome) {
+    const PendingException pending(type != nullptr || have_gil());
+    ProducerType known;
+    if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
+    if (ISTHMUS_UNLIKELY(type == nullptr)) {
+        ImportRequest failed{object, options, {out}, owning, known, outcome};
+        return fail_early(failed);
+    }
+    known = *type;  // code of the producer may import others, and one of them take this one's place in the cache
+    ImportRequest request{object, options, {out}, owning, known, outcome};
+    const bool copying = options.copy == Copy::always || options.device.type != 0;
+    if (ISTHMUS_UNLIKELY(copying)) return import_copying(request);
+    // In place, unlike the other ways in: a parameter of a model, or what is to be written, comes by here.
+    if (known.protocol == Protocol::torch_stable) return import_torch_by_shims(request);
+    return import_by_protocol(request);
+}
+
+ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
+                                              Result<Borrowed>& result) {
+    ImportOutcome outcome;
+    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome))) result.fail(outcome.error.take());
+}
+
+/// The block of what an owning import left in `borrowed`; `source` is for the way back.
+ISTHMUS_ALWAYS_INLINE bool keep_borrowed(PyObject* source, Borrowed& borrowed, Result<Tensor>& result) noexcept {
+    Block* block = nullptr;
+    if (ISTHMUS_UNLIKELY(!BorrowedBuilder{borrowed}.into_block(block, source))) return false;
+    *result = Tensor::steal(block);
+    return true;
+}
+ISTHMUS_COLD inline void fail_to_keep(PyObject* object, Borrowed& borrowed, Result<Tensor>& result) {
+    give_back(object, borrowed);
+    result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
+}
+
+/// As borrow_plainly(), for a tensor that is kept: an array goes straight into its block.
+ISTHMUS_ALWAYS_INLINE bool own_plainly(PyObject* object, const ImportOptions& options, Result<Tensor>& result,
+                                       const ProducerType*& type, TypeCopy& copy) noexcept {
+    if (ISTHMUS_UNLIKELY(!may_be_plain(object, options, type, copy))) return false;
+    if (type->protocol == Protocol::numpy) {
+        Block* block = own_plain_numpy(object, options.require_writable);
+        if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
+        *result = Tensor::steal(block);
+        return true;
+    }
+    if (type->protocol != Protocol::torch_stable) return false;
+    Borrowed borrowed;
+    if (!import_plain_torch(object, options, *type, {borrowed}, true)) return false;
+    if (ISTHMUS_UNLIKELY(!keep_borrowed(object, borrowed, result))) fail_to_keep(object, borrowed, result);
+    return true;
+}
+
+ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
+                                           Result<Tensor>& result) {
+    Borrowed borrowed;
+    ImportOutcome outcome;
+    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, borrowed, true, outcome)))
+        result.fail(outcome.error.take());
+    else if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
+        fail_to_keep(object, borrowed, result);
+}
+
+}  // namespace detail
+
+Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexcept {
+    Result<Borrowed> result{detail::Uninitialised{}};
+    detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+        detail::TypeCopy copy;
+        const detail::ProducerType* type = nullptr;
+        if (ISTHMUS_UNLIKELY(!detail::borrow_plainly(object, options, *result, type, copy)))
+            detail::borrow_otherwise(object, options, type, result);
+    });
+    return result;
+}
+
+Borrowed detail::lend(Tensor tensor) noexcept {
+    Borrowed borrowed;
+    BorrowedBuilder{borrowed}.hold_block(tensor.release_block());
+    return borrowed;
+}
+
+void give_back(PyObject* object, Borrowed& borrowed) noexcept {
+    const detail::BorrowedBuilder held{borrowed};
+    if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
+    detail::Block* alias = held.held_block();
+    const bool given =
+        alias != nullptr ? detail::give_back_alias(object, alias) : detail::give_back_capsule(object, held.owner());
+    if (given && alias == nullptr)
+        held.forget();
+    else
+        held.reset();
+}
+void give_back(PyObject* object, Tensor& tensor) noexcept {
+    detail::Block* block = tensor.block();
+    if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) && block->refs.load_acquire() == 1) {
+        if (block->flags & detail::alias_flag)
+            (void)detail::give_back_alias(object, block);
+        else if (detail::give_back_capsule(object, block->owner))
+            block->ops = &detail::no_owner_ops;
+    }
+    tensor = Tensor();
+}
+
+Result<void> announce_write(PyObject* object, const char* argument) noexcept {
+    return detail::surviving_exit([&]() -> Result<void> {
+        ImportOptions options;
+        options.argument = argument;
+        Borrowed nothing;
+        detail::ImportOutcome outcome;
+        const detail::PendingException pending;
+        detail::ProducerType known;
+        const detail::ProducerType* type = detail::look_at_type(object, known);
+        if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
+        detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
+        const bool done = type != nullptr ? known.framework != Framework::torch || detail::announce_torch_write_later(request)
+                                          : detail::fail_early(request);
+        if (done) return {};
+        return outcome.error.take();
+    });
+}
+
+Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {
+    Result<Tensor> result{detail::Uninitialised{}};
+    detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+        detail::TypeCopy copy;
+        const detail::ProducerType* type = nullptr;
+        if (ISTHMUS_UNLIKELY(!detail::own_plainly(object, options, result, type, copy)))
+            detail::own_otherwise(object, options, type, result);
+    });
+    return result;
+}
+
+ISTHMUS_END

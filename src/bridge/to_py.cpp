@@ -1,0 +1,64 @@
+// The definitions of what isthmus/python/api.h declares: included by it, or compiled once (ISTHMUS_COMPILED).
+// SPDX-License-Identifier: Apache-2.0
+
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/binding.h>
+#include "object/tensor_type.h"
+#include "export.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The first export of all makes isthmus.Tensor's Python type: an extension that only imports never refers to it, so a linker
+/// that drops unused sections leaves out the whole of object/.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework, const ExportOptions& options) {
+    const PendingException pending;
+    if (shared_types() == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
+    return export_block(block, framework, options);
+}
+inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
+    if (ISTHMUS_UNLIKELY(!tensor))
+        return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
+#if !defined(NDEBUG)
+    if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
+#endif
+    const SharedRuntime* shared = *shared_state;
+    if (ISTHMUS_UNLIKELY(shared == nullptr || load_shared(shared->tensor) == nullptr))
+        return export_first(tensor.block(), framework, options);
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses it
+    return export_block(tensor.block(), framework, options);
+}
+
+/// Whether a capsule of the block is all that its exit comes to: nobody has to be asked, ordered or told.
+ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
+    const SharedRuntime* shared = *shared_state;
+    return shared != nullptr && load_shared(shared->tensor) != nullptr && observer.load_relaxed() == nullptr &&
+           (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
+}
+inline Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
+    if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))
+        return export_tensor(tensor, framework, options);
+    const PendingException pending;
+    PyObject* capsule = versioned_capsule_of_reference(tensor.release_block());
+    if (ISTHMUS_LIKELY(capsule != nullptr)) return capsule;
+    return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
+}
+
+}  // namespace detail
+
+Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
+    return detail::surviving_exit([&] { return detail::export_tensor(tensor, framework, options); });
+}
+
+Result<PyObject*> to_py(Tensor&& tensor, Framework framework, const ExportOptions& options) noexcept {
+    return detail::surviving_exit([&] { return detail::export_given(std::move(tensor), framework, options); });
+}
+
+Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
+    return detail::surviving_exit(
+        [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
+}
+
+ISTHMUS_END

@@ -1,0 +1,15 @@
+// isthmus::core as one translation unit: what a library compiles, and the file of a program that defines ISTHMUS_IMPLEMENTATION.
+// SPDX-License-Identifier: Apache-2.0
+#include "core/blob.cpp"
+#include "core/copy.cpp"
+#include "core/deleter.cpp"
+#include "core/dlpack.cpp"
+#include "core/empty.cpp"
+#include "core/error.cpp"
+#include "core/layout.cpp"
+#include "core/live.cpp"
+#include "core/memory.cpp"
+#include "core/parts.cpp"
+#include "core/rearrange.cpp"
+#include "core/validate.cpp"
+#include "core/view/requirement.cpp"

@@ -1,0 +1,93 @@
+// Arithmetic on shapes and strides that does not overflow silently.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/layout.h>
+
+ISTHMUS_BEGIN
+
+namespace layout {
+
+/// Whether two indices lead to one element: a search for steps, not all 0, that cancel out.
+class OverlapSearch {
+public:
+    /// Room for the dimensions that are stepped along; each has a size above 1 and a stride other than 0.
+    void add(std::int64_t size, std::int64_t stride) noexcept {
+        const Dimension added{static_cast<std::uint64_t>(size - 1), stride < 0
+                                                                        ? std::uint64_t{0} - static_cast<std::uint64_t>(stride)
+                                                                        : static_cast<std::uint64_t>(stride)};
+        int at = count_++;
+        for (; at > 0 && dims_[at - 1].stride < added.stride; --at) dims_[at] = dims_[at - 1];
+        dims_[at] = added;
+    }
+    /// Also true when the search would take too long, which happens only for layouts that nobody uses.
+    bool finds() noexcept {
+        reach_[count_] = 0;
+        for (int i = count_ - 1; i >= 0; --i)
+            if (__builtin_mul_overflow(dims_[i].last, dims_[i].stride, &reach_[i]) ||
+                __builtin_add_overflow(reach_[i], reach_[i + 1], &reach_[i]) || reach_[i] > INT64_MAX / 4)
+                return true;
+        for (int i = 0; i + 1 < count_; ++i)
+            if (i + 2 == count_ ? last_two_cancel() : cancels_from(i)) return true;
+        return false;
+    }
+
+private:
+    /// `last` is the largest index; strides are sorted, the largest first.
+    struct Dimension {
+        std::uint64_t last, stride;
+    };
+
+    /// Steps along the last two dimensions alone cancel out at the least common multiple of their strides, or never.
+    bool last_two_cancel() const noexcept {
+        const Dimension &a = dims_[count_ - 2], &b = dims_[count_ - 1];
+        std::uint64_t common = a.stride;  // std::gcd() would make every file include <numeric>
+        for (std::uint64_t rest = b.stride; rest != 0;) {
+            const std::uint64_t next = common % rest;
+            common = rest;
+            rest = next;
+        }
+        return b.stride / common <= a.last && a.stride / common <= b.last;
+    }
+    /// Whether some steps along `first` are undone by those that follow.
+    bool cancels_from(int first) noexcept {
+        const Dimension& d = dims_[first];
+        for (std::uint64_t steps = 1; steps <= d.last && steps * d.stride <= reach_[first + 1]; ++steps)
+            if (reaches(first + 1, static_cast<std::int64_t>(steps * d.stride))) return true;
+        return false;
+    }
+    /// Whether steps along `first` and those that follow lead exactly as far as `distance`.
+    bool reaches(int first, std::int64_t distance) noexcept {
+        if (distance == 0 || --budget_ < 0) return true;
+        if (first == count_) return false;
+        const auto last = static_cast<std::int64_t>(dims_[first].last), stride = static_cast<std::int64_t>(dims_[first].stride);
+        if (first + 1 == count_) return distance % stride == 0 && distance / stride <= last && distance / stride >= -last;
+        const auto rest = static_cast<std::int64_t>(reach_[first + 1]);
+        const std::int64_t enough = distance / stride + rest / stride + 1;
+        for (std::int64_t steps = enough < last ? enough : last; steps >= -last; --steps) {
+            const std::int64_t left = distance - steps * stride;
+            if (left > rest) return false;
+            if (left >= -rest && reaches(first + 1, left)) return true;
+        }
+        return false;
+    }
+
+    Dimension dims_[max_ndim];
+    std::uint64_t reach_[max_ndim + 1];  // how far a dimension and all after it reach together
+    int count_ = 0;
+    int budget_ = 1 << 16;
+};
+
+bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
+    for (int i = 0; i < ndim; ++i)
+        if (shape[i] == 0) return false;
+    OverlapSearch search;
+    for (int i = 0; i < ndim; ++i) {
+        if (shape[i] == 1) continue;
+        if (strides[i] == 0) return true;
+        search.add(shape[i], strides[i]);
+    }
+    return search.finds();
+}
+
+}  // namespace layout
+
+ISTHMUS_END

@@ -1,0 +1,41 @@
+// The memory of new tensors: from malloc, from a cache of dropped large tensors, or from a program's own allocator.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/memory.h>
+
+#include "memory_cache.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+ISTHMUS_STATE constinit Atomic<const Allocator*> allocator{nullptr};
+
+ISTHMUS_STATE constinit MemoryCache memory_cache;
+
+bool has_memory_of_its_own(std::size_t bytes) noexcept {
+    return ISTHMUS_UNLIKELY(bytes >= large_memory) || (ISTHMUS_UNLIKELY(allocator.load_relaxed() != nullptr) && bytes > 0);
+}
+
+NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept {
+    if (const Allocator* given = allocator.load_acquire())
+        return {given, given->allocate(bytes, alignment, given->context), bytes};
+    const std::size_t all = bytes + alignment - 1;
+    NewMemory memory = memory_cache.take(all);
+    if (memory.start != nullptr) return memory;
+    memory = {nullptr, std::malloc(all), all};
+    if (memory.start != nullptr) prefer_huge_pages(memory.start, memory.bytes);
+    return memory;
+}
+
+void give_memory_back(const NewMemory& memory) noexcept {
+    if (memory.allocator != nullptr) return memory.allocator->release(memory.start, memory.bytes, memory.allocator->context);
+    if (!memory_cache.put(memory)) std::free(memory.start);
+}
+
+}  // namespace detail
+
+void set_allocator(const Allocator* allocator) noexcept { detail::allocator.store(allocator); }
+void set_cached_memory(std::size_t most) noexcept { detail::memory_cache.set_most(most); }
+std::size_t trim(std::size_t keep) noexcept { return detail::memory_cache.trim(keep); }
+
+ISTHMUS_END

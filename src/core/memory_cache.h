@@ -1,0 +1,143 @@
+// The cache of dropped large tensors, and what the system is told of its pages.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include <isthmus/core/memory.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Tells the system something about the whole pages of some memory. Only a hint: a refusal is not an error.
+inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size, [[maybe_unused]] int wish) noexcept {
+#if defined(__linux__)
+    const int before = errno;
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
+    const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + size) & ~(page - 1);
+    if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, wish);
+    errno = before;
+#endif
+}
+/// Asks for huge pages, as NumPy does for its own memory (numpy/_core/src/multiarray/alloc.cpp): fresh memory is then filled in
+/// a fraction of the time.
+inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(MADV_HUGEPAGE)
+    advise_pages(memory, size, MADV_HUGEPAGE);
+#endif
+}
+/// Lets the system take the pages when it runs short; until then they keep their contents, and writing to a page keeps it.
+inline void let_system_take([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(__linux__) && defined(MADV_FREE)
+    advise_pages(memory, size, MADV_FREE);
+#endif
+}
+
+/// From here on the system is told that it may take what is kept. Of less, which lies in small pages mostly, that call costs as
+/// much as fresh pages do.
+inline constexpr std::size_t worth_telling = std::size_t{1} << 25;
+
+/// AddressSanitizer sees who uses memory that was freed, and nobody who uses memory that is kept.
+#if defined(__has_feature)
+#define ISTHMUS_HAS_FEATURE(x) __has_feature(x)
+#else
+#define ISTHMUS_HAS_FEATURE(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || ISTHMUS_HAS_FEATURE(address_sanitizer)
+inline constexpr std::size_t cached_memory_at_first = 0;
+#else
+inline constexpr std::size_t cached_memory_at_first = std::size_t{512} << 20;
+#endif
+#undef ISTHMUS_HAS_FEATURE
+
+/// Large memory that was dropped, the oldest first. Who finds another thread at it goes to the system, as if it were empty:
+/// nobody waits, and a child of fork() that inherits it locked does without.
+class MemoryCache {
+public:
+    /// What fits best and wastes no more than a quarter; no start where nothing does.
+    NewMemory take(std::size_t bytes) noexcept {
+        const Turn turn(taken_);
+        NewMemory found{};
+        if (!turn) return found;
+        int best = count_;
+        for (int i = 0; i < count_; ++i)
+            if (kept_[i].bytes >= bytes && kept_[i].bytes <= bytes + bytes / 4 &&
+                (best == count_ || kept_[i].bytes < kept_[best].bytes))
+                best = i;
+        if (best == count_) return found;
+        found = kept_[best];
+        remove(best);
+        return found;
+    }
+    /// False where it does not keep it.
+    bool put(const NewMemory& memory) noexcept {
+        const Turn turn(taken_);
+        const std::size_t most = most_.load_relaxed();
+        if (!turn || memory.bytes > most) return false;
+        if (memory.bytes >= worth_telling) let_system_take(memory.start, memory.bytes);
+        (void)shrink(most - memory.bytes);
+        if (count_ == room) drop_oldest();
+        kept_[count_++] = memory;
+        bytes_ += memory.bytes;
+        return true;
+    }
+    std::size_t trim(std::size_t keep) noexcept {
+        const Turn turn(taken_);
+        return turn ? shrink(keep) : 0;
+    }
+    void set_most(std::size_t most) noexcept {
+        most_.store(most);
+        (void)trim(most);
+    }
+
+private:
+    static constexpr int room = 16;
+
+    class Turn {
+    public:
+        explicit Turn(Atomic<int>& taken) noexcept : taken_(taken) {
+            int free = 0;
+            mine_ = taken.compare_exchange(free, 1);
+        }
+        ~Turn() {
+            if (mine_) taken_.store(0);
+        }
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+        explicit operator bool() const noexcept { return mine_; }
+
+    private:
+        Atomic<int>& taken_;
+        bool mine_ = false;
+    };
+
+    std::size_t shrink(std::size_t keep) noexcept {
+        const std::size_t before = bytes_;
+        while (bytes_ > keep) drop_oldest();
+        return before - bytes_;
+    }
+    void drop_oldest() noexcept {
+        void* oldest = kept_[0].start;
+        remove(0);
+        std::free(oldest);
+    }
+    void remove(int at) noexcept {
+        bytes_ -= kept_[at].bytes;
+        for (--count_; at < count_; ++at) kept_[at] = kept_[at + 1];
+    }
+
+    Atomic<int> taken_;
+    Atomic<std::size_t> most_{cached_memory_at_first};
+    NewMemory kept_[room]{};
+    int count_ = 0;
+    std::size_t bytes_ = 0;
+};
+}  // namespace detail
+
+ISTHMUS_END

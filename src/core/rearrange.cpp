@@ -1,0 +1,115 @@
+// Parts and other shapes of the same memory: the arithmetic behind slice(), select(), reshape(), transpose(), broadcast_to().
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/rearrange.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
+    const DType dtype = t.dtype;
+    std::int64_t bytes = offset * dtype.itemsize();
+    if (dtype.is_subbyte() && !padded) {
+        const std::int64_t bits = offset * dtype.element_bits();
+        if (bits % 8 != 0)
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        concat({"element ", offset, " of packed ", dtype,
+                                " begins within a byte; wanted a part that begins with one"}));
+        bytes = bits / 8;
+    }
+    if (Device(t.device).is_opaque())
+        t.byte_offset += static_cast<std::uint64_t>(bytes);
+    else if (bytes != 0)
+        t.data = static_cast<char*>(t.data) + bytes;
+}
+void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
+                               std::int64_t* out) {
+    std::int64_t numel = 1, known = 1;
+    for (int i = 0; i < ndim; ++i) numel *= shape[i];
+    int open = -1;
+    bool good = wanted_ndim <= max_ndim;
+    for (int i = 0; good && i < wanted_ndim; ++i) {
+        out[i] = wanted[i];
+        if (wanted[i] == -1 && open < 0)
+            open = i;
+        else
+            good = wanted[i] >= 0 && layout::multiply(known, wanted[i]);
+    }
+    if (good && open >= 0) {
+        good = known != 0 && numel % known == 0;
+        if (good) out[open] = numel / known;
+    } else {
+        good = good && known == numel;
+    }
+    if (!good)
+        throw rearrange_error("reshape", concat({"shape ", sizes_text(wanted, wanted_ndim), " does not hold the ", numel,
+                                                 " elements of shape ", sizes_text(shape, ndim)}));
+}
+
+void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
+                                 int wanted_ndim, std::int64_t* out) {
+    if (layout::is_contiguous(shape, strides, ndim)) {
+        (void)layout::row_major(wanted, wanted_ndim, out);
+        return;
+    }
+    // From the last dimension backwards: each run of old dimensions without gaps between them is divided among new ones.
+    std::int64_t run = 1, step = 1;
+    int next = ndim - 1;
+    for (int d = wanted_ndim - 1; d >= 0; --d) {
+        out[d] = step;
+        if (wanted[d] == 1) continue;
+        if (run == 1) {
+            while (shape[next] == 1) --next;
+            run = shape[next];
+            step = strides[next--];
+            for (; next >= 0; --next) {
+                std::int64_t behind = step;
+                if (shape[next] != 1 && (!layout::multiply(behind, run) || strides[next] != behind)) break;
+                run *= shape[next];
+            }
+            out[d] = step;
+        }
+        if (run % wanted[d] != 0)
+            throw rearrange_error("reshape", concat({"strides ", sizes_text(strides, ndim), " of shape ",
+                                                     sizes_text(shape, ndim), " have shape ", sizes_text(wanted, wanted_ndim),
+                                                     " only in a copy; write contiguous() of a Tensor, or copy_of()"}));
+        run /= wanted[d];
+        if (run != 1) step *= wanted[d];
+    }
+}
+
+void broadcast_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
+                                   int wanted_ndim, std::int64_t* out) {
+    const int added = wanted_ndim - ndim;
+    std::int64_t numel = 0;
+    bool good = added >= 0 && wanted_ndim <= max_ndim && layout::numel(wanted, wanted_ndim, numel);
+    for (int i = 0; good && i < wanted_ndim; ++i) {
+        const int from = i - added;
+        const bool same = from >= 0 && shape[from] == wanted[i];
+        good = same || from < 0 || shape[from] == 1;
+        out[i] = same ? strides[from] : 0;
+    }
+    if (!good)
+        throw rearrange_error("broadcast_to", concat({"shape ", sizes_text(shape, ndim), " does not broadcast to ",
+                                                      sizes_text(wanted, wanted_ndim)}));
+}
+
+void resolve_axes(std::span<const std::int64_t> axes, int ndim, int* out) {
+    bool used[max_ndim] = {};
+    bool good = axes.empty() || static_cast<int>(axes.size()) == ndim;
+    for (int i = 0; good && i < ndim; ++i) {
+        std::int64_t axis = axes.empty() ? ndim - 1 - i : axes[static_cast<std::size_t>(i)];
+        if (axis < 0) axis += ndim;
+        good = axis >= 0 && axis < ndim && !std::exchange(used[axis], true);
+        out[i] = static_cast<int>(axis);
+    }
+    if (!good)
+        throw rearrange_error("transpose",
+                              concat({"axes ", sizes_text(axes.data(), static_cast<int>(axes.size())), " are not the ", ndim,
+                                      " dimensions, each once"}),
+                              ErrorCode::bad_argument);
+}
+
+}  // namespace detail
+
+ISTHMUS_END
