@@ -4,8 +4,8 @@
 
 #include "export.h"  // Python.h must come before any standard header
 
-#include <isthmus/core/empty.h>
-#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/copy.h>
+#include <isthmus/core/shape.h>
 #include "dispatch/classify.h"
 
 ISTHMUS_BEGIN

@@ -7,9 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/error.h>
-#include <isthmus/core/utf8.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 

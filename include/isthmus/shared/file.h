@@ -10,8 +10,8 @@
 #include <unistd.h>
 #endif
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/error.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include <isthmus/core/empty.h>
+#include <isthmus/core/copy.h>
 #include <isthmus/shared/pool_state.h>
 
 ISTHMUS_BEGIN

@@ -5,7 +5,7 @@
 #include <new>
 #include <stdexcept>
 
-#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/shape.h>
 #include <isthmus/core/view/match.h>
 #include <isthmus/python/operator/definition.h>
 #include "../runtime/streams.h"

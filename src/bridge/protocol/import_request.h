@@ -8,6 +8,7 @@
 #include <isthmus/python/options.h>
 #include "borrowed_builder.h"
 #include "protocol.h"
+#include "../../core/validate.h"
 
 ISTHMUS_BEGIN
 

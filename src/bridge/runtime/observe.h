@@ -5,6 +5,7 @@
 #include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
+#include "../../core/observer.h"
 
 #if PY_VERSION_HEX < 0x030B0000
 #include <frameobject.h>  // PyFrame_GetBack, in Python.h itself from 3.11 on

@@ -7,10 +7,10 @@
 #include <cstdlib>
 
 #include <isthmus/core/error.h>
-#include <isthmus/core/observer.h>
 #include <isthmus/python/runtime/interned.h>
 #include <isthmus/python/runtime/lookups.h>
 #include "observe.h"
+#include "../../core/observer.h"
 #include <isthmus/python/runtime/ref.h>
 
 ISTHMUS_BEGIN

@@ -4,7 +4,7 @@
 
 #include "stream_driver.h"  // Python.h must come before any standard header
 
-#include <isthmus/core/concat.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 

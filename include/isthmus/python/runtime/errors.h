@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include <isthmus/core/error.h>
-#include <isthmus/core/validate.h>
+#include <isthmus/core/layout.h>
 #include <isthmus/python/runtime/lookups.h>
 
 ISTHMUS_BEGIN

@@ -5,7 +5,7 @@
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/atomic.h>
-#include <isthmus/core/system.h>
+#include <isthmus/core/deleter.h>
 
 ISTHMUS_BEGIN
 

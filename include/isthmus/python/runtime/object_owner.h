@@ -5,7 +5,7 @@
 #include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
-#include <isthmus/core/dlpack.h>
+#include <isthmus/core/tensor.h>
 #include <isthmus/python/runtime/buffers.h>
 #include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/shown.h>

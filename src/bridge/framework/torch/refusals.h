@@ -6,7 +6,6 @@
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
-#include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
 

@@ -4,7 +4,6 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
-#include <isthmus/core/validate.h>
 #include "refusals.h"
 #include <isthmus/python/options.h>
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include <isthmus/core/result.h>
-#include <isthmus/core/validate.h>
 #include "structs.h"
+#include "../../../core/validate.h"
 
 ISTHMUS_BEGIN
 

@@ -4,8 +4,8 @@
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
-#include <isthmus/core/dlpack.h>
 #include "names.h"
+#include "../../../core/dlpack.h"
 
 ISTHMUS_BEGIN
 

@@ -6,11 +6,11 @@
 
 #include <cstring>
 
-#include <isthmus/core/dlpack.h>
 #include <isthmus/python/api.h>
 #include "names.h"
 #include "../import_stream.h"
 #include "../../runtime/tensor_object.h"
+#include "../../../core/dlpack.h"
 
 ISTHMUS_BEGIN
 

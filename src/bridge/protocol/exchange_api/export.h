@@ -6,13 +6,13 @@
 
 #include <string_view>
 
-#include <isthmus/core/dlpack.h>
-#include <isthmus/core/empty.h>
+#include <isthmus/core/copy.h>
 #include "../capsule/export.h"
 #include "import.h"
 #include "../exit.h"
 #include "../export_stream.h"
 #include "../watched.h"
+#include "../../../core/dlpack.h"
 
 ISTHMUS_BEGIN
 
