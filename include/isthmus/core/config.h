@@ -97,6 +97,18 @@
 #error "ISTHMUS_COMPILED ended: link isthmus::python, or define ISTHMUS_IMPLEMENTATION in one .cpp (docs/install.md)"
 #endif
 
+// The bridge that the package carries (ISTHMUS_PREBUILT, by `python -m isthmus --cflags`) takes and returns std::string: with
+// another C++ library a module would link, and miss it when it is imported.
+#if defined(ISTHMUS_PREBUILT)
+#if defined(_GLIBCXX_USE_CXX11_ABI) && _GLIBCXX_USE_CXX11_ABI == 0
+#error \
+    "Isthmus's compiled bridge has the C++11 string ABI: with _GLIBCXX_USE_CXX11_ABI=0 link isthmus::python of your own build"
+#elif defined(__linux__) && defined(_LIBCPP_VERSION)
+#error \
+    "Isthmus's compiled bridge uses libstdc++: with libc++ link isthmus::python of your own build"
+#endif
+#endif
+
 ISTHMUS_BEGIN
 
 /// The most dimensions a tensor may have: NumPy's and PyTorch's own limit.
