@@ -1,21 +1,164 @@
-// Bytes and one descriptor over a Unix socket: SEQPACKET keeps messages apart, STREAM is read up to the length in the message.
+// The message that is sent with a segment's descriptor, each field of it checked, and how it crosses a Unix socket: SEQPACKET
+// keeps messages apart, STREAM is read up to the length in the message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstring>
+#include <vector>
+
 #if !defined(_WIN32)
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #endif
 
-#include <vector>
+#include <isthmus/shared.h>
 
-#include <isthmus/shared/descriptor.h>
-#include <isthmus/shared/wait.h>
+#include "system.h"
 
 ISTHMUS_BEGIN
 
 namespace shared::impl {
+
+inline constexpr char message_magic[8] = {'I', 's', 't', 'h', 'm', 'u', 's', '\n'};
+inline constexpr std::uint32_t message_version = 1;
+
+/// Numbers in the machine's own byte order: both ends are on one machine. Shape and strides follow, `ndim` int64 each.
+struct Header {
+    char magic[8];
+    std::uint32_t version;
+    std::uint32_t length;  ///< bytes of the whole message
+    DLDataType dtype;
+    std::int32_t ndim;
+    std::uint32_t flags;  ///< DLPack's; only "padded" is used
+    std::uint8_t access;  ///< the most that the receiver may take
+    std::uint8_t leased;  ///< 1: the message has an open file of its own, which holds a lease on the slot
+    std::uint8_t zero[2];
+    std::uint64_t segment_size;
+    std::uint64_t slot_offset, slot_size;  ///< what the receiver leases: whole pages
+    std::uint64_t data_offset;             ///< of the first element, from the segment's beginning
+};
+static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
+
+struct Message {
+    Header header{};
+    std::int64_t dims[2 * max_ndim];  ///< shape, then strides
+
+    static constexpr std::size_t dims_bytes(int ndim) noexcept {
+        return 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t);
+    }
+    std::size_t length() const noexcept { return sizeof(Header) + dims_bytes(header.ndim); }
+    const std::int64_t* shape() const noexcept { return dims; }
+    const std::int64_t* strides() const noexcept { return dims + header.ndim; }
+    Access access() const noexcept { return static_cast<Access>(header.access); }
+    bool padded() const noexcept { return (header.flags & flag::padded) != 0; }
+};
+static_assert(offsetof(Message, dims) == sizeof(Header));
+
+/// What must hold before the rest of the message can be read: that it is not empty, and has a known length.
+inline Result<void> check_header(const Header& h) {
+    if (std::memcmp(h.magic, message_magic, sizeof message_magic) != 0)
+        return bad_message("the message is not one of isthmus::shared::send()");
+    if (h.version != message_version)
+        return bad_message({"the message is of version ", h.version, "; wanted ", message_version});
+    if (h.ndim < 0 || h.ndim > max_ndim)
+        return bad_message({"the message says ", h.ndim, " dimensions; wanted 0 to ", max_ndim});
+    if (h.length != sizeof(Header) + Message::dims_bytes(h.ndim))
+        return bad_message({"the message says ", h.length, " bytes; wanted ", sizeof(Header) + Message::dims_bytes(h.ndim),
+                            " for ", h.ndim, " dimensions"});
+    return {};
+}
+
+/// The first and last byte of the elements, from the first element; {0, -1} without elements. False if they overflow.
+inline bool reach(const DLTensor& t, bool padded, std::int64_t& first, std::int64_t& last) {
+    std::int64_t numel = 0, nbytes = 0;
+    if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, t.dtype, padded, nbytes)) return false;
+    first = 0;
+    last = nbytes - 1;
+    if (numel == 0 || (DType(t.dtype).is_subbyte() && !padded)) return true;
+    return layout::extent(t.shape, t.strides, t.ndim, DType(t.dtype).itemsize(), first, last);
+}
+
+/// Whether the slot lies in the segment and the elements in the slot. The description itself (dtype, shape, alignment, packed
+/// strides) is checked by Tensor::wrap_spec(), as for every tensor.
+inline Result<void> check_message(const Message& m, std::size_t page) {
+    const Header& h = m.header;
+    if (h.access > static_cast<std::uint8_t>(Access::shared))
+        return bad_message({"the message says access ", h.access, "; wanted 0, 1 or 2"});
+    if ((h.flags & ~static_cast<std::uint32_t>(flag::padded)) != 0 || h.leased > 1 || (h.zero[0] | h.zero[1]) != 0)
+        return bad_message("the message has bits that this version does not know");
+    const DType dtype = h.dtype;
+    if (!dtype.is_valid())
+        return bad_message({"the message says dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ", dtype.lanes(),
+                            "), which is not one that DLPack 1.3 defines"});
+    if (h.segment_size == 0 || h.segment_size > static_cast<std::uint64_t>(INT64_MAX) || h.segment_size % page != 0 ||
+        h.slot_offset % page != 0 || h.slot_size % page != 0 || h.slot_size == 0 || h.slot_size > h.segment_size ||
+        h.slot_offset > h.segment_size - h.slot_size)
+        return bad_message({"the message says bytes ", h.slot_offset, " + ", h.slot_size, " of a segment of ", h.segment_size,
+                            "; wanted whole pages within it"});
+    const DLTensor t{
+        nullptr, {kDLCPU, 0}, h.ndim, h.dtype, const_cast<std::int64_t*>(m.shape()), const_cast<std::int64_t*>(m.strides()), 0};
+    std::int64_t first = 0, last = 0;
+    if (!reach(t, m.padded(), first, last))
+        return bad_message("the message says a shape or strides that leave the address space");
+    const std::uint64_t slot_end = h.slot_offset + h.slot_size;
+    if (h.data_offset < h.slot_offset || h.data_offset > slot_end ||
+        isthmus::detail::magnitude(first) > h.data_offset - h.slot_offset ||
+        (last >= 0 && static_cast<std::uint64_t>(last) >= slot_end - h.data_offset))
+        return bad_message({"the elements reach from ", first, " to ", last, " around byte ", h.data_offset,
+                            " of the segment; wanted bytes ", h.slot_offset, " to ", slot_end});
+    return {};
+}
+
+/// The time that is left of a Wait.
+class Deadline {
+public:
+    explicit Deadline(const Wait& wait) : wait_(wait) {
+        if (wait.timeout_ms > 0) end_ = Clock::now() + std::chrono::milliseconds(wait.timeout_ms);
+    }
+    bool is_endless() const noexcept { return wait_.timeout_ms < 0; }
+    /// Whether it may wait at all.
+    bool is_patient() const noexcept { return wait_.timeout_ms != 0; }
+    /// Milliseconds left, as poll() takes them.
+    int left() const {
+        if (is_endless()) return -1;
+        if (wait_.timeout_ms == 0) return 0;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();
+        return left <= 0 ? 0 : left > 1'000'000'000 ? 1'000'000'000 : static_cast<int>(left);
+    }
+    bool is_interrupted() const { return wait_.interrupted != nullptr && wait_.interrupted(wait_.context); }
+
+    ISTHMUS_COLD Error timed_out(const char* what) const {
+        return make_error(ErrorCode::timed_out, {what, " within ", wait_.timeout_ms, " ms"});
+    }
+    ISTHMUS_COLD static Error interrupted() { return Error(ErrorCode::system_failed, "a signal ended the wait"); }
+
+    /// Waits until the descriptor is ready for `events`, or for at most `max_ms` if that is not negative.
+    Result<void> wait_for(int descriptor, short events, const char* what, int max_ms = -1) const {
+#if defined(_WIN32)
+        (void)descriptor, (void)events, (void)what, (void)max_ms;
+        return unsupported();
+#else
+        for (;;) {
+            int ms = left();
+            if (ms == 0) return timed_out(what);
+            if (max_ms >= 0 && (ms < 0 || ms > max_ms)) ms = max_ms;
+            struct pollfd item{descriptor, events, 0};
+            const int ready = ::poll(&item, descriptor >= 0 ? 1 : 0, ms);
+            if (ready > 0 || (ready == 0 && max_ms >= 0)) return {};
+            if (ready < 0 && errno != EINTR) return system_error("poll", errno);
+            if (ready < 0 && is_interrupted()) return interrupted();
+        }
+#endif
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Wait wait_;
+    Clock::time_point end_{};
+};
 
 #if !defined(_WIN32)
 
@@ -39,7 +182,7 @@ inline Result<SocketKind> socket_kind(int socket) {
     socklen_t name_size = sizeof name;
     if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
         ::getsockname(socket, reinterpret_cast<struct sockaddr*>(&name), &name_size) != 0)
-        return Error(ErrorCode::bad_argument, concat({"argument 'socket': descriptor ", socket, " is not a socket"}));
+        return make_error(ErrorCode::bad_argument, {"argument 'socket': descriptor ", socket, " is not a socket"});
     if (name.sun_family != AF_UNIX || (type != SOCK_SEQPACKET && type != SOCK_STREAM))
         return Error(ErrorCode::bad_argument, "argument 'socket': of another kind; wanted a Unix socket, SEQPACKET or STREAM");
     return type == SOCK_STREAM ? SocketKind::stream : SocketKind::packets;
@@ -159,12 +302,11 @@ inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arr
     Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m), sizeof m, Deadline(wait), arrived);
     if (!count) return std::move(count).error();
     if (*count == 0 && arrived.files.empty() && is_closed(socket)) return peer_closed();
-    if (*count < sizeof(Header))
-        return bad_message(concat({"the message has ", *count, " bytes; wanted at least ", sizeof(Header)}));
+    if (*count < sizeof(Header)) return bad_message({"the message has ", *count, " bytes; wanted at least ", sizeof(Header)});
     if (auto good = check_header(m.header); !good) return good;
     if (arrived.cut || *count != m.length())
-        return bad_message(concat(
-            {"the message has ", arrived.cut ? "more than " : "", *count, " bytes; wanted the ", m.length(), " that it says"}));
+        return bad_message(
+            {"the message has ", arrived.cut ? "more than " : "", *count, " bytes; wanted the ", m.length(), " that it says"});
     return {};
 }
 
@@ -177,8 +319,7 @@ inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from
         Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m) + from, to - from, deadline, arrived);
         if (!count) return std::move(count).error();
         if (*count == 0 && from == 0) return peer_closed();
-        if (*count == 0)
-            return bad_message(concat({"the message ends after ", from, " bytes, since the sender is gone; wanted ", to}));
+        if (*count == 0) return bad_message({"the message ends after ", from, " bytes, since the sender is gone; wanted ", to});
         from += *count;
     }
     return {};
@@ -202,7 +343,7 @@ inline Result<File> receive_message(int socket, Message& m, const Wait& wait) {
         return Error(ErrorCode::system_failed,
                      "the descriptor of the message is lost: this process has as many open as it may (RLIMIT_NOFILE)");
     if (arrived.files.size() != 1)
-        return bad_message(concat({"the message came with ", arrived.files.size(), " descriptors; wanted one"}));
+        return bad_message({"the message came with ", arrived.files.size(), " descriptors; wanted one"});
     return std::move(arrived.files.front());
 }
 
