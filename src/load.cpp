@@ -1,5 +1,5 @@
-// <isthmus/load.h> as one translation unit: what a library compiles, and the file of a program that defines
-// ISTHMUS_IMPLEMENTATION. SPDX-License-Identifier: Apache-2.0
+// <isthmus/load.h> as one translation unit, as a library or a file that defines ISTHMUS_IMPLEMENTATION compiles it.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -23,8 +23,8 @@ using shared::impl::File;
 using shared::impl::Mapping;
 using shared::impl::value_error;
 
-/// The pages of a file in this process: as they are, and a second time in pages that may be written. It owns the memory of its
-/// tensors, is reference-counted, and ends with the last of them.
+/// The pages of a file in this process: as they are, and a second time in pages that may be written. It owns the memory
+/// of its tensors, is reference-counted, and ends with the last of them.
 class MappedFile {
 public:
     MappedFile(File file, Mapping pages, shared::Access access) noexcept
@@ -41,8 +41,8 @@ public:
         if (refs_.release()) delete this;
     }
 
-    /// Whether the address is in the file's own pages. A read-only handle may also be one on the writable pages, which hold
-    /// what was written there.
+    /// Whether the address is in the file's own pages. A read-only handle may also be one on the writable pages, which
+    /// hold what was written there.
     bool has_other_pages(const void* address) const noexcept {
         return read_only() && reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(data()) <= size();
     }
@@ -129,7 +129,8 @@ struct Contents {
     }
 };
 
-/// Maps an open file whole. Throws Error: system_failed if the system refuses, bad_file for a file of less than `min` bytes.
+/// Maps an open file whole. Throws Error: system_failed if the system refuses, bad_file for a file of less than `min`
+/// bytes.
 inline FileOwner map_whole_file(File file, [[maybe_unused]] std::size_t min, shared::Access access) {
     std::size_t size = 0;
 #if !defined(_WIN32)

@@ -29,7 +29,8 @@ struct TensorEntry {
     std::uint64_t begin = 0, end = 0;  ///< bytes of the file
 };
 
-/// The tensors of a file, by name and in the order in which they lie. They keep the mapping, and outlive this; copies share it.
+/// The tensors of a file, by name and in the order in which they lie. They keep the mapping, and outlive this; copies
+/// share it.
 class TensorFile {
 public:
     /// How many tensors there are.
@@ -41,8 +42,8 @@ public:
     /// Whether the file has a tensor of that name.
     bool contains(std::string_view name) const noexcept;
 
-    /// The tensor over the file's own pages. Error(bad_argument) if there is none of that name, Error(needs_copy) if its
-    /// elements are not aligned to their size in the file: copy() has them.
+    /// The tensor over the file's own pages. Error(bad_argument) if there is none of that name, Error(needs_copy) if
+    /// its elements are not aligned to their size in the file: copy() has them.
     Result<Tensor> at(std::string_view name) const;
     /// The tensor in new memory, 64-byte aligned and writable.
     Result<Tensor> copy(std::string_view name) const;
@@ -54,16 +55,16 @@ private:
     std::shared_ptr<const load_impl::Contents> contents_;
 };
 
-/// Maps a safetensors file and checks its header, in time and memory of the header alone; the elements are read by the system
-/// when they are used.
+/// Maps a safetensors file and checks its header, in time and memory of the header alone; the elements are read by the
+/// system when they are used.
 ///
-/// `access`: `read_only` (to a framework that knows no read-only memory, as torch, goes a second mapping whose written pages
-/// are the process's own), or `copy_on_write`: writable tensors, whose written pages are the process's own. The file never
-/// changes.
+/// `access`: `read_only` (to a framework that knows no read-only memory, as torch, goes a second mapping whose written
+/// pages are the process's own), or `copy_on_write`: writable tensors, whose written pages are the process's own. The
+/// file never changes.
 ///
-/// Error(bad_file) if the file is not sound, Error(system_failed) if the system refuses. The file must not be made shorter
-/// while its tensors live: reading them would end the process (SIGBUS), as of any mapped file. Source: the "Format" section of
-/// safetensors' README.
+/// Error(bad_file) if the file is not sound, Error(system_failed) if the system refuses. The file must not be made
+/// shorter while its tensors live: reading them would end the process (SIGBUS), as of any mapped file. Source: the
+/// "Format" section of safetensors' README.
 Result<TensorFile> load(const char* path, shared::Access access = shared::Access::read_only);
 inline Result<TensorFile> load(const std::string& path, shared::Access access = shared::Access::read_only) {
     return load(path.c_str(), access);

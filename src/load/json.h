@@ -2,16 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/concat.h>
-#include <isthmus/core/error.h>
-#include <isthmus/core/utf8.h>
+#include <isthmus/isthmus.h>
 
 ISTHMUS_BEGIN
 
 namespace load_impl {
 
-/// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something other
-/// than what was asked for comes next. The text outlives the reader.
+/// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something
+/// other than what was asked for comes next. The text outlives the reader.
 class JsonReader {
 public:
     explicit JsonReader(std::string_view text) noexcept : text_(text) {}

@@ -137,8 +137,9 @@ inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std
     return header_begin + size;
 }
 
-/// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not sound: a
-/// name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of safetensors' README.
+/// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not
+/// sound: a name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of
+/// safetensors' README.
 inline Header read_header(std::string_view text, std::uint64_t file_size) {
     if (text.empty() || text.front() != '{') fail_file("the header does not begin with '{'");
     if (!isthmus::detail::is_utf8(text)) fail_file("the header is not UTF-8");

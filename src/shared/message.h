@@ -1,5 +1,4 @@
-// The message that is sent with a segment's descriptor, each field of it checked, and how it crosses a Unix socket: SEQPACKET
-// keeps messages apart, STREAM is read up to the length in the message.
+// The message that is sent with a segment's descriptor, checked field by field, and how it crosses a Unix socket.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -81,8 +80,8 @@ inline bool reach(const DLTensor& t, bool padded, std::int64_t& first, std::int6
     return layout::extent(t.shape, t.strides, t.ndim, DType(t.dtype).itemsize(), first, last);
 }
 
-/// Whether the slot lies in the segment and the elements in the slot. The description itself (dtype, shape, alignment, packed
-/// strides) is checked by Tensor::wrap_spec(), as for every tensor.
+/// Whether the slot lies in the segment and the elements in the slot. The description itself (dtype, shape, alignment,
+/// packed strides) is checked by Tensor::wrap_spec(), as for every tensor.
 inline Result<void> check_message(const Message& m, std::size_t page) {
     const Header& h = m.header;
     if (h.access > static_cast<std::uint8_t>(Access::shared))
@@ -188,8 +187,8 @@ inline Result<SocketKind> socket_kind(int socket) {
     return type == SOCK_STREAM ? SocketKind::stream : SocketKind::packets;
 }
 
-/// Sends what is left of `bytes`, `file` with the first of them. Once a byte is sent the rest must follow, however long it
-/// takes.
+/// Sends what is left of `bytes`, `file` with the first of them. Once a byte is sent the rest must follow, however long
+/// it takes.
 inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, const File& file, const Wait& wait) {
     const Deadline deadline(wait);
     for (std::size_t sent = 0; sent < size;) {
@@ -310,8 +309,8 @@ inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arr
     return {};
 }
 
-/// Bytes [from, to) of the message, from a stream. A wait that ended in the middle of a message would lose the position in the
-/// stream, so the caller's timeout applies only to the first byte of a message.
+/// Bytes [from, to) of the message, from a stream. A wait that ended in the middle of a message would lose the position
+/// in the stream, so the caller's timeout applies only to the first byte of a message.
 inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from, std::size_t to, const Wait& wait,
                                         Arrived& arrived) {
     while (from < to) {

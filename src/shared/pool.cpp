@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
-#include <isthmus/core/copy.h>
-
 #include "message.h"
 #include "registry.h"
 
@@ -16,7 +14,8 @@ namespace impl {
 inline constexpr std::size_t min_segment = std::size_t{1} << 20;
 inline constexpr std::size_t checked_at_once = 256;
 
-/// Each new segment is a quarter of what is reserved already, so that their number grows with the logarithm of the bytes.
+/// Each new segment is a quarter of what is reserved already, so that their number grows with the logarithm of the
+/// bytes.
 inline std::size_t next_segment(std::size_t reserved, std::size_t needed, std::size_t limit) noexcept {
     std::size_t size = std::max(min_segment, reserved / 4 / page_size() * page_size());
     if (limit - reserved < size) size = (limit - reserved) / page_size() * page_size();

@@ -1,5 +1,5 @@
-// What a process knows about its segments: where they are, which ranges are in use here or lent, and what a fork changes.
-// SPDX-License-Identifier: Apache-2.0
+// What a process knows about its segments: where they are, which ranges are in use here or lent, and what a fork
+// changes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #if !defined(_WIN32)
@@ -165,8 +165,8 @@ struct Place {
     std::size_t seen_at = 0;
 };
 
-/// Finds the slot that holds the bytes from `first` to `last`, counted from `data`; false if no segment does. Call with the
-/// lock held.
+/// Finds the slot that holds the bytes from `first` to `last`, counted from `data`; false if no segment does. Call with
+/// the lock held.
 inline bool find_place(Registry& r, const void* data, std::int64_t first, std::int64_t last, Place& place) {
     const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(first);
     auto found = r.by_address.upper_bound(begin);
@@ -186,8 +186,8 @@ inline bool find_place(Registry& r, const void* data, std::int64_t first, std::i
     return true;
 }
 
-// A forked child shares the open files of its parent, and with them the leases: neither may end a lease that the other still
-// needs, and the child never hands out memory of a pool that is also its parent's.
+// A forked child shares the open files of its parent, and with them the leases: neither may end a lease that the other
+// still needs, and the child never hands out memory of a pool that is also its parent's.
 
 inline void before_fork() noexcept {
     Registry& r = registry();
@@ -228,8 +228,8 @@ inline void after_fork_in_child() noexcept {
     r.mutex.unlock();
 }
 
-/// One per process if the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped while
-/// the process ends.
+/// One per process if the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
+/// while the process ends.
 inline Registry& registry() {
     static Registry* const made = [] {
         auto* r = new Registry;

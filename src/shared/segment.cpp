@@ -1,7 +1,5 @@
 // Segments: how the memory of a region is made, and the one region of a Segment.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/empty.h>
-
 #include "registry.h"
 
 ISTHMUS_BEGIN

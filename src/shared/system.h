@@ -4,11 +4,11 @@
 // Each system defines the same functions:
 //   page_size(), seals_writers (who may write is decided when memory is made)
 //   create_memory(size)               a new object of `size` bytes (whole pages), every page of it reserved
-//   seal_memory(file, writers)        its size never changes again; without `writers` nobody maps it writable from now on
-//   check_memory(file, size, writers) whether what another process sent is such an object, so that no access to it can fault
-//   identify(file)                    the same numbers for every descriptor of one object
-//   reopen(file)                      a second open file of the same object; none if the system has no way to it
-//   lease / unlease / leased          a mark on a range, which the kernel keeps as long as the open file that made it
+//   seal_memory(file, writers)        its size never changes again; without `writers` nobody maps it writable from now
+//   on check_memory(file, size, writers) whether what another process sent is such an object, so that no access to it
+//   can fault identify(file)                    the same numbers for every descriptor of one object reopen(file) a
+//   second open file of the same object; none if the system has no way to it lease / unlease / leased          a mark
+//   on a range, which the kernel keeps as long as the open file that made it
 #pragma once
 
 #include <cinttypes>
@@ -67,7 +67,8 @@ inline std::size_t page_size() noexcept {
     return size;
 }
 
-// How much memory Linux would give this process now: reserving more would not fail, but trigger the kernel's OOM killer.
+// How much memory Linux would give this process now: reserving more would not fail, but trigger the kernel's OOM
+// killer.
 
 inline constexpr std::uint64_t no_limit = UINT64_MAX;
 
@@ -96,9 +97,9 @@ inline std::uint64_t read_number(const std::string& path) {
     return is_number ? value : no_limit;
 }
 
-/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. If /proc is not
-/// mounted, as in a plain chroot, only what is free (sysinfo(2)): an estimate too low gives an error, one too high would end
-/// other processes.
+/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. If /proc
+/// is not mounted, as in a plain chroot, only what is free (sysinfo(2)): an estimate too low gives an error, one too
+/// high would end other processes.
 inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
     std::uint64_t kilobytes = 0;
     bool known = false;
@@ -164,8 +165,8 @@ inline Result<void> check_room(std::size_t size) {
     return make_error(ErrorCode::out_of_memory, {"no memory for a segment of ", size, " bytes: ", available, " are available"});
 }
 
-/// Allocates every page now, so that no access can fail later for lack of memory. In steps: a signal undoes the step that it
-/// interrupts, and in a program with a timer one large call would never finish.
+/// Allocates every page now, so that no access can fail later for lack of memory. In steps: a signal undoes the step
+/// that it interrupts, and in a program with a timer one large call would never finish.
 inline Result<void> reserve_memory(const File& file, std::size_t size) {
     constexpr std::size_t step = std::size_t{4} << 20;
     for (std::size_t at = 0; at < size;) {
@@ -214,7 +215,8 @@ inline Result<void> check_memory(const File& file, std::uint64_t size, bool writ
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
     if (static_cast<std::uint64_t>(status.st_size) != size)
         return bad_message({"the segment has ", status.st_size, " bytes; wanted the ", size, " that its message says"});
-    // Pages past the end could hide as many holes from the count below: this removes them, and does not change the size.
+    // Pages past the end could hide as many holes from the count below: this removes them, and does not change the
+    // size.
     if (::ftruncate(file.get(), status.st_size) != 0)
         return bad_message("the segment cannot be checked through this descriptor; wanted one that is open for writing too");
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
@@ -236,8 +238,8 @@ inline File reopen(const File& file) noexcept {
     return File(::open(path, O_RDWR | O_CLOEXEC));
 }
 
-/// Locks of open file descriptions (fcntl_locking(2)) are tracked by the kernel: they travel with the descriptor, and end when
-/// the last copy of it is closed, in whichever process, however that process ended.
+/// Locks of open file descriptions (fcntl_locking(2)) are tracked by the kernel: they travel with the descriptor, and
+/// end when the last copy of it is closed, in whichever process, however that process ended.
 inline int lock_range(const File& file, int command, short type, std::size_t offset, std::size_t size,
                       struct flock& lock) noexcept {
     lock = {};

@@ -9,8 +9,8 @@ namespace shared {
 
 namespace impl {
 
-/// How the memory object was sealed decides what the receiver may get; if that does not suffice, the pages move to memory of
-/// another kind, which is possible only while no other process may have them.
+/// How the memory object was sealed decides what the receiver may get; if that does not suffice, the pages move to
+/// memory of another kind, which is possible only while no other process may have them.
 inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writers) {
     Registry& r = registry();
     std::size_t size = 0;
@@ -45,8 +45,8 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     return {};
 }
 
-/// Whether the place can be sent with this access as it is; false if it must move first; an Error if that is not possible
-/// either.
+/// Whether the place can be sent with this access as it is; false if it must move first; an Error if that is not
+/// possible either.
 inline Result<bool> is_fit(const Place& place, Access access) {
     if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
     const Region& shown = *place.seen_in;
@@ -85,8 +85,8 @@ inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t
     }
 }
 
-/// The open file that is sent with the message, and the lease in it. If there can be none (the system has no leases, or /proc
-/// is not mounted) the region's own file is sent, and the memory is not reused before its whole segment is free.
+/// The open file that is sent with the message, and the lease in it. If there can be none (the system has no leases, or
+/// /proc is not mounted) the region's own file is sent, and the memory is not reused before its whole segment is free.
 inline Result<File> file_to_send(const Place& place) {
     File file = reopen(place.region->file);
     if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
