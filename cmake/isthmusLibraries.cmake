@@ -34,7 +34,7 @@ endfunction()
 # `include` holds isthmus/, `source` core.cpp and the others.
 macro(isthmus_define_libraries include source dlpack)
   if(NOT TARGET isthmus_core)
-    isthmus_define_library(core "${source}/core.cpp")
+    isthmus_define_library(core "${source}/core.cpp" "${source}/shared.cpp" "${source}/load.cpp")
     isthmus_use_headers(isthmus_core PUBLIC "${include}" "${dlpack}")
     target_link_libraries(isthmus_core PUBLIC ${CMAKE_DL_LIBS})
     add_library(isthmus_header_only INTERFACE)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
-import compiling
 import pytest
 
 isthmus = pytest.importorskip("isthmus")
@@ -30,30 +28,11 @@ def test_python(number: int, output: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, output), done.stderr
 
 
-def test_what_is_compiled_once_holds_all_that_shared_memory_calls(tmp_path: Path) -> None:
-    """Where the project defines ISTHMUS_COMPILED, the headers leave their functions to isthmus_python.cpp."""
-    uses = tmp_path / "shared.cpp"
-    uses.write_text("#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n")
-    once = Path(isthmus.get_include(), "isthmus", "python", "isthmus_python.cpp")
-    # Those of test_extensions_together.py: what takes seconds is compiled for both.
-    flags = ["-fPIC", "-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
-    includes = [f"-I{folder}" for folder in [isthmus.get_include(), sysconfig.get_path("include")]]
-    command = [compiling.CXX, "-std=c++20", *flags, *includes, "-c"]
-    calling, called = (compiling.compiled("part.o", [*command, source]) / "part.o" for source in (uses, once))
-    wanted = symbols(calling, "--undefined-only")
-    assert any("copy_elements" in name for name in wanted)
-    assert wanted <= symbols(called, "--defined-only")
-
-
-def symbols(file: Path, which: str) -> set[str]:
-    listed = subprocess.run(["nm", which, "--format=just-symbols", file], capture_output=True, text=True, check=True)
-    return {name for name in listed.stdout.split() if "isthmus" in name}
-
-
 def test_cpp(tmp_path: Path) -> None:
     (tmp_path / "program.cpp").write_text(blocks("cpp")[0])
     includes = [f"-I{folder}" for folder in isthmus.get_includes()]
-    command = ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", *includes, "program.cpp", "-o", "program"]
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-DISTHMUS_IMPLEMENTATION"]
+    command = ["c++", *flags, *includes, "program.cpp", "-o", "program"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr
