@@ -36,9 +36,9 @@ inline constexpr std::size_t looked_at_once = 256;
 
 /// Each new segment is a quarter of what is reserved already, so that their number grows with the logarithm of the bytes.
 inline std::size_t next_segment(std::size_t reserved, std::size_t needed, std::size_t limit) noexcept {
-    std::size_t size = std::max(least_segment, reserved / 4 / page_size() * page_size());
+    std::size_t size = (std::max)(least_segment, reserved / 4 / page_size() * page_size());
     if (limit - reserved < size) size = (limit - reserved) / page_size() * page_size();
-    return std::max(size, needed);
+    return (std::max)(size, needed);
 }
 
 inline bool cut_slot(PoolState& pool, std::size_t size, bool writers, Region*& region, std::size_t& offset) {
@@ -62,7 +62,7 @@ inline bool may_grow(Registry& r, PoolState& pool, std::size_t size, Dead& dead)
 }
 
 inline Hold start_slot(Region& region, std::size_t offset, std::size_t size) {
-    Slot& slot = region.slots[offset];
+    Slot& slot = region.by_offset[offset];
     slot = Slot{};
     slot.size = size;
     return hold_slot(region, offset, slot);

@@ -33,7 +33,7 @@ inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead
 /// Takes back what was lent and is no longer leased, the oldest first, looking at `most` ranges at most.
 inline bool take_back(PoolState& pool, std::size_t most) {
     bool any = false;
-    for (std::size_t looked = std::min(most, pool.lent.size()); looked > 0; --looked) {
+    for (std::size_t looked = (std::min)(most, pool.lent.size()); looked > 0; --looked) {
         const Lent item = pool.lent.front();
         pool.lent.pop_front();
         if (leased(item.region->file, item.offset, item.size)) {
@@ -61,10 +61,10 @@ inline void retire_slot(Registry& r, Region& region, std::size_t offset, const S
 
 /// One user of a slot less. Call with the lock held.
 inline void drop_slot(Registry& r, Region& region, std::size_t offset, Dead& dead) {
-    const auto found = region.slots.find(offset);
-    if (found == region.slots.end() || --found->second.users != 0) return;
+    const auto found = region.by_offset.find(offset);
+    if (found == region.by_offset.end() || --found->second.users != 0) return;
     Slot slot = std::move(found->second);
-    region.slots.erase(found);
+    region.by_offset.erase(found);
     switch (region.kind) {
         case RegionKind::segment:
             break;

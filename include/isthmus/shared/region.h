@@ -45,7 +45,7 @@ struct Region {
     std::size_t size = 0;
     Identity identity;
     Access access{};                          ///< how `map` is mapped
-    std::map<std::size_t, Slot> slots;        ///< by offset
+    std::map<std::size_t, Slot> by_offset;
     std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
     std::size_t free_bytes = 0;
     PoolState* pool = nullptr;
@@ -54,10 +54,10 @@ struct Region {
     std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(map.data()); }
     /// The slot that holds [from, to); end() when there is none.
     std::map<std::size_t, Slot>::iterator slot_of(std::size_t from, std::size_t to) {
-        auto slot = slots.upper_bound(from);
-        if (slot == slots.begin()) return slots.end();
+        auto slot = by_offset.upper_bound(from);
+        if (slot == by_offset.begin()) return by_offset.end();
         --slot;
-        return to <= slot->first + slot->second.size ? slot : slots.end();
+        return to <= slot->first + slot->second.size ? slot : by_offset.end();
     }
 };
 

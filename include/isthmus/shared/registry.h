@@ -69,7 +69,7 @@ inline bool find_place(Registry& r, std::uintptr_t first, std::uintptr_t last, P
     const std::size_t from = first - region->address();
     if (from >= region->size || last - region->address() >= region->size) return false;
     const auto slot = region->slot_of(from, last - region->address() + 1);
-    if (slot == region->slots.end()) return false;
+    if (slot == region->by_offset.end()) return false;
     place = {region, slot->first, slot->second.size, from, region, slot->first};
     if (slot->second.home != nullptr) {
         place.region = slot->second.home;
@@ -87,7 +87,7 @@ inline void before_fork() noexcept {
     r.mutex.lock();
     for (Region* region : r.regions) {
         if (region->kind == RegionKind::received) continue;
-        for (auto& [offset, slot] : region->slots) {
+        for (auto& [offset, slot] : region->by_offset) {
             if (slot.users == 0) continue;
             if (!region->for_child) region->for_child = reopen(region->file);
             if (!region->for_child || !lease(region->for_child, offset, slot.size)) slot.unleasable = true;

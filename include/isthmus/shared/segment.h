@@ -79,7 +79,7 @@ public:
         impl::Registry& r = impl::registry();
         impl::Guard guard(r.mutex);
         impl::add_region(r, region);
-        impl::Slot& slot = region->slots[0];
+        impl::Slot& slot = region->by_offset[0];
         slot.size = region->size;
         return Segment(std::make_shared<impl::Hold>(impl::hold_slot(*region, 0, slot)));
     }
