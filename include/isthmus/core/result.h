@@ -92,9 +92,9 @@ public:
     const T* operator->() const&& = delete;  // name the Result first: what it points to would end with the expression
 
     /// The value. Throws the Error where there is none: the only member that throws.
-    T& value() & { return check(), value_; }
-    const T& value() const& { return check(), value_; }
-    T&& value() && { return check(), std::move(value_); }
+    T& value() & { return throw_if_error(), value_; }
+    const T& value() const& { return throw_if_error(), value_; }
+    T&& value() && { return throw_if_error(), std::move(value_); }
     /// The value, or `other` where there is none.
     template <class U>
     T value_or(U&& other) const& {
@@ -166,7 +166,7 @@ public:
     }
 
 private:
-    void check() const {
+    void throw_if_error() const {
         if (!has_value_) throw Error(error_);
     }
     template <class Self, class F>

@@ -91,11 +91,11 @@ struct TypeCopy {
     constexpr TypeCopy(const ProducerType&) noexcept {}
 };
 struct TypeCache {
-    static constexpr std::size_t slots = type_cache_slots;
+    static constexpr std::size_t slot_count = type_cache_slots;
     struct Slot {
         alignas(64) ProducerType entry;  // one cache line each, and quick to find
     };
-    Slot entries[slots];
+    Slot entries[slot_count];
 #if PY_VERSION_HEX < 0x030B0000
     PyTypeObject* witness = nullptr;  ///< see tags_are_the_same()
     unsigned int witness_version = 0;
@@ -118,8 +118,8 @@ inline bool tags_are_the_same() noexcept {
 /// Forgets what was known under earlier tags. False with a Python exception set.
 inline bool start_type_cache() {
     if (ISTHMUS_LIKELY(tags_are_the_same())) return true;
-    PyType_Slot slots[] = {{0, nullptr}};
-    PyType_Spec spec{"isthmus._TagWitness", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+    PyType_Slot type_slots[] = {{0, nullptr}};
+    PyType_Spec spec{"isthmus._TagWitness", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, type_slots};
     TypeCache renewed;
     renewed.witness =
         type_cache->witness != nullptr ? type_cache->witness : reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
