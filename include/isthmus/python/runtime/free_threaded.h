@@ -128,12 +128,15 @@ inline bool try_reference(PyObject* object) noexcept {
 
 #else
 
+// With a destructor, so that no compiler calls them unused (nvcc knows no attribute for it).
 struct StateMutex {};
-struct [[maybe_unused]] StateLock {
-    explicit constexpr StateLock(StateMutex&) noexcept {}
+struct StateLock {
+    explicit StateLock(StateMutex&) noexcept {}
+    ~StateLock() {}
 };
-struct [[maybe_unused]] ObjectLock {
-    explicit constexpr ObjectLock(PyObject*) noexcept {}
+struct ObjectLock {
+    explicit ObjectLock(PyObject*) noexcept {}
+    ~ObjectLock() {}
 };
 template <class T>
 T load_shared(const T& place) noexcept {
