@@ -11,7 +11,7 @@
 ISTHMUS_BEGIN
 
 template <class T>
-class [[nodiscard]] Result;
+class ISTHMUS_NODISCARD Result;
 template <class T, int N, class... C>
 class View;
 
@@ -33,7 +33,7 @@ struct Uninitialised {};
 /// A value or an Error: the interface of `std::expected<T, Error>` (C++23, [expected.object]).
 /// Nothing throws but value(), which throws the Error.
 template <class T>
-class [[nodiscard]] Result {
+class ISTHMUS_NODISCARD Result {
 public:
     /// As std::expected has them.
     using value_type = T;
@@ -201,7 +201,7 @@ private:
 
 /// Success without a value, or an Error.
 template <>
-class [[nodiscard]] Result<void> {
+class ISTHMUS_NODISCARD Result<void> {
 public:
     using value_type = void;
     using error_type = Error;

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/result.h>
 #include <isthmus/shared/file.h>
 #include <isthmus/shared/identity.h>

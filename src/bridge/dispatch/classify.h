@@ -44,7 +44,7 @@ public:
         const Slot& slot = slots_[type_cache_slot(type)];
         const std::uint32_t writes = load_shared(slot.writes);
         copy(slot.words, out, std::make_index_sequence<word_count>());
-        if (ISTHMUS_UNLIKELY(writes % 2 != 0 || __atomic_load_n(&slot.writes, __ATOMIC_RELAXED) != writes)) return false;
+        if (ISTHMUS_UNLIKELY(writes % 2 != 0 || AtomicRef(slot.writes).load_relaxed() != writes)) return false;
         return out.type == type && out.version == version_of(type);
     }
     /// Does nothing while another thread writes to the same slot.
@@ -52,7 +52,7 @@ public:
         Slot& slot = slots_[type_cache_slot(entry.type)];
         std::uint32_t writes = load_shared(slot.writes);
         if (writes % 2 != 0 ||
-            !__atomic_compare_exchange_n(&slot.writes, &writes, writes + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            !AtomicRef(slot.writes).compare_exchange(writes, writes + 1))
             return;
         Words words{};
         std::memcpy(words.of, &entry, sizeof entry);

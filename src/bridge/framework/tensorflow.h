@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/python/runtime/classes.h>
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/import.h"

@@ -86,7 +86,7 @@ struct NumpyNumbers {
     static constexpr unsigned slot_count = 64;
     std::int8_t values[slot_count]{};
     static constexpr unsigned slot(DType dtype) noexcept {
-        return dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x100u)) - 3u;
+        return dtype.code * 8u + static_cast<unsigned>(std::countr_zero(dtype.bit_count | 0x100u)) - 3u;
     }
     constexpr NumpyNumbers() {
         for (auto& value : values) value = -1;

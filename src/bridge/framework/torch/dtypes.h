@@ -47,7 +47,7 @@ struct TorchDTypes {
     std::int16_t numbers[256]{};    ///< -1 where torch has none
 
     static constexpr unsigned slot(DType dtype) noexcept {
-        return (dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x80u))) % 256u;
+        return (dtype.code * 8u + static_cast<unsigned>(std::countr_zero(dtype.bit_count | 0x80u))) % 256u;
     }
     constexpr TorchDTypes() {
         for (auto& number : numbers) number = -1;
