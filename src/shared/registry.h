@@ -55,7 +55,7 @@ struct Region {
     std::size_t size = 0;
     Identity identity;
     Access access{};                          ///< how `map` is mapped
-    std::map<std::size_t, Slot> slots;        ///< by offset
+    std::map<std::size_t, Slot> by_offset;
     std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
     std::size_t free_bytes = 0;
     PoolState* pool = nullptr;
@@ -64,10 +64,10 @@ struct Region {
     std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(map.data()); }
     /// The slot that holds [from, to); end() if there is none.
     std::map<std::size_t, Slot>::iterator slot_of(std::size_t from, std::size_t to) {
-        auto slot = slots.upper_bound(from);
-        if (slot == slots.begin()) return slots.end();
+        auto slot = by_offset.upper_bound(from);
+        if (slot == by_offset.begin()) return by_offset.end();
         --slot;
-        return to <= slot->first + slot->second.size ? slot : slots.end();
+        return to <= slot->first + slot->second.size ? slot : by_offset.end();
     }
 };
 
@@ -176,7 +176,7 @@ inline bool find_place(Registry& r, const void* data, std::int64_t first, std::i
     const std::size_t to = from + static_cast<std::size_t>(last - first);
     if (from >= region->size || to >= region->size) return false;
     const auto slot = region->slot_of(from, to + 1);
-    if (slot == region->slots.end()) return false;
+    if (slot == region->by_offset.end()) return false;
     place = {region, slot->first, slot->second.size, from - static_cast<std::size_t>(first), region, slot->first};
     if (slot->second.home != nullptr) {
         place.region = slot->second.home;
@@ -194,7 +194,7 @@ inline void before_fork() noexcept {
     r.mutex.lock();
     for (Region* region : r.regions) {
         if (region->kind == RegionKind::received) continue;
-        for (auto& [offset, slot] : region->slots) {
+        for (auto& [offset, slot] : region->by_offset) {
             if (slot.users == 0) continue;
             if (!region->for_child) region->for_child = reopen(region->file);
             if (!region->for_child || !lease(region->for_child, offset, slot.size)) slot.unleasable = true;
@@ -292,10 +292,10 @@ inline void retire_slot(Registry& r, Region& region, std::size_t offset, const S
 
 /// One user of a slot, and of its region, less. Call with the lock held.
 inline void drop_slot(Registry& r, Region* region, std::size_t offset, Dead& dead) {
-    const auto found = region->slots.find(offset);
-    if (found == region->slots.end() || --found->second.users != 0) return drop_region(r, region, dead);
+    const auto found = region->by_offset.find(offset);
+    if (found == region->by_offset.end() || --found->second.users != 0) return drop_region(r, region, dead);
     Slot slot = std::move(found->second);
-    region->slots.erase(found);
+    region->by_offset.erase(found);
     if (region->kind == RegionKind::received && !region->inherited) unlease(region->file, offset, slot.size);
     if (region->kind == RegionKind::pool) {
         // The pages that belong at this address must come back before the range can be used again.
@@ -348,7 +348,7 @@ inline Hold hold_slot(Region& region, std::size_t offset, Slot& slot) noexcept {
 
 /// A new slot with one user. Call with the lock held.
 inline Hold add_slot(Region& region, std::size_t offset, std::size_t size) {
-    Slot& slot = region.slots[offset] = Slot{};
+    Slot& slot = region.by_offset[offset] = Slot{};
     slot.size = size;
     return hold_slot(region, offset, slot);
 }

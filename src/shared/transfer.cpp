@@ -17,7 +17,7 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     PoolState* pool = nullptr;
     {
         Guard guard(r.mutex);
-        size = from.slots[slot_offset].size;
+        size = from.by_offset[slot_offset].size;
         pool = from.pool;
     }
     Result<Hold> made = allocate(*pool, size, writers, Wait{.timeout_ms = 0});
@@ -27,7 +27,7 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     std::memcpy(hold.data(), shown, size);
     Dead dead;
     Guard guard(r.mutex);
-    Slot& slot = from.slots[slot_offset];
+    Slot& slot = from.by_offset[slot_offset];
     if (!slot.aside) {
         char* aside = duplicate_pages(shown, size);
         if (aside == nullptr) return system_error("mremap", errno);
@@ -35,7 +35,7 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     }
     // From here on this process sees the new pages at the old address.
     if (duplicate_pages(hold.data(), size, shown) == nullptr) return system_error("mremap", errno);
-    ++hold.region().slots[hold.offset()].users;
+    ++hold.region().by_offset[hold.offset()].users;
     ++hold.region().users;
     Region* before = std::exchange(slot.home, &hold.region());
     const std::size_t before_offset = std::exchange(slot.home_offset, hold.offset());
@@ -51,7 +51,7 @@ inline Result<bool> is_fit(const Place& place, Access access) {
     if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
     const Region& shown = *place.seen_in;
     if (shown.kind == RegionKind::pool && shown.pool != nullptr && !shown.inherited) {
-        const Slot& slot = place.region->slots.find(place.slot_offset)->second;
+        const Slot& slot = place.region->by_offset.find(place.slot_offset)->second;
         if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size))) return false;
     }
     return value_error(ErrorCode::read_only, {"argument 'access': '", access_name(access), "', but the memory is ",
@@ -76,7 +76,7 @@ inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t
             Result<bool> fit = is_fit(place, access);
             if (!fit) return std::move(fit).error();
             if (*fit) {
-                place.region->slots.find(place.slot_offset)->second.sent = true;
+                place.region->by_offset.find(place.slot_offset)->second.sent = true;
                 return place;
             }
         }
@@ -92,7 +92,7 @@ inline Result<File> file_to_send(const Place& place) {
     if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
     if (file && lease(file, place.slot_offset, place.slot_size)) return file;
     Guard guard(registry().mutex);
-    place.region->slots.find(place.slot_offset)->second.unleasable = true;
+    place.region->by_offset.find(place.slot_offset)->second.unleasable = true;
     return File();
 }
 
@@ -125,7 +125,7 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
     Guard guard(r.mutex);
     if (auto found = r.joinable.find({identity, access}); h.leased != 0 && found != r.joinable.end()) {
         Region& region = *found->second;
-        auto [at, is_new] = region.slots.try_emplace(offset);
+        auto [at, is_new] = region.by_offset.try_emplace(offset);
         Slot& slot = at->second;
         if (is_new || slot.size < size) slot.unleasable |= !lease(region.file, offset, slot.size = size);
         Hold hold = hold_slot(region, offset, slot);

@@ -195,7 +195,7 @@ template <class Value>
 PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* getset, getiterfunc iter) {
     static PyMethodDef methods[] = {{"__reduce__", value_reduce<Value>, METH_NOARGS, "Pickled by name."},
                                     {nullptr, nullptr, 0, nullptr}};
-    PyType_Slot slots[] = {
+    PyType_Slot type_slots[] = {
         {Py_tp_doc, const_cast<char*>(doc)},
         {Py_tp_dealloc, reinterpret_cast<void*>(value_dealloc<Value>)},
         {Py_tp_new, reinterpret_cast<void*>(value_new<Value>)},
@@ -208,7 +208,7 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
         {Py_tp_methods, methods},
         {0, nullptr},
     };
-    PyType_Spec spec{name, sizeof(ValueObject<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+    PyType_Spec spec{name, sizeof(ValueObject<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, type_slots};
     return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
@@ -221,7 +221,7 @@ inline PyObject* new_device_type(int type) {
 inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
 
 inline PyTypeObject* make_device_type_class() {
-    PyType_Slot slots[] = {
+    PyType_Slot type_slots[] = {
         {Py_tp_doc, const_cast<char*>(
                         "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
         {Py_tp_str,
@@ -238,7 +238,7 @@ inline PyTypeObject* make_device_type_class() {
         {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
         {0, nullptr},
     };
-    PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+    PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, type_slots};
     Ref bases(PyTuple_Pack(1, &PyLong_Type));
     return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
 }
