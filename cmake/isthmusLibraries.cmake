@@ -36,14 +36,14 @@ function(isthmus_drop_unused target compile)
   endif()
 endfunction()
 
-# A static library of `ARGN`, compiled once, when somebody links it. It is optimised in every build type: it checks what a user hands
-# in, and the user's own templates do what a debug build checks.
+# A static library of `ARGN`, compiled once, when somebody links it. It is optimised in every build type.
 function(isthmus_define_library name)
   add_library(isthmus_${name} STATIC EXCLUDE_FROM_ALL ${ARGN})
   isthmus_publish(${name})
   set_target_properties(
     isthmus_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_SCAN_FOR_MODULES OFF UNITY_BUILD OFF)
-  target_compile_definitions(isthmus_${name} PRIVATE NDEBUG)
+  # A debug build of a program also checks in every call whether the GIL is held.
+  target_compile_definitions(isthmus_${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
   isthmus_drop_unused(isthmus_${name} PRIVATE)
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     target_compile_options(isthmus_${name} PRIVATE -O2)
