@@ -47,6 +47,10 @@ function(isthmus_define_library name)
   isthmus_drop_unused(isthmus_${name} PRIVATE)
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     target_compile_options(isthmus_${name} PRIVATE -O2)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # a tenth of a module; what the fast paths need inlined says so itself
+      target_compile_options(isthmus_${name} PRIVATE --param=max-inline-insns-single=20 -fno-reorder-blocks-and-partition
+                                                     -fno-align-functions -fno-align-jumps -fno-align-loops)
+    endif()
     if(NOT ISTHMUS_TOP_LEVEL) # a part of another project, whose warnings, errors perhaps, are not for these sources
       target_compile_options(isthmus_${name} PRIVATE -w)
       set_target_properties(isthmus_${name} PROPERTIES CXX_CLANG_TIDY "" CXX_CPPCHECK "" CXX_INCLUDE_WHAT_YOU_USE "")

@@ -1,4 +1,4 @@
-"""The headers, the CMake package and libisthmus for Conan 2.
+"""The headers, the core as a static library, the CMake package and libisthmus for Conan 2.
 
 Built from the archive that conandata.yml names, which a release writes, else from the tree that this file lies in.
 """
