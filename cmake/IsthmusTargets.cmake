@@ -19,5 +19,8 @@ endif()
 foreach(library IN ITEMS isthmus_core isthmus_python isthmus_torch)
   if(TARGET ${library})
     target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:isthmus_build_flags>)
+    if(ISTHMUS_BUILD_TESTS) # which look at what debug builds check, whatever the build type
+      target_compile_options(${library} PRIVATE -UNDEBUG)
+    endif()
   endif()
 endforeach()

@@ -19,7 +19,8 @@ function(isthmus_define_library name)
   add_library(isthmus::${name} ALIAS isthmus_${name})
   set_target_properties(
     isthmus_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_SCAN_FOR_MODULES OFF UNITY_BUILD OFF)
-  target_compile_definitions(isthmus_${name} PRIVATE NDEBUG)
+  # A debug build of a program also checks in every call whether the GIL is held.
+  target_compile_definitions(isthmus_${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     target_compile_options(isthmus_${name} PRIVATE -O2 -ffunction-sections -fdata-sections)
     if(APPLE)

@@ -3,10 +3,8 @@
 #include <isthmus/torch.h>  // Python.h must come before any standard header
 
 #include "bridge/framework/torch/dtypes.h"
-#include "bridge/framework/torch/modules.h"
-#include "bridge/framework/torch/rules.h"
 #include "bridge/framework/torch/shims.h"
-#include "bridge/framework/torch/streams.h"
+#include "bridge/framework/torch/rules.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>

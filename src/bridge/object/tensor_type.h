@@ -8,15 +8,12 @@
 
 #include <array>
 
-#include "tensor_array.h"
-#include "tensor_getters.h"
+#include "tensor_methods.h"
 #include "tensor_index.h"
-#include "tensor_pickle.h"
-#include "tensor_to.h"
-#include "../protocol/array_interface/export.h"
-#include "../protocol/buffer/export.h"
+#include "../protocol/array_interface.h"
+#include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/export.h"
-#include "../protocol/exchange_api/export.h"
+#include "../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 

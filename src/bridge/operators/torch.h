@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../framework/torch/streams.h"  // Python.h must come before any standard header
+#include "../framework/torch/shims.h"  // Python.h must come before any standard header
 
 #include <algorithm>
 

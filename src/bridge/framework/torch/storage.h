@@ -4,7 +4,6 @@
 
 #include "../../protocol/import_request.h"  // Python.h must come before any standard header
 
-#include "modules.h"
 #include "shims.h"
 
 ISTHMUS_BEGIN

@@ -1,8 +1,8 @@
-// The letters of a typestr and the dtypes they stand for, both ways (numpy.org, "The array interface protocol").
+// Type strings of the array interfaces, read and written without Python.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // PY_LITTLE_ENDIAN
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The letters of a buffer's format and the dtypes they stand for, both ways (PEP 3118; docs.python.org, module struct).
+// Format strings of the buffer protocol (PEP 3118), read and written without Python.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
