@@ -31,7 +31,7 @@ from ._isthmus import (
 )
 from ._live import LiveTensor, LiveTensors, live
 from .blob import Blob, from_blob, to_blob
-from .paths import get_cmake_dir, get_include, get_includes
+from .paths import get_cflags, get_cmake_dir, get_include, get_includes, get_ldflags, get_library
 from .tensor_file import TensorFile, load
 
 if TYPE_CHECKING:
@@ -56,9 +56,12 @@ __all__ = [
     "empty",
     "from_blob",
     "from_dlpack",
+    "get_cflags",
     "get_cmake_dir",
     "get_include",
     "get_includes",
+    "get_ldflags",
+    "get_library",
     "live",
     "load",
     "operators",

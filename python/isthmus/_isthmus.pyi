@@ -11,6 +11,7 @@ import torch
 from typing_extensions import Buffer, CapsuleType
 
 __version__: str
+_cxx_library_release: int
 
 class Error(Exception):
     """Any failure of an exchange."""

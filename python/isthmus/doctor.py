@@ -68,6 +68,7 @@ def environment() -> Iterator[tuple[str, str]]:
     yield "compiler", _compiler()
     yield "Python.h", _folder(lambda: Path(sysconfig.get_path("include")) / "Python.h")
     yield "dlpack.h", _folder(_dlpack_header)
+    yield "compiled library", _folder(isthmus.get_library)
     yield "CMake's isthmus_DIR", _folder(isthmus.get_cmake_dir)
     for name, framework in FRAMEWORKS.items():
         version = version_of(framework)

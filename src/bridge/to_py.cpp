@@ -18,7 +18,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework f
     if (shared_types() == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
     return export_block(block, framework, options);
 }
-inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
 #if !defined(NDEBUG)
@@ -37,7 +37,7 @@ ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
     return shared != nullptr && load_shared(shared->tensor) != nullptr && observer.load_relaxed() == nullptr &&
            (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
 }
-inline Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
     if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))
         return export_tensor(tensor, framework, options);
     const PendingException pending;
