@@ -113,15 +113,12 @@ int floor_of(const std::string& header) {
         // For binders, over the public functions alone.
         {"isthmus/python/results.h", 6},
         {"isthmus/python/binding.h", 7},
-        {"isthmus/python/incoming.h", 8},
         {"isthmus/python/impl.h", 8},
         {"isthmus/python/agreeing.h", 9},
         {"isthmus/python/arguments.h", 9},
         {"isthmus/python/containers.h", 9},
         {"isthmus/python/overloads.h", 10},
         {"isthmus/python/operator/", 10},
-        {"isthmus/python/fields/declare.h", 1},
-        {"isthmus/python/fields/", 10},
         {"isthmus/python.h", 9},
         {"isthmus/python/", 1},  // what users name
     };
@@ -155,9 +152,9 @@ TEST(Architecture, NoCircleByForwardDeclaration) {
         {"to_py", "the public function; isthmus/python/impl.h"},
         {"to_py_like", "the public function; isthmus/python/impl.h"},
         {"empty_like", "the public function; isthmus/python/results.h"},
-        {"Incoming", "a friend that Argument names; isthmus/python/incoming.h"},
-        {"framework_name", "the public function; isthmus/python/framework/facts.h"},
-        {"parse_framework", "the public function; isthmus/python/framework/facts.h"},
+        {"ArgumentLoader", "a friend that Argument names; isthmus/python/binding.h"},
+        {"framework_name", "the public function; src/bridge/framework/facts.h"},
+        {"parse_framework", "the public function; src/bridge/framework/facts.h"},
         {"run_in_torch", "what each operator's own functions call; isthmus/python/operator/torch.h"},
         {"run_for_xla", "what each operator's own functions call; isthmus/python/operator/jax.h"},
         {"BorrowedBuilder", "a friend that Borrowed names; isthmus/python/protocol/borrowed_builder.h"},

@@ -7,7 +7,7 @@
 #include "hints.h"
 #include "known_producers.h"
 #include "type_cache.h"
-#include <isthmus/python/framework/facts.h>
+#include "../framework/facts.h"
 
 ISTHMUS_BEGIN
 

@@ -4,7 +4,7 @@
 
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
-#include <isthmus/python/framework/facts.h>
+#include "../framework/facts.h"
 #include "../runtime/tensor_object.h"
 #include "../runtime/raise.h"
 

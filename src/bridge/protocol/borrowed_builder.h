@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/borrowed.h>
+#include <isthmus/python/api.h>
 #include <isthmus/python/runtime/object_owner.h>
 
 ISTHMUS_BEGIN

@@ -5,7 +5,7 @@
 #include "../runtime/tensor_object.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/tensor.h>
-#include <isthmus/python/framework.h>
+#include <isthmus/python/api.h>
 
 ISTHMUS_BEGIN
 

@@ -5,7 +5,7 @@
 #include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/error.h>
-#include <isthmus/python/options.h>
+#include <isthmus/python/api.h>
 #include "borrowed_builder.h"
 #include "protocol.h"
 

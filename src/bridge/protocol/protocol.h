@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/framework.h>
+#include <isthmus/python/api.h>
 #include <isthmus/python/runtime/ref.h>
 
 ISTHMUS_BEGIN

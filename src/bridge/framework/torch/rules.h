@@ -6,7 +6,7 @@
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
 #include "refusals.h"
-#include <isthmus/python/options.h>
+#include <isthmus/python/api.h>
 
 ISTHMUS_BEGIN
 
