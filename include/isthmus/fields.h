@@ -105,13 +105,13 @@ Loaded pass_on_fields(Loaded loaded) noexcept;
 /// The Python exception that is set, as an Error.
 [[noreturn]] ISTHMUS_RARE void throw_exception_of(const char* argument);
 
-bool read_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument) noexcept;
+bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument) noexcept;
 /// A fixed number of integers: the shape of a matrix.
 template <std::size_t n>
 struct ArgumentLoader<std::array<std::int64_t, n>> : PlainLoader<std::array<std::int64_t, n>> {
     static Loaded load(PyObject* object, std::array<std::int64_t, n>& value, const char* function, const char* argument,
                        Match*) noexcept {
-        return read_integers(object, value.data(), n, function, argument) ? Loaded::yes : Loaded::raised;
+        return load_integers(object, value.data(), n, function, argument) ? Loaded::yes : Loaded::raised;
     }
 };
 

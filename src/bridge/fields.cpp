@@ -4,6 +4,7 @@
 #include <isthmus/python/runtime/classes.h>
 #include <isthmus/python/runtime/errors.h>
 #include <isthmus/python/runtime/start_life.h>
+#include "runtime/tuples.h"
 
 ISTHMUS_BEGIN
 
@@ -208,7 +209,7 @@ Loaded pass_on_fields(Loaded loaded) noexcept {
     throw error_from_exception(ErrorCode::producer_failed, argument, "announcing a write");
 }
 
-bool read_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument) noexcept {
+bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument) noexcept {
     const Ref items(PySequence_Fast(object, ""));
     if (!items || PySequence_Fast_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(count))
         return raise_type(function, argument, concat({"a sequence of ", count, " integers"}).c_str(), object);
@@ -275,13 +276,7 @@ Ref member_to_py(const Tensor& member, PyObject* like, FieldForm form) {
     return Ref(to_result(Reply{member, like}));
 }
 Ref member_to_py(std::span<const std::int64_t> member) {
-    Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(member.size())));
-    for (std::size_t i = 0; tuple && i < member.size(); ++i) {
-        PyObject* item = PyLong_FromLongLong(member[i]);
-        if (item == nullptr) return Ref();
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item);
-    }
-    return tuple;
+    return Ref(tuple_of(member.data(), static_cast<int>(member.size())));
 }
 
 /// Fills a dict with the fields of a struct, in the frameworks of those of `source`.
