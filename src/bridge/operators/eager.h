@@ -59,11 +59,7 @@ private:
     bool load_tensor(int input);
     template <class T>
     bool load_scalar(int input, T& value) {
-        Parameter<T> parameter;
-        Match unused;
-        if (!parameter.load(objects_[input], function(), op_.inputs[input].name.c_str(), unused)) return false;
-        value = parameter.value();
-        return true;
+        return read_scalar(objects_[input], value, function(), op_.inputs[input].name.c_str());
     }
     bool fail(const Error& error) {
         set_python_error(error);
