@@ -38,9 +38,9 @@ public:
     constexpr detail::InputSpec operator=(bool value) const noexcept {
         return {name_, Kind::boolean, {.boolean = value}};
     }
-    template <class I>
-        requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-    constexpr detail::InputSpec operator=(I value) const noexcept {
+    template <class Integer>
+        requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
+    constexpr detail::InputSpec operator=(Integer value) const noexcept {
         return {name_, Kind::integer, {.integer = static_cast<std::int64_t>(value)}};
     }
     constexpr detail::InputSpec operator=(const char* value) const noexcept {

@@ -5,7 +5,7 @@
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/runtime/classes.h>
 #include "../dispatch/classify.h"
-#include "../protocol/borrowed_stream.h"
+#include "../protocol/import_request.h"
 #include "../results.h"
 
 ISTHMUS_BEGIN

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "../framework/torch/streams.h"
+#include "../framework/torch/shims.h"
 #include "../results.h"
 
 ISTHMUS_BEGIN
@@ -95,7 +95,7 @@ public:
                                              batch, "; wanted a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
         if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
-        require(call_.choose());
+        throw_if_error(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const CapturedException captured = call_.run())
             throw std::runtime_error(captured.error ? captured.text : concat({op_.function, "(): ", captured.text}));
@@ -109,7 +109,7 @@ private:
         return static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(given), 0, max_ndim));
     }
     template <class R>
-    static void require(const R& result) {
+    static void throw_if_error(const R& result) {
         if (!result) throw std::runtime_error(result.error().what());
     }
     std::uint64_t& raw(int input) { return stack_[first_ + input]; }
@@ -173,7 +173,7 @@ private:
     }
     void make(int out) {
         SizesList shape;
-        require(call_.shape_of(out, shape));
+        throw_if_error(call_.shape_of(out, shape));
         MadeResult made;
         if (!make_torch_handle(made, results_[out], call_.dtype_of(out), device_, shape))
             throw std::runtime_error(
@@ -193,7 +193,7 @@ private:
         if (stream == no_stream)
             throw std::runtime_error(
                 concat({op_.function, "(): this libtorch does not tell its current stream of ", device_}));
-        require(call_.go_to(stream_.emplace(device_, stream)));
+        throw_if_error(call_.go_to(stream_.emplace(device_, stream)));
     }
 
     const OperatorDefinition& op_;

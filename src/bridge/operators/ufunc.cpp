@@ -46,7 +46,7 @@ struct OperatorUfunc {
         for (int i = 0; i < op.input_count; ++i) parameters[operand_count++] = op.inputs[i].parameter;
         for (int i = 0; i < op.out_count; ++i) parameters[operand_count++] = op.outs[i];
     }
-    ISTHMUS_COLD void check() const {
+    ISTHMUS_COLD void check_definition() const {
         const auto refuse = [this](Message why) { op.refuse({"it is no ufunc: ", why}); };
         if (op.out_count == 0) refuse("it has no result");
         for (int i = 0; i < op.input_count; ++i) {
@@ -235,7 +235,7 @@ PyObject* make_ufunc(const OperatorDefinition& op) {
     const auto make = reinterpret_cast<Make>(table[31]);
     return raising(op.function.c_str(), [&]() -> PyObject* {
         auto ufunc = std::make_unique<OperatorUfunc>(op);
-        ufunc->check();
+        ufunc->check_definition();
         ufunc->sign();
         for (int o = 0; o < op.overload_count; ++o) ufunc->add_loops(op.overloads[o]);
         if (ufunc->loop_count == 0) op.refuse("it is no ufunc: NumPy has none of its dtypes");
