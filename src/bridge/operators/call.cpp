@@ -208,7 +208,8 @@ ISTHMUS_COLD Error OperatorCall::explain() {
                                        ": this operator has no function for a GPU; register one with .cuda<f>()"});
         // The first argument decides between the overloads; the others have to agree with it.
         if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
-        auto checked = match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p], abstract_ ? in_any_order(r) : r);
+        auto checked =
+            match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p], abstract_ ? in_any_order(r) : r);
         if (!checked) return checked.error();
     }
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/op.h>  // Python.h must come before any standard header
+#include <isthmus/python/operator/registration.h>  // Python.h must come before any standard header
 
 #include <string>
 
