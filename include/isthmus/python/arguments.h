@@ -166,3 +166,5 @@ private:
 };
 
 ISTHMUS_END
+
+#include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
