@@ -128,7 +128,7 @@ Result<Tensor> Pool::empty(const Shape& shape, DType dtype, Access max_access, c
 Result<Tensor> Pool::share(const Tensor& tensor, Access max_access, const Wait& wait) {
     const DLTensor& t = tensor.descriptor();
     if (!tensor.device().is_host())
-        return impl::make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; wanted host memory"});
+        return impl::make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
     const auto nbytes = static_cast<std::size_t>(tensor.nbytes());
     Result<impl::Hold> hold = impl::allocate(*state_, nbytes, max_access == Access::shared, wait);
     if (!hold) return std::move(hold).error();

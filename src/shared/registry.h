@@ -54,7 +54,7 @@ struct Region {
     Mapping map;  ///< all of it; none if each tensor has a private mapping
     std::size_t size = 0;
     Identity identity;
-    Access access{};                          ///< how `map` is mapped
+    Access access{};  ///< how `map` is mapped
     std::map<std::size_t, Slot> by_offset;
     std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
     std::size_t free_bytes = 0;

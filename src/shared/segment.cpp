@@ -38,7 +38,7 @@ Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, 
 Result<std::size_t> bytes_of(const Shape& shape, DType dtype) {
     if (shape.size() > static_cast<std::size_t>(max_ndim))
         return value_error(ErrorCode::bad_layout,
-                           {"argument 'shape': ", shape.size(), " dimensions; wanted at most ", max_ndim});
+                           {"argument 'shape': ", shape.size(), " dimensions; expected at most ", max_ndim});
     return catch_error([&] {
         return static_cast<std::size_t>(isthmus::detail::bytes_of_new(shape.data(), static_cast<int>(shape.size()), dtype, 0));
     });
