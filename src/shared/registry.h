@@ -353,15 +353,6 @@ inline Hold add_slot(Region& region, std::size_t offset, std::size_t size) {
     return hold_slot(region, offset, slot);
 }
 
-/// `bytes` in whole pages, one at least.
-Result<std::size_t> whole_pages(std::size_t bytes);
-/// Bytes of a row-major tensor; an Error that names the argument if they overflow.
-Result<std::size_t> bytes_of(const Shape& shape, DType dtype);
-/// A new region: reserved, mapped and sealed, in this order. It has no user yet and is not in the registry.
-Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers);
-/// A slot of `bytes` of the pool, in a region that others may or may not write.
-Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wait& wait);
-
 }  // namespace shared::impl
 
 ISTHMUS_END

@@ -1,7 +1,6 @@
 // send() and receive(): a tensor from one process to another, without its elements.
 // SPDX-License-Identifier: Apache-2.0
-#include "message.h"
-#include "registry.h"
+#include "allocate.h"
 
 ISTHMUS_BEGIN
 
