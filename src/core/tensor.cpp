@@ -37,7 +37,7 @@ static ISTHMUS_COLD Error unsound(const DLTensor& t, Flags flags) {
     const Error error = explain_unsound(t, flags, nullptr);
     return Error(error.code(), ErrorKind::value, error.what());
 }
-static void check(const DLTensor& t, Flags flags) {
+static void check_sound(const DLTensor& t, Flags flags) {
     if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) throw unsound(t, flags);
 }
 
@@ -52,7 +52,7 @@ void OwnedHead::reserve_dims(int ndim) {
 
 void OwnedHead::complete(const TensorSpec& spec, Flags flags) {
     const DLTensor t = descriptor_of(spec);
-    check(t, flags_of(spec));
+    check_sound(t, flags_of(spec));
     reserve_dims(spec.ndim);
     detail::describe(&block, t, flags_of(spec) | flags);
     announce(&block);
@@ -77,7 +77,7 @@ void OwnedHead::complete(void* data, DType dtype, Flags flags, const std::int64_
     if (ISTHMUS_UNLIKELY(!counted || !is_sound_row_major(data, n, dtype, (flags & flag::padded) != 0))) {
         DLTensor row_major = t;
         row_major.strides = nullptr;
-        check(row_major, flags);
+        check_sound(row_major, flags);
     }
     (void)layout::row_major(t.shape, ndim, t.strides);
     announce(&block);
@@ -119,7 +119,7 @@ TensorSpec Tensor::spec_of_span(void* data, const Shape& shape, DType dtype, std
 }
 
 Tensor Tensor::alias(const DLTensor& t, Flags flags) const {
-    detail::check(t, flags);
+    detail::check_sound(t, flags);
     detail::Block* block = detail::alias_block(block_, t, flags);
     if (block == nullptr) throw detail::no_memory_for_handle();
     return steal(block);
@@ -130,7 +130,7 @@ Tensor Tensor::alias(const TensorSpec& spec) const {
 Tensor Tensor::with_ops(const TensorSpec& spec, const detail::OwnerOps& ops) {
     const DLTensor t = detail::descriptor_of(spec);
     const Flags flags = detail::flags_of(spec);
-    detail::check(t, flags);
+    detail::check_sound(t, flags);
     detail::Block* block = detail::allocate_block(spec.ndim);
     if (block == nullptr) throw detail::no_memory_for_handle();
     detail::describe(block, t, flags);

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/config.h>
+#include <cstddef>
+
+#include <isthmus/core/compiler.h>
 
 ISTHMUS_BEGIN
 

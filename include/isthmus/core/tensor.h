@@ -208,7 +208,7 @@ public:
 
     /// The stream that the work on the memory is on, by the numbers of `__dlpack__(stream=)` (CUDA: 1 legacy, 2 per thread, an
     /// address; ROCm: 0, an address); no_stream where none is known, which is taken for the legacy default stream.
-    std::int64_t stream() const noexcept { return (flags() & detail::stream_flag) ? block_->stream : no_stream; }
+    std::int64_t stream() const noexcept { return (flags() & detail::stream_flag) ? block_->stream.number : no_stream; }
     /// Says on which stream the work on the memory was put, so that a consumer's stream waits for it. The stream must live
     /// until the last export. Not while another thread uses a handle on the same memory.
     void set_stream(std::int64_t number) noexcept { detail::set_stream(block_, number); }

@@ -6,12 +6,11 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/core/result.h>
-#include <isthmus/python/framework/facts.h>
+#include "facts.h"
 #include "numpy/dtypes.h"
-#include <isthmus/python/options.h>
-#include "../protocol/capsule/export.h"
-#include "../protocol/exchange_api/export.h"
-#include "../protocol/exchange_api/import.h"
+#include <isthmus/python/api.h>
+#include "../protocol/capsule.h"
+#include "../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 

@@ -24,7 +24,7 @@ static ISTHMUS_COLD Error disagreement(const std::string& prefix, const Requirem
 
 }  // namespace detail
 
-Result<void> Match::check(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
+Result<void> Match::check_argument(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
     const int bound = names_.count;
     if (ISTHMUS_LIKELY(detail::meets(t, flags, r) && (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
         return {};

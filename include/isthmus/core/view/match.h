@@ -27,12 +27,12 @@ public:
     template <class V, class Source>
         requires detail::is_view<V>
     Result<V> view(const char* argument, const Source& source) {
-        auto good = check(argument, source.descriptor(), source.flags(), V::requirement);
+        auto good = check_argument(argument, source.descriptor(), source.flags(), V::requirement);
         if (ISTHMUS_UNLIKELY(!good)) return std::move(good).error();
         return detail::view_of<V>(source.descriptor());
     }
     /// Whether a tensor is what `r` wants, and its named sizes those of this call.
-    Result<void> check(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r);
+    Result<void> check_argument(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r);
     template <class V, class Source>
         requires(detail::is_view<V> && !std::is_lvalue_reference_v<Source>)
     Result<V> view(const char* argument, Source&& source) = delete;  // the view would outlive it
