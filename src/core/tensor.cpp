@@ -41,13 +41,10 @@ static void check_sound(const DLTensor& t, Flags flags) {
     if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) throw unsound(t, flags);
 }
 
-void OwnedHead::reserve_dims(int ndim) {
-    std::int64_t* at = dims;
-    if (ISTHMUS_UNLIKELY(ndim > inline_dims)) {
-        at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
-        if (at == nullptr) throw make_error(ErrorCode::out_of_memory, {"no memory for ", ndim, " dimensions"});
-    }
-    place_dims(&block, ndim, at);
+void OwnedHead::reserve_more_dims(int ndim) {
+    more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
+    if (more_dims == nullptr) throw make_error(ErrorCode::out_of_memory, {"no memory for ", ndim, " dimensions"});
+    place_dims(&block, ndim, more_dims);
 }
 
 void OwnedHead::complete(const TensorSpec& spec, Flags flags) {
@@ -58,29 +55,13 @@ void OwnedHead::complete(const TensorSpec& spec, Flags flags) {
     announce(&block);
 }
 
-void OwnedHead::complete(void* data, DType dtype, Flags flags, const std::int64_t* sizes, std::size_t count,
-                         std::int64_t held) {
-    if (ISTHMUS_UNLIKELY(count > static_cast<std::size_t>(max_ndim))) throw too_many_dims(count);
-    const int ndim = static_cast<int>(count);
-    reserve_dims(ndim);
-    DLTensor& t = block.dl;
-    t.data = data;
-    t.device = Device{};
-    t.dtype = dtype;
-    t.byte_offset = 0;
-    for (int i = 0; i < ndim; ++i) t.shape[i] = sizes[i];
-    block.flags = flags;
-    std::int64_t n = 0;
-    const bool counted = layout::numel(sizes, ndim, n);
-    if (ISTHMUS_UNLIKELY(held >= 0 && (!counted || n != held)))
-        throw wrong_count(sizes, ndim, "container's", static_cast<std::size_t>(held));
-    if (ISTHMUS_UNLIKELY(!counted || !is_sound_row_major(data, n, dtype, (flags & flag::padded) != 0))) {
-        DLTensor row_major = t;
-        row_major.strides = nullptr;
-        check_sound(row_major, flags);
-    }
-    (void)layout::row_major(t.shape, ndim, t.strides);
-    announce(&block);
+void OwnedHead::check_row_major() const {
+    DLTensor t = block.dl;
+    t.strides = nullptr;
+    check_sound(t, block.flags);
+}
+Error OwnedHead::wrong_count(const std::int64_t* sizes, int ndim, std::int64_t held) {
+    return detail::wrong_count(sizes, ndim, "container's", static_cast<std::size_t>(held));
 }
 
 }  // namespace detail

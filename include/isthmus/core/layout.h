@@ -169,6 +169,26 @@ namespace detail {
 constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
     return std::uint64_t{0} - static_cast<std::uint64_t>(offset);
 }
+
+/// No system has memory in the last page of the address space: its addresses are the small negative numbers, which C functions
+/// return for errors.
+inline constexpr std::uintptr_t last_address = UINTPTR_MAX - 4096;
+
+/// Whether memory from `address` on, up to `last` bytes behind it, leaves the address space.
+constexpr bool reaches_end(std::uintptr_t address, std::int64_t last) noexcept {
+    return address > last_address - static_cast<std::uint64_t>(last);
+}
+
+/// is_sound() of row-major elements of the host, whose number was counted without an overflow: with a dtype that the compiler
+/// knows, next to nothing is left to ask.
+ISTHMUS_ALWAYS_INLINE bool is_sound_row_major(const void* data, std::int64_t numel, DType dtype, bool padded) noexcept {
+    std::int64_t bytes = 0;
+    if (!dtype.is_valid() || ISTHMUS_UNLIKELY(!layout::nbytes(numel, dtype, padded, bytes))) return false;
+    if (numel == 0) return true;
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    return data != nullptr && !reaches_end(address, bytes - 1) &&
+           (address & static_cast<std::uint64_t>(dtype.alignment() - 1)) == 0;
+}
 }  // namespace detail
 
 ISTHMUS_END

@@ -120,11 +120,39 @@ struct OwnedHead {
     std::int64_t dims[2 * inline_dims];
 
     /// Throws Error(out_of_memory).
-    void reserve_dims(int ndim);
+    void reserve_dims(int ndim) {
+        if (ISTHMUS_LIKELY(ndim <= inline_dims))
+            place_dims(&block, ndim, dims);
+        else
+            reserve_more_dims(ndim);
+    }
     /// Checks what the owner says of its elements, and completes the block. Throws Error.
     void complete(const TensorSpec& spec, Flags flags);
     /// The same for row-major elements of the host, of which the owner holds as many as `held` says; any number for -1.
-    void complete(void* data, DType dtype, Flags flags, const std::int64_t* sizes, std::size_t count, std::int64_t held);
+    ISTHMUS_ALWAYS_INLINE void complete(void* data, DType dtype, Flags flags, const std::int64_t* sizes, std::size_t count,
+                                        std::int64_t held) {
+        if (ISTHMUS_UNLIKELY(count > static_cast<std::size_t>(max_ndim))) throw too_many_dims(count);
+        const int ndim = static_cast<int>(count);
+        reserve_dims(ndim);
+        DLTensor& t = block.dl;
+        t.data = data;
+        t.device = Device{};
+        t.dtype = dtype;
+        t.byte_offset = 0;
+        for (int i = 0; i < ndim; ++i) t.shape[i] = sizes[i];
+        block.flags = flags;
+        std::int64_t n = 0;
+        const bool counted = layout::numel(sizes, ndim, n);
+        if (ISTHMUS_UNLIKELY(held >= 0 && (!counted || n != held))) throw wrong_count(sizes, ndim, held);
+        if (ISTHMUS_UNLIKELY(!counted || !is_sound_row_major(data, n, dtype, (flags & flag::padded) != 0))) check_row_major();
+        (void)layout::row_major(t.shape, ndim, t.strides);
+        announce(&block);
+    }
+
+private:
+    void reserve_more_dims(int ndim);
+    void check_row_major() const;
+    ISTHMUS_COLD static Error wrong_count(const std::int64_t* sizes, int ndim, std::int64_t held);
 };
 template <class Owner, AtEnd at_end>
 struct OwnedBlock : OwnedHead {
