@@ -109,7 +109,7 @@ inline void check_entry(const TensorEntry& entry) {
     if (ndim > max_ndim)
         fail_file(concat({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; wanted at most ", max_ndim}));
     std::int64_t numel = 0, bits = 0;
-    if (!layout::numel(entry.shape.data(), ndim, numel) || detail::multiply_overflows(numel, entry.dtype.element_bits(), bits))
+    if (!layout::numel(entry.shape.data(), ndim, numel) || ISTHMUS_MULTIPLY_OVERFLOWS(numel, entry.dtype.element_bits(), bits))
         fail_file(concat({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"}));
     if (bits % 8 != 0)
         fail_file(concat({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"}));
