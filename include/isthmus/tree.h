@@ -32,7 +32,7 @@ public:
             Tree tree(object);
             Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
             if (!walked) return std::move(walked).error();
-            return tree;
+            return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
         });
     }
     /// The tensors in the tree's order; valid as long as this object.

@@ -31,24 +31,25 @@
 #define ISTHMUS_VERSION_PATCH 0
 #define ISTHMUS_VERSION "0.1.0"
 
-/// The layout of what two extensions in one process share (the Python types, the memory block of a tensor).
-/// A change of that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and
-/// exchange tensors through DLPack.
-#define ISTHMUS_ABI 2
-#define ISTHMUS_ABI_NAMESPACE abi2
-
-/// Hides every symbol, whatever flags an extension is compiled with: two extensions in one process may be built from different
-/// versions of Isthmus, and the dynamic linker must not merge their symbols.
-#define ISTHMUS_BEGIN   \
-    namespace isthmus { \
-    inline namespace ISTHMUS_ABI_NAMESPACE ISTHMUS_HIDDEN {
-#define ISTHMUS_END \
-    }               \
-    }
-
 #include <isthmus/core/compiler.h>
 
 // Definitions stand in src/, compiled once: by a library, or by the one file of a program that defines ISTHMUS_IMPLEMENTATION.
+// The package's compiled library (ISTHMUS_PREBUILT, of --cflags: the release of its libstdc++, 0 for libc++) fits one C++ library.
+#if defined(ISTHMUS_PREBUILT)
+#if defined(_GLIBCXX_RELEASE)
+#if ISTHMUS_PREBUILT == 0
+#error "Isthmus's compiled library is of libc++: for libstdc++ define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#elif !_GLIBCXX_USE_CXX11_ABI
+#error \
+    "Isthmus's compiled library has the new std::string: for _GLIBCXX_USE_CXX11_ABI=0 define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#elif ISTHMUS_PREBUILT > _GLIBCXX_RELEASE
+#error \
+    "Isthmus's compiled library is of a newer GCC's libstdc++: for this one define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#endif
+#elif ISTHMUS_PREBUILT != 0
+#error "Isthmus's compiled library is of libstdc++: for libc++ define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#endif
+#endif
 #if defined(ISTHMUS_COMPILED)
 #error "ISTHMUS_COMPILED ended: link isthmus::python, or define ISTHMUS_IMPLEMENTATION in one .cpp (docs/install.md)"
 #endif

@@ -83,16 +83,16 @@ private:
 
 /// New memory for a result, not zeroed, where the argument lives (empty_like() of api.h), of its shape and dtype where nothing
 /// else is said: `return x.reply(empty_like(x))`. Throws Error.
-template <class V, detail::Literal name, detail::Literal function>
-Tensor empty_like(const Argument<V, name, function>& argument, const Shape& shape, DType dtype) {
+template <class V, detail::Literal... names>
+Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
     return empty_like(argument.object(), shape, dtype, argument->device());
 }
-template <class V, detail::Literal name, detail::Literal function>
-Tensor empty_like(const Argument<V, name, function>& argument, const Shape& shape) {
+template <class V, detail::Literal... names>
+Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape) {
     return empty_like(argument, shape, argument->dtype());
 }
-template <class V, detail::Literal name, detail::Literal function>
-Tensor empty_like(const Argument<V, name, function>& argument) {
+template <class V, detail::Literal... names>
+Tensor empty_like(const Argument<V, names...>& argument) {
     return empty_like(argument, argument->shape(), argument->dtype());
 }
 

@@ -9,6 +9,8 @@
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
 #include <isthmus/python/runtime/classes.h>
+#include "../runtime/shared_runtime.h"
+#include "../runtime/tuples.h"
 
 ISTHMUS_BEGIN
 
@@ -96,19 +98,12 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     return PyTuple_Check(object) ? value_from_tuple(object, out) : value_of_framework(object, out);
 }
 
-/// The numbers of a tuple of integers, as many as fit; -1 when it is none.
+/// The numbers of a tuple of two integers or more, as many as fit; -1 for anything else.
 template <std::size_t N>
 int read_numbers(PyObject* tuple, int (&out)[N]) {
-    const Py_ssize_t size = PyTuple_Check(tuple) ? PyTuple_GET_SIZE(tuple) : 0;
-    if (size < 2 || size > static_cast<Py_ssize_t>(N)) return -1;
-    for (Py_ssize_t i = 0; i < size; ++i) {
-        int too_large = 0;
-        PyObject* item = PyTuple_GET_ITEM(tuple, i);
-        const long number = PyLong_Check(item) ? PyLong_AsLongAndOverflow(item, &too_large) : 0;
-        if (!PyLong_Check(item) || too_large != 0 || number != static_cast<int>(number)) return -1;
-        out[i] = static_cast<int>(number);
-    }
-    return static_cast<int>(size);
+    int count = 0;
+    const bool good = PyTuple_Check(tuple) && read_integers(tuple, out, int{N}, count) == Integers::ok;
+    return good && count >= 2 ? count : -1;
 }
 
 /// What is wanted where this object is no such value: of a tuple of the right form, what is wrong with its numbers.

@@ -174,8 +174,8 @@ public:
 
 protected:
     constexpr Window() noexcept = default;
-    Window(T* data, const Layout<N>& layout, const Place& place) noexcept : Layout<N>(layout), Where<is_host_type(device_type)>(place), data_(data) {}
-    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Where<is_host_type(device_type)>(t), data_(static_cast<T*>(t.data)) {}
+    Window(T* data, const Layout<N>& layout, const Place& place) noexcept : Layout<N>(layout), Place(place), data_(data) {}
+    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t), data_(static_cast<T*>(t.data)) {}
 
     ISTHMUS_COLD std::string strides_text() const {
         return concat({"found strides ", layout::to_string(this->strides()), " for shape ", layout::to_string(this->shape()),

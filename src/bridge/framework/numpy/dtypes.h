@@ -98,7 +98,7 @@ struct NumpyNumbers {
 inline constexpr NumpyNumbers numpy_numbers{};
 
 /// NumPy's type number of a builtin dtype, or -1.
-inline int numpy_type_number(DType dtype) noexcept {
+ISTHMUS_ALWAYS_INLINE int numpy_type_number(DType dtype) noexcept {
     const unsigned slot = NumpyNumbers::slot(dtype);
     const int number = slot < NumpyNumbers::slot_count ? numpy_numbers.values[slot] : -1;
     return number >= 0 && DType(numpy_dtypes[number]) == dtype ? number : -1;
