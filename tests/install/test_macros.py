@@ -14,6 +14,7 @@ from header_programs import CUDA_MDSPAN, PROGRAMS, ROOT, folders_of, platforms
 
 MACROS = Path(__file__).parent / "macros" / "crowded.h"
 
+
 @functools.cache
 def includes_of_others() -> list[str]:
     """What Isthmus's files include of others: a program has those before its own macros, as Qt and X11 want it."""
