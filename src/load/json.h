@@ -66,7 +66,7 @@ public:
         const std::size_t begin = at_;
         std::int64_t value = 0;
         for (; at_ < text_.size() && is_digit(text_[at_]); ++at_)
-            if (detail::multiply_overflows(value, 10, value) || detail::add_overflows(value, text_[at_] - '0', value))
+            if (ISTHMUS_MULTIPLY_OVERFLOWS(value, 10, value) || ISTHMUS_ADD_OVERFLOWS(value, text_[at_] - '0', value))
                 fail("a number is larger than 2**63 - 1");
         if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("expected a whole number of 0 or more");
         return value;

@@ -95,7 +95,7 @@ inline void check_entry(const TensorEntry& entry) {
         fail_file({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; expected at most ", max_ndim});
     std::int64_t numel = 0, bits = 0;
     if (!layout::numel(entry.shape.data(), ndim, numel) ||
-        isthmus::detail::multiply_overflows(numel, entry.dtype.element_bits(), bits))
+        ISTHMUS_MULTIPLY_OVERFLOWS(numel, entry.dtype.element_bits(), bits))
         fail_file({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"});
     if (bits % 8 != 0)
         fail_file({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"});

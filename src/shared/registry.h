@@ -264,7 +264,7 @@ inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead
 /// Takes back what was lent and is no longer leased, the oldest first, looking at `max` ranges at most.
 inline bool take_back(PoolState& pool, std::size_t max) {
     bool any = false;
-    for (std::size_t left = std::min(max, pool.lent.size()); left > 0; --left) {
+    for (std::size_t left = (std::min)(max, pool.lent.size()); left > 0; --left) {
         const Lent item = pool.lent.front();
         pool.lent.pop_front();
         if (leased(item.region->file, item.offset, item.size)) {

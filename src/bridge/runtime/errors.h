@@ -133,8 +133,8 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
     const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
     const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
-    const Ref module = heap ? dict_item(type->tp_dict, "__module__") : Ref();
-    const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+    const Ref home = heap ? dict_item(type->tp_dict, "__module__") : Ref();
+    const char* utf8 = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
     const char* name = type->tp_name;
     if (utf8 == nullptr) {
         PyErr_Clear();

@@ -78,7 +78,7 @@ inline Ref bases_of(PyTypeObject* type) {
 /// value * factor, which need not fit 64 bits: the stride of a dimension that is never stepped along may be any number.
 inline PyObject* product_of(std::int64_t value, std::int64_t factor) {
     std::int64_t product = 0;
-    if (!multiply_overflows(value, factor, product)) return PyLong_FromLongLong(product);
+    if (!ISTHMUS_MULTIPLY_OVERFLOWS(value, factor, product)) return PyLong_FromLongLong(product);
     Ref a(PyLong_FromLongLong(value)), b(PyLong_FromLongLong(factor));
     return a && b ? PyNumber_Multiply(a.get(), b.get()) : nullptr;
 }
