@@ -130,7 +130,7 @@ Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept 
 
 namespace detail {
 
-static_assert(static_cast<int>(at::ScalarType::Bool) == 11 && static_cast<int>(at::ScalarType::BFloat16) == 15 &&
+static_assert(static_cast<int>(at::kBool) == 11 && static_cast<int>(at::ScalarType::BFloat16) == 15 &&
                   static_cast<int>(at::ScalarType::Float8_e5m2) == 23 && static_cast<int>(at::ScalarType::UInt64) == 29,
               "isthmus: at::ScalarType has other numbers than isthmus/python/framework/torch/dtypes.h");
 

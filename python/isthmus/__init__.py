@@ -5,11 +5,10 @@
 >>> t.to("torch")               # the same memory as a torch.Tensor, or an error that says why not
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
-`to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
-`load` shows the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed`
-takes them through Ray, Dask and multiprocessing.
-`live` lists the tensors that are alive between Python and C++. Every failure is an `Error` and the builtin exception that
-fits.
+`to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes without a tensor type. `load` shows
+the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed` takes
+them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python and C++. Every
+failure is an `Error` and the builtin exception that fits.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -31,8 +31,8 @@ def _find(*candidates: Path, holds: str) -> str | None:
 def get_include() -> str:
     """The folder for the compiler's -I, so that ``#include <isthmus/python.h>`` is found.
 
-    An installed package has ``<dlpack/dlpack.h>`` in the same folder; see `get_includes` for all that an extension needs.
-    Raises FileNotFoundError when the headers are missing.
+    An installed package has ``<dlpack/dlpack.h>`` in the same folder; see `get_includes` for all that an extension
+    needs. Raises FileNotFoundError when the headers are missing.
     """
     # Last, the source tree that these files may be used from.
     source = Path(__file__).resolve().parents[2] / "include"

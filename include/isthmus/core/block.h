@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/deleter.h>
 #include <isthmus/core/observer.h>
 #include <isthmus/core/validate.h>

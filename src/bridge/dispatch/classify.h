@@ -44,7 +44,7 @@ public:
         const Slot& slot = slots_[type_cache_slot(type)];
         const std::uint32_t writes = load_shared(slot.writes);
         copy(slot.words, out, std::make_index_sequence<word_count>());
-        if (ISTHMUS_UNLIKELY(writes % 2 != 0 || __atomic_load_n(&slot.writes, __ATOMIC_RELAXED) != writes)) return false;
+        if (ISTHMUS_UNLIKELY(writes % 2 != 0 || AtomicRef(slot.writes).load_relaxed() != writes)) return false;
         return out.type == type && out.version == version_of(type);
     }
     /// Does nothing while another thread writes to the same slot.
@@ -52,7 +52,7 @@ public:
         Slot& slot = slots_[type_cache_slot(entry.type)];
         std::uint32_t writes = load_shared(slot.writes);
         if (writes % 2 != 0 ||
-            !__atomic_compare_exchange_n(&slot.writes, &writes, writes + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            !AtomicRef(slot.writes).compare_exchange(writes, writes + 1))
             return;
         Words words{};
         std::memcpy(words.of, &entry, sizeof entry);
@@ -95,11 +95,11 @@ struct TypeCopy {
     constexpr TypeCopy(const ProducerType&) noexcept {}
 };
 struct TypeCache {
-    static constexpr std::size_t slots = type_cache_slots;
+    static constexpr std::size_t slot_count = type_cache_slots;
     struct Slot {
         alignas(64) ProducerType entry;  // one cache line each, and quick to find
     };
-    Slot entries[slots];
+    Slot entries[slot_count];
 #if PY_VERSION_HEX < 0x030B0000
     PyTypeObject* witness = nullptr;  ///< see tags_are_the_same()
     unsigned int witness_version = 0;
@@ -122,8 +122,8 @@ inline bool tags_are_the_same() noexcept {
 /// Forgets what was known under earlier tags. False with a Python exception set.
 inline bool start_type_cache() {
     if (ISTHMUS_LIKELY(tags_are_the_same())) return true;
-    PyType_Slot slots[] = {{0, nullptr}};
-    PyType_Spec spec{"isthmus._TagWitness", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+    PyType_Slot type_slots[] = {{0, nullptr}};
+    PyType_Spec spec{"isthmus._TagWitness", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, type_slots};
     TypeCache renewed;
     renewed.witness =
         type_cache->witness != nullptr ? type_cache->witness : reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));

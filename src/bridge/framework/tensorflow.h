@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/python/runtime/classes.h>
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/import.h"
@@ -67,17 +67,17 @@ constexpr bool dtype_of_tensorflow(int type, DType& out) noexcept {
 /// a Python object to its handle (tensorflow/python/eager/pywrap_tensor.h), from the libraries that the process has loaded.
 struct TensorFlowHandles {
     using Handle = void*;
-    using Status = void*;
+    using StatusHandle = void*;
 
     bool (*is_exact)(const PyObject*);     ///< bool EagerTensor_CheckExact(const PyObject*)
     Handle (*handle_of)(const PyObject*);  ///< TFE_TensorHandle* EagerTensor_Handle(const PyObject*); borrowed
-    Status (*new_status)();
-    void (*delete_status)(Status);
-    const char* (*backing_device)(Handle, Status);
+    StatusHandle (*new_status)();
+    void (*delete_status)(StatusHandle);
+    const char* (*backing_device)(Handle, StatusHandle);
     int (*data_type)(Handle);
-    int (*count_dims)(Handle, Status);
-    std::int64_t (*dim)(Handle, int, Status);
-    void* (*pointer)(Handle, Status);
+    int (*count_dims)(Handle, StatusHandle);
+    std::int64_t (*dim)(Handle, int, StatusHandle);
+    void* (*pointer)(Handle, StatusHandle);
 
     bool find() noexcept {
         void* python = find_library(ISTHMUS_LIBRARY("_pywrap_tensorflow_common"));
@@ -94,7 +94,7 @@ struct TensorFlowHandles {
     /// The memory of a handle with numbers on the host: everything of `t` but its strides, with the sizes written to `shape`.
     /// False for any other, and where TensorFlow fails, which Python is to say. Waits for the operation that makes the tensor,
     /// which may need the GIL: the caller must not hold it.
-    bool describe(Handle handle, DLTensor& t, std::int64_t* shape, Status status) const noexcept {
+    bool describe(Handle handle, DLTensor& t, std::int64_t* shape, StatusHandle status) const noexcept {
         DType dtype;
         const char* device = backing_device(handle, status);
         if (device == nullptr || !is_tensorflow_host(device) || !dtype_of_tensorflow(data_type(handle), dtype)) return false;

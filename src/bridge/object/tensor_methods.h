@@ -18,10 +18,10 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// A getter from a function of the block.
-template <auto F>
+template <auto get>
 PyObject* getter(PyObject* self, void*) {
     Block* block = block_of(self);
-    return block != nullptr ? F(block) : nullptr;
+    return block != nullptr ? get(block) : nullptr;
 }
 
 /// The Python object that keeps the memory, or None.

@@ -18,15 +18,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Reads a tuple of integers into `out`; false, with a Python exception or without, when it is none.
+/// Reads a tuple of integers into `out`.
 inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
-    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) > max_ndim) return false;
-    count = static_cast<int>(PyTuple_GET_SIZE(tuple));
-    for (int i = 0; i < count; ++i) {
-        out[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i));
-        if (out[i] == -1 && PyErr_Occurred() != nullptr) return false;
-    }
-    return true;
+    return PyTuple_Check(tuple) && read_integers(tuple, out, max_ndim, count) == Integers::ok;
 }
 
 /// Whether an exporter owns its memory and there are only `references` to it, so that nobody else can have the memory. For

@@ -74,7 +74,7 @@ struct ArrowImport {
             std::free(kept);
             return false;
         }
-        if (!__atomic_exchange_n(&array.release, nullptr, __ATOMIC_ACQ_REL)) {  // another thread has taken the same array
+        if (!AtomicRef(array.release).exchange(nullptr)) {  // another thread has taken the same array
             std::free(kept);
             return fail(ErrorCode::producer_failed, "was taken by another thread; ask the producer for a new one");
         }

@@ -14,7 +14,7 @@ namespace detail {
 /// Divides strides in bytes by the size of an element; false if one is not a multiple of it.
 inline bool element_strides(const Py_ssize_t* bytes, int ndim, std::int64_t itemsize, std::int64_t* out) noexcept {
     if (ISTHMUS_LIKELY((itemsize & (itemsize - 1)) == 0)) {
-        const int shift = __builtin_ctzll(static_cast<unsigned long long>(itemsize));
+        const int shift = trailing_zeros(static_cast<std::uint64_t>(itemsize));
         std::int64_t rest = 0;
         for (int i = 0; i < ndim; ++i) {
             rest |= bytes[i] & (itemsize - 1);

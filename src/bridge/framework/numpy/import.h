@@ -112,7 +112,7 @@ inline bool import_numpy(ImportRequest& request) {
         dtype = numpy_dtypes[number];
     else if (!unusual_numpy_dtype(descr, dtype, flags))
         return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind, has_native_order(descr));
-    const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
+    const int shift = trailing_zeros(static_cast<std::uint64_t>(DType(dtype).itemsize()));
     if (!describe_numpy(array, dtype, shift, request.out, request.owning) &&
         !element_strides_that_matter(request, array->strides))
         return false;

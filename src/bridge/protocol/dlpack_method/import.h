@@ -18,8 +18,8 @@ namespace detail {
 
 /// The second number of an interface's `data`. False, with a Python exception or without, if it does not say.
 inline bool interface_is_read_only(PyObject* object, PyObject* name) {
-    Ref interface(PyObject_GetAttr(object, name));
-    const Ref data = interface && PyDict_Check(interface.get()) ? dict_item(interface.get(), "data") : Ref();
+    Ref described(PyObject_GetAttr(object, name));
+    const Ref data = described && PyDict_Check(described.get()) ? dict_item(described.get(), "data") : Ref();
     if (!data || !PyTuple_Check(data.get()) || PyTuple_GET_SIZE(data.get()) != 2) return false;
     const Ref flag = Ref::borrow(PyTuple_GET_ITEM(data.get(), 1));
     return PyObject_IsTrue(flag.get()) > 0;

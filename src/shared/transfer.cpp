@@ -1,11 +1,7 @@
 // send() and receive(): a tensor from one process to another, without its elements.
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <optional>
-
-#include <isthmus/shared/pool.h>
-#include <isthmus/shared/socket.h>
+#include "message.h"
+#include "registry.h"
 
 ISTHMUS_BEGIN
 
@@ -13,94 +9,90 @@ namespace shared {
 
 namespace impl {
 
-/// How the memory object was sealed decides what the receiver may get; if that does not suffice, the pages move to memory of
-/// another kind, which is possible only while no other process may have them.
+/// How the memory object was sealed decides what the receiver may get; if that does not suffice, the pages move to
+/// memory of another kind, which is possible only while no other process may have them.
 inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writers) {
     Registry& r = registry();
     std::size_t size = 0;
     PoolState* pool = nullptr;
     {
         Guard guard(r.mutex);
-        size = from.slots[slot_offset].size;
+        size = from.by_offset[slot_offset].size;
         pool = from.pool;
     }
-    Result<Hold> made = allocate(*pool, size, writers, Deadline(Wait{.timeout_ms = 0}));
+    Result<Hold> made = allocate(*pool, size, writers, Wait{.timeout_ms = 0});
     if (!made) return std::move(made).error();
     Hold hold = std::move(*made);
     char* shown = from.map.data() + slot_offset;
     std::memcpy(hold.data(), shown, size);
     Dead dead;
     Guard guard(r.mutex);
-    Slot& slot = from.slots[slot_offset];
+    Slot& slot = from.by_offset[slot_offset];
     if (!slot.aside) {
-        char* aside = double_pages(shown, size);
+        char* aside = duplicate_pages(shown, size);
         if (aside == nullptr) return system_error("mremap", errno);
         slot.aside = Mapping(aside, size);
     }
     // From here on this process sees the new pages at the old address.
-    if (double_pages(hold.data(), size, shown) == nullptr) return system_error("mremap", errno);
-    ++hold.region().slots[hold.offset()].users;
+    if (duplicate_pages(hold.data(), size, shown) == nullptr) return system_error("mremap", errno);
+    ++hold.region().by_offset[hold.offset()].users;
     ++hold.region().users;
     Region* before = std::exchange(slot.home, &hold.region());
     const std::size_t before_offset = std::exchange(slot.home_offset, hold.offset());
     if (before != nullptr) {
-        drop_slot(r, *before, before_offset, dead);
-        drop_region(r, before, dead);
+        drop_slot(r, before, before_offset, dead);
     }
     return {};
 }
 
-/// Whether the place can be sent with this access as it is; false if it must move first; an Error if that is not possible
-/// either.
+/// Whether the place can be sent with this access as it is; false if it must move first; an Error if that is not
+/// possible either.
 inline Result<bool> is_fit(const Place& place, Access access) {
     if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
-    const Region& shown = *place.shown_in;
+    const Region& shown = *place.seen_in;
     if (shown.kind == RegionKind::pool && shown.pool != nullptr && !shown.inherited) {
-        const Slot& slot = place.region->slots.find(place.slot_offset)->second;
+        const Slot& slot = place.region->by_offset.find(place.slot_offset)->second;
         if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size))) return false;
     }
-    return Error(ErrorCode::read_only, ErrorKind::value,
-                 concat({"argument 'access': '", access_name(access), "', but the memory is ",
-                         place.region->writers ? "one that others may write" : "sealed against writers",
-                         ", or lent so to another process now; wanted a tensor made for this access"}));
+    return value_error(ErrorCode::read_only, {"argument 'access': '", access_name(access), "', but the memory is ",
+                                              place.region->writers ? "one that others may write" : "sealed against writers",
+                                              ", or lent so to another process now; wanted a tensor made for this access"});
 }
 
 /// Finds the slot of the tensor's elements, made fit for `access`.
 inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t first, std::int64_t last) {
     Registry& r = registry();
-    const auto data = reinterpret_cast<std::uintptr_t>(tensor.data());
     for (;;) {
         Place place;
         {
             Guard guard(r.mutex);
-            if (!find_place(r, data + static_cast<std::uintptr_t>(first), data + static_cast<std::uintptr_t>(last), place))
+            if (!find_place(r, tensor.data(), first, last, place))
                 return Error(ErrorCode::needs_copy,
                              "argument 'tensor': its memory is not in a segment of isthmus::shared that this process may send "
                              "on; make it with empty(), or copy it with share()");
-            place.offset -= static_cast<std::size_t>(first);
             if (access == Access::shared && place.region->access == Access::read_only)
-                return Error(ErrorCode::read_only, ErrorKind::value,
-                             "argument 'access': 'shared', but the memory was received as read_only");
+                return value_error(ErrorCode::read_only,
+                                   "argument 'access': 'shared', but the memory was received as read_only");
             Result<bool> fit = is_fit(place, access);
             if (!fit) return std::move(fit).error();
             if (*fit) {
-                place.region->slots.find(place.slot_offset)->second.sent = true;
+                place.region->by_offset.find(place.slot_offset)->second.sent = true;
                 return place;
             }
         }
-        if (auto moved = move_slot(*place.shown_in, place.shown_at, access == Access::shared); !moved)
+        if (auto moved = move_slot(*place.seen_in, place.seen_at, access == Access::shared); !moved)
             return std::move(moved).error();
     }
 }
 
-/// The open file that is sent with the message, and the lease in it. If there can be none (the system has no leases, or /proc
-/// is not mounted) the region's own file is sent, and the memory is not reused before its whole segment is free.
+/// The open file that is sent with the message, and the lease in it. If there can be none (the system has no leases, or
+/// /proc is not mounted) the region's own file is sent, and the memory is not reused before its whole segment is free.
 inline Result<File> file_to_send(const Place& place) {
     File file = reopen(place.region->file);
     if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
     if (file && lease(file, place.slot_offset, place.slot_size)) return file;
     Guard guard(registry().mutex);
-    place.region->slots.find(place.slot_offset)->second.unleasable = true;
+    place.region->by_offset.find(place.slot_offset)->second.unleasable = true;
     return File();
 }
 
@@ -133,7 +125,7 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
     Guard guard(r.mutex);
     if (auto found = r.joinable.find({identity, access}); h.leased != 0 && found != r.joinable.end()) {
         Region& region = *found->second;
-        auto [at, is_new] = region.slots.try_emplace(offset);
+        auto [at, is_new] = region.by_offset.try_emplace(offset);
         Slot& slot = at->second;
         if (is_new || slot.size < size) slot.unleasable |= !lease(region.file, offset, slot.size = size);
         Hold hold = hold_slot(region, offset, slot);
@@ -153,12 +145,10 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
     }
     region->file = std::move(file);
     region->inherited = h.leased == 0;
-    Slot& slot = region->slots[offset];
-    slot.size = size;
     Region* known = region.release();
     add_region(r, known);
     if (h.leased != 0) r.joinable.emplace(Registry::Joinable{identity, access}, known);
-    return hold_slot(*known, offset, slot);
+    return add_slot(*known, offset, size);
 }
 
 /// The tensor of a message that has been checked.
@@ -176,17 +166,16 @@ inline Result<Tensor> show(const Message& m, Access access, File file) {
     if (view) hold->keep(std::move(view));
     char* data = hold->data() + (h.data_offset - h.slot_offset);
     const auto count = static_cast<std::size_t>(h.ndim);
-    Result<Tensor> tensor = make_tensor(
-        [&] {
-            TensorSpec spec(data, h.dtype, std::span<const std::int64_t>(m.shape(), count));
-            spec.set_strides(std::span<const std::int64_t>(m.strides(), count));
-            spec.read_only = access == Access::read_only;
-            spec.padded = m.padded();
-            return spec;
-        },
-        std::move(*hold));
+    const auto spec_of_message = [&] {
+        TensorSpec spec(data, h.dtype, std::span<const std::int64_t>(m.shape(), count));
+        spec.set_strides(std::span<const std::int64_t>(m.strides(), count));
+        spec.read_only = access == Access::read_only;
+        spec.padded = m.padded();
+        return spec;
+    };
+    Result<Tensor> tensor = catch_error([&] { return Tensor::wrap_spec(spec_of_message, std::move(*hold)); });
     if (!tensor && tensor.error().code() != ErrorCode::out_of_memory)
-        return bad_message(concat({"the message says a tensor that cannot be: ", tensor.error().what()}));
+        return bad_message({"the message says a tensor that cannot be: ", tensor.error().what()});
     return tensor;
 }
 
@@ -194,24 +183,18 @@ inline Result<Tensor> show(const Message& m, Access access, File file) {
 inline Result<void> check_sendable(const Tensor& tensor, Access access) {
     if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; wanted a tensor");
     if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))
-        return Error(ErrorCode::bad_argument, concat({"argument 'access': ", static_cast<int>(access), "; wanted 0, 1 or 2"}));
+        return make_error(ErrorCode::bad_argument, {"argument 'access': ", static_cast<int>(access), "; wanted 0, 1 or 2"});
     if (!tensor.device().is_host())
-        return Error(ErrorCode::bad_device, concat({"argument 'tensor': on ", tensor.device(), "; wanted host memory"}));
+        return make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; wanted host memory"});
     if (tensor.read_only() && access == Access::shared)
-        return Error(ErrorCode::read_only, ErrorKind::value,
-                     "argument 'access': 'shared', but the tensor is read-only; wanted read_only or copy_on_write");
+        return value_error(ErrorCode::read_only,
+                           "argument 'access': 'shared', but the tensor is read-only; wanted read_only or copy_on_write");
     return {};
 }
 
 }  // namespace impl
 
-/// Hands a tensor to the process at the other end of a Unix socket (SEQPACKET or STREAM), in O(1): one message of a hundred
-/// bytes or so and one descriptor. Its memory must be in a segment: made by empty() or share(), by a Segment, or received.
-/// `access` is the most that the receiver may take. The memory stays lent until the receiver's last view is gone. A view of
-/// the tensor, of any shape and strides, is as good as the whole.
-///
-/// Waits while the socket is full, as long as `wait` says.
-inline Result<void> send(int socket, const Tensor& tensor, Access access, const Wait& wait = {}) {
+Result<void> send(int socket, const Tensor& tensor, Access access, const Wait& wait) {
 #if defined(_WIN32)
     (void)socket, (void)tensor, (void)access, (void)wait;
     return impl::unsupported();
@@ -239,10 +222,7 @@ inline Result<void> send(int socket, const Tensor& tensor, Access access, const 
 #endif
 }
 
-/// Takes the next tensor from a Unix socket, with what the sender allows, or with less where `access` says so. Everything that
-/// came is checked before it is mapped, so that nothing the sender does can make an access fail: an Error of code `bad_message`
-/// says what is wrong, and the next message can be received. `peer_closed` means that there will be none.
-inline Result<Tensor> receive(int socket, std::optional<Access> access = {}, const Wait& wait = {}) {
+Result<Tensor> receive(int socket, std::optional<Access> access, const Wait& wait) {
 #if defined(_WIN32)
     (void)socket, (void)access, (void)wait;
     return impl::unsupported();
@@ -253,9 +233,8 @@ inline Result<Tensor> receive(int socket, std::optional<Access> access = {}, con
     if (auto good = impl::check_message(m, impl::page_size()); !good) return std::move(good).error();
     const Access wanted = access.value_or(m.access());
     if (wanted > m.access())
-        return Error(ErrorCode::read_only, ErrorKind::value,
-                     impl::concat({"argument 'access': '", access_name(wanted), "', but the sender allows '",
-                                   access_name(m.access()), "'"}));
+        return impl::value_error(ErrorCode::read_only, {"argument 'access': '", access_name(wanted),
+                                                        "', but the sender allows '", access_name(m.access()), "'"});
     if (auto good = impl::check_memory(*file, m.header.segment_size, m.access() == Access::shared); !good)
         return std::move(good).error();
     return impl::show(m, wanted, std::move(*file));

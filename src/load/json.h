@@ -2,23 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-
-#include <isthmus/core/concat.h>
-#include <isthmus/core/error.h>
-#include <isthmus/core/utf8.h>
+#include <isthmus/isthmus.h>
 
 ISTHMUS_BEGIN
 
 namespace load_impl {
 
-using isthmus::detail::concat;
-
-/// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something other
-/// than what was asked for comes next. The text outlives the reader.
+/// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something
+/// other than what was asked for comes next. The text outlives the reader.
 class JsonReader {
 public:
     explicit JsonReader(std::string_view text) noexcept : text_(text) {}
@@ -31,7 +22,7 @@ public:
         return true;
     }
     void expect(char c) {
-        if (!take(c)) fail(concat({"wanted '", std::string_view(&c, 1), "'"}));
+        if (!take(c)) fail({"wanted '", std::string_view(&c, 1), "'"});
     }
     /// Calls `entry` before each member of an object or element of an array; `entry` has to read it.
     template <class Entry>
@@ -75,7 +66,7 @@ public:
         const std::size_t begin = at_;
         std::int64_t value = 0;
         for (; at_ < text_.size() && is_digit(text_[at_]); ++at_)
-            if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value))
+            if (detail::multiply_overflows(value, 10, value) || detail::add_overflows(value, text_[at_] - '0', value))
                 fail("a number is larger than 2**63 - 1");
         if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("wanted a whole number of 0 or more");
         return value;
@@ -86,8 +77,9 @@ public:
         if (at_ != text_.size()) fail("wanted the end");
     }
 
-    [[noreturn]] ISTHMUS_COLD void fail(std::string_view why) const {
-        throw Error(ErrorCode::bad_file, ErrorKind::value, concat({"the header's JSON is not sound at byte ", at_, ": ", why}));
+    [[noreturn]] ISTHMUS_COLD void fail(isthmus::detail::Message why) const {
+        throw Error(ErrorCode::bad_file, ErrorKind::value,
+                    isthmus::detail::concat({"the header's JSON is not sound at byte ", at_, ": ", why}));
     }
 
 private:

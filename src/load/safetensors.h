@@ -3,25 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <isthmus/core/dtype.h>
-#include <isthmus/core/layout.h>
-#include <isthmus/load/json.h>
+#include <isthmus/load.h>
+
+#include "json.h"
 
 ISTHMUS_BEGIN
-
-/// A tensor of a file: row-major, its elements in bytes [begin, end) of the file.
-struct TensorEntry {
-    std::string name;                  ///< as the file has it
-    DType dtype;                       ///< what one element is
-    std::vector<std::int64_t> shape;   ///< sizes, one per dimension
-    std::uint64_t begin = 0, end = 0;  ///< bytes of the file
-};
 
 namespace load_impl {
 
@@ -55,22 +42,20 @@ inline constexpr FileDType file_dtypes[] = {
     {"U64", uint64},
 };
 
-using Metadata = std::vector<std::pair<std::string, std::string>>;
-
 /// What a header says, checked: the tensors follow each other through the whole file without a hole, in this order.
 struct Header {
     std::vector<TensorEntry> entries;
-    Metadata metadata;
+    std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-[[noreturn]] ISTHMUS_COLD inline void fail_file(std::string text) {
-    throw Error(ErrorCode::bad_file, ErrorKind::value, std::move(text));
+[[noreturn]] ISTHMUS_COLD inline void fail_file(isthmus::detail::Message text) {
+    throw Error(ErrorCode::bad_file, ErrorKind::value, isthmus::detail::concat({text}));
 }
 
 inline DType parse_file_dtype(const std::string& name, const std::string& tensor) {
     for (const FileDType& known : file_dtypes)
         if (known.name == name) return known.dtype;
-    fail_file(concat({"tensor '", tensor, "' has the dtype '", name, "', which is none of safetensors' that are known here"}));
+    fail_file({"tensor '", tensor, "' has the dtype '", name, "', which is none of safetensors' that are known here"});
 }
 
 /// Reads one tensor, with offsets as the file has them: from the end of the header.
@@ -78,7 +63,7 @@ inline TensorEntry read_entry(JsonReader& json, std::string name) {
     TensorEntry entry{std::move(name), {}, {}, 0, 0};
     bool dtype = false, shape = false, offsets = false;
     const auto once = [&](bool& seen, std::string_view field) {
-        if (std::exchange(seen, true)) json.fail(concat({"a second '", field, "' of tensor '", entry.name, "'"}));
+        if (std::exchange(seen, true)) json.fail({"a second '", field, "' of tensor '", entry.name, "'"});
     };
     json.object([&](const std::string& field) {
         if (field == "dtype") {
@@ -95,11 +80,11 @@ inline TensorEntry read_entry(JsonReader& json, std::string name) {
             entry.end = static_cast<std::uint64_t>(json.whole_number());
             json.expect(']');
         } else {
-            json.fail(concat({"tensor '", entry.name, "' has a field '", field, "'; wanted dtype, shape and data_offsets"}));
+            json.fail({"tensor '", entry.name, "' has a field '", field, "'; wanted dtype, shape and data_offsets"});
         }
     });
     if (!dtype || !shape || !offsets)
-        json.fail(concat({"tensor '", entry.name, "' has no ", !dtype ? "dtype" : !shape ? "shape" : "data_offsets"}));
+        json.fail({"tensor '", entry.name, "' has no ", !dtype ? "dtype" : !shape ? "shape" : "data_offsets"});
     return entry;
 }
 
@@ -107,15 +92,15 @@ inline TensorEntry read_entry(JsonReader& json, std::string name) {
 inline void check_entry(const TensorEntry& entry) {
     const int ndim = static_cast<int>(std::min<std::size_t>(entry.shape.size(), max_ndim + 1));
     if (ndim > max_ndim)
-        fail_file(concat({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; wanted at most ", max_ndim}));
+        fail_file({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; wanted at most ", max_ndim});
     std::int64_t numel = 0, bits = 0;
-    if (!layout::numel(entry.shape.data(), ndim, numel) || __builtin_mul_overflow(numel, entry.dtype.element_bits(), &bits))
-        fail_file(concat({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"}));
+    if (!layout::numel(entry.shape.data(), ndim, numel) || isthmus::detail::multiply_overflows(numel, entry.dtype.element_bits(), bits))
+        fail_file({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"});
     if (bits % 8 != 0)
-        fail_file(concat({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"}));
+        fail_file({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"});
     if (entry.end < entry.begin || entry.end - entry.begin != static_cast<std::uint64_t>(bits / 8))
-        fail_file(concat({"tensor '", entry.name, "' has the bytes ", entry.begin, " to ", entry.end, "; wanted ", bits / 8,
-                          " bytes for ", isthmus::detail::sizes_text(entry.shape.data(), ndim), " of ", entry.dtype}));
+        fail_file({"tensor '", entry.name, "' has the bytes ", entry.begin, " to ", entry.end, "; wanted ", bits / 8,
+                   " bytes for ", isthmus::detail::sizes_text(entry.shape.data(), ndim), " of ", entry.dtype});
 }
 
 /// Sorts the entries as they lie in the file, and refuses holes, overlaps, and bytes that belong to no tensor.
@@ -127,17 +112,16 @@ inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin
     for (TensorEntry& entry : entries) {
         check_entry(entry);
         if (entry.begin != next)
-            fail_file(concat({"tensor '", entry.name, "' begins at byte ", entry.begin, "; wanted ", next,
-                              ", where the one before it ends"}));
+            fail_file({"tensor '", entry.name, "' begins at byte ", entry.begin, "; wanted ", next,
+                       ", where the one before it ends"});
         if (entry.end > file_size - begin)
-            fail_file(concat({"tensor '", entry.name, "' ends at byte ", entry.end, ", but ", file_size - begin,
-                              " follow the header: the file is cut short"}));
+            fail_file({"tensor '", entry.name, "' ends at byte ", entry.end, ", but ", file_size - begin,
+                       " follow the header: the file is cut short"});
         next = entry.end;
         entry.begin += begin;
         entry.end += begin;
     }
-    if (next != file_size - begin)
-        fail_file(concat({file_size - begin - next, " bytes at the end of the file belong to no tensor"}));
+    if (next != file_size - begin) fail_file({file_size - begin - next, " bytes at the end of the file belong to no tensor"});
 }
 
 /// The sizes of a file's parts: 8 bytes that say how long the header is (little-endian), the header, the elements.
@@ -147,14 +131,15 @@ inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
 inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];
-    if (size > longest_header) fail_file(concat({"the header's length is ", size, " bytes; wanted at most ", longest_header}));
+    if (size > longest_header) fail_file({"the header's length is ", size, " bytes; wanted at most ", longest_header});
     if (size > file_size - header_begin)
-        fail_file(concat({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"}));
+        fail_file({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"});
     return header_begin + size;
 }
 
-/// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not sound: a
-/// name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of safetensors' README.
+/// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not
+/// sound: a name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of
+/// safetensors' README.
 inline Header read_header(std::string_view text, std::uint64_t file_size) {
     if (text.empty() || text.front() != '{') fail_file("the header does not begin with '{'");
     if (!isthmus::detail::is_utf8(text)) fail_file("the header is not UTF-8");
