@@ -27,6 +27,7 @@ option(ISTHMUS_INSTALL_DLPACK "Install dlpack/dlpack.h too; without it, the CMak
 option(ISTHMUS_WHEEL_LAYOUT "Install everything below isthmus/, as the wheel does" ${isthmus_wheel})
 option(ISTHMUS_PYTHON "Define isthmus::python, which needs Python's headers" ON)
 option(ISTHMUS_TORCH "Define isthmus::torch, which needs an installed PyTorch" OFF)
+option(ISTHMUS_PRECOMPILED_HEADERS "Have every target that links isthmus::python precompile <isthmus/python.h>" OFF)
 option(ISTHMUS_UNITY_BUILD "Compile extension modules and test programs as few units: a fraction of the time" ON)
 option(ISTHMUS_WERROR "Treat the warnings of Isthmus's own sources as errors" OFF)
 set(ISTHMUS_SANITIZE "" CACHE STRING "Sanitizers to build with, for example address,undefined")

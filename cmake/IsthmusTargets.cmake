@@ -1,10 +1,8 @@
 # Where things are installed, and the targets of the library; see docs/architecture.md for what each may include.
 if(ISTHMUS_WHEEL_LAYOUT)
-  set(ISTHMUS_INSTALL_PREFIX isthmus/)
   set(ISTHMUS_INSTALL_LIBDIR isthmus/lib)
   set(ISTHMUS_INSTALL_INCLUDEDIR isthmus/include)
 else()
-  set(ISTHMUS_INSTALL_PREFIX "")
   set(ISTHMUS_INSTALL_LIBDIR ${CMAKE_INSTALL_LIBDIR})
   set(ISTHMUS_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
 endif()

@@ -1,11 +1,21 @@
 # Defines isthmus::core, isthmus::python and isthmus::header_only from the sources: in Isthmus's own build, and in that of a user of
 # the installed package, since what is compiled must fit the user's compiler, flags and Python.
 
-# What every target says of the headers. `dlpack` is a folder, or empty where a target of that name has it.
+# isthmus::NAME is an imported name of the target isthmus_NAME: a project that installs and exports a library of its own may link it.
+function(isthmus_publish name)
+  add_library(isthmus::${name} INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(isthmus::${name} INTERFACE isthmus_${name})
+endfunction()
+
+# What every target says of the headers. `dlpack` is a folder, or empty if a target of that name has it.
 function(isthmus_use_headers target visibility include dlpack)
+  set(system) # a user's warnings are of the user's own code; ISTHMUS_TOP_LEVEL is not defined where the package is installed
+  if(NOT DEFINED ISTHMUS_TOP_LEVEL)
+    set(system SYSTEM)
+  endif()
   target_compile_features(${target} ${visibility} cxx_std_20)
-  target_include_directories(${target} ${visibility} "${include}")
-  if(dlpack) # as a system folder: we cannot fix the warnings of another project's header
+  target_include_directories(${target} ${system} ${visibility} "${include}")
+  if(dlpack)
     target_include_directories(${target} SYSTEM ${visibility} "${dlpack}")
   endif()
   if(TARGET dlpack::dlpack AND NOT dlpack)
@@ -13,38 +23,76 @@ function(isthmus_use_headers target visibility include dlpack)
   endif()
 endfunction()
 
-# A static library of `ARGN`, compiled once, when somebody links it. A module takes of it what it calls and no more.
+# Each function in a section, of which the linker takes what is called: `compile` says to whom, for the linker all who link.
+function(isthmus_drop_unused target compile)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(${target} ${compile} $<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections>
+                                                $<$<COMPILE_LANGUAGE:CXX>:-fdata-sections>)
+    if(APPLE)
+      target_link_options(${target} INTERFACE LINKER:-dead_strip)
+    elseif(NOT WIN32)
+      target_link_options(${target} INTERFACE LINKER:--gc-sections)
+    endif()
+  endif()
+endfunction()
+
+# A static library of `ARGN`, compiled once, when somebody links it. It is optimised in every build type.
 function(isthmus_define_library name)
   add_library(isthmus_${name} STATIC EXCLUDE_FROM_ALL ${ARGN})
-  add_library(isthmus::${name} ALIAS isthmus_${name})
+  isthmus_publish(${name})
   set_target_properties(
     isthmus_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_SCAN_FOR_MODULES OFF UNITY_BUILD OFF)
   # A debug build of a program also checks in every call whether the GIL is held.
   target_compile_definitions(isthmus_${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
+  isthmus_drop_unused(isthmus_${name} PRIVATE)
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-    target_compile_options(isthmus_${name} PRIVATE -O2 -ffunction-sections -fdata-sections)
-    if(APPLE)
-      target_link_options(isthmus_${name} INTERFACE LINKER:-dead_strip)
-    elseif(NOT WIN32)
-      target_link_options(isthmus_${name} INTERFACE LINKER:--gc-sections)
+    target_compile_options(isthmus_${name} PRIVATE -O2)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # a tenth of a module; what the fast paths need inlined says so itself
+      target_compile_options(isthmus_${name} PRIVATE --param=max-inline-insns-single=20 -fno-reorder-blocks-and-partition
+                                                     -fno-align-functions -fno-align-jumps -fno-align-loops)
+    endif()
+    if(NOT ISTHMUS_TOP_LEVEL) # a part of another project, whose warnings, errors perhaps, are not for these sources
+      target_compile_options(isthmus_${name} PRIVATE -w)
+      set_target_properties(isthmus_${name} PROPERTIES CXX_CLANG_TIDY "" CXX_CPPCHECK "" CXX_INCLUDE_WHAT_YOU_USE "")
     endif()
   endif()
+endfunction()
+
+# A library is optimised whatever is said; that the code around it is not, few want.
+function(isthmus_warn_without_build_type)
+  get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(NOT CMAKE_BUILD_TYPE AND NOT several AND NOT CMAKE_CXX_FLAGS MATCHES "-O")
+    message(NOTICE "isthmus: no CMAKE_BUILD_TYPE is set: Isthmus is optimised and ${PROJECT_NAME} is not (-DCMAKE_BUILD_TYPE=Release)")
+  endif()
+endfunction()
+
+# The name of a library that ended: the first header tells whoever links it what to write.
+function(isthmus_end_target old new)
+  add_library(isthmus::${old} INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(isthmus::${old} INTERFACE isthmus::${new})
+  target_compile_definitions(isthmus::${old} INTERFACE ISTHMUS_COMPILED)
 endfunction()
 
 # `include` holds isthmus/, `source` core.cpp and the others.
 macro(isthmus_define_libraries include source dlpack)
   if(NOT TARGET isthmus_core)
-    isthmus_define_library(core "${source}/core.cpp")
+    isthmus_define_library(core "${source}/core.cpp" "${source}/shared.cpp" "${source}/load.cpp")
     isthmus_use_headers(isthmus_core PUBLIC "${include}" "${dlpack}")
     target_link_libraries(isthmus_core PUBLIC ${CMAKE_DL_LIBS})
     add_library(isthmus_header_only INTERFACE)
-    add_library(isthmus::header_only ALIAS isthmus_header_only)
+    isthmus_publish(header_only)
     isthmus_use_headers(isthmus_header_only INTERFACE "${include}" "${dlpack}")
+    isthmus_drop_unused(isthmus_header_only INTERFACE)
     target_link_libraries(isthmus_header_only INTERFACE ${CMAKE_DL_LIBS})
+    isthmus_warn_without_build_type()
   endif()
   if(TARGET Python::Module AND NOT TARGET isthmus_python)
     isthmus_define_library(python "${source}/bridge.cpp")
+    isthmus_end_target(python_compiled python)
     target_link_libraries(isthmus_python PUBLIC isthmus_core Python::Module)
     target_link_libraries(isthmus_header_only INTERFACE Python::Module)
+    if(ISTHMUS_PRECOMPILED_HEADERS) # by every target that links it
+      target_precompile_headers(isthmus_python INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:<isthmus/python.h$<ANGLE-R>>")
+    endif()
   endif()
 endmacro()

@@ -3,10 +3,8 @@
 #include <isthmus/torch.h>  // Python.h must come before any standard header
 
 #include "bridge/framework/torch/dtypes.h"
-#include "bridge/framework/torch/modules.h"
-#include "bridge/framework/torch/rules.h"
 #include "bridge/framework/torch/shims.h"
-#include "bridge/framework/torch/streams.h"
+#include "bridge/framework/torch/rules.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>
@@ -132,7 +130,7 @@ Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept 
 
 namespace detail {
 
-static_assert(static_cast<int>(at::ScalarType::Bool) == 11 && static_cast<int>(at::ScalarType::BFloat16) == 15 &&
+static_assert(static_cast<int>(at::kBool) == 11 && static_cast<int>(at::ScalarType::BFloat16) == 15 &&
                   static_cast<int>(at::ScalarType::Float8_e5m2) == 23 && static_cast<int>(at::ScalarType::UInt64) == 29,
               "isthmus: at::ScalarType has other numbers than isthmus/python/framework/torch/dtypes.h");
 

@@ -32,7 +32,8 @@ PyModuleDef_Slot slots[] = {
 #endif
     {0, nullptr},
 };
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "bytecount", "Counts bytes.", 0, methods, slots, nullptr, nullptr, nullptr};
+PyModuleDef definition{
+    PyModuleDef_HEAD_INIT, "bytecount", "Counts bytes.", 0, methods, slots, nullptr, nullptr, nullptr};
 
 }  // namespace
 

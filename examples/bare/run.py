@@ -1,4 +1,4 @@
-"""The bytes of a file, counted where the system has mapped them, and what they say: the entropy."""
+"""The bytes of a mapped file, counted in place, and their entropy."""
 
 import mmap
 from pathlib import Path
@@ -16,6 +16,8 @@ print("most frequent:", [chr(byte) for byte in np.argsort(-counts, kind="stable"
 
 array = np.fromfile(path, np.uint8)
 print(
-    "NumPy in, NumPy out:", type(histogram(array)).__name__, np.array_equal(histogram(array), np.bincount(array, minlength=256))
+    "NumPy in, NumPy out:",
+    type(histogram(array)).__name__,
+    np.array_equal(histogram(array), np.bincount(array, minlength=256)),
 )
 print("bytes, and every third of them:", len(histogram(b"isthmus")), histogram(array[::3]).sum() == len(array[::3]))

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::align_val_t alignment{64};  // JAX shares host memory that is aligned so, and copies any other
 
-/// Buffers that are lent out and come back, from whichever thread. A driver's buffers would be mapped here, not allocated.
+/// Buffers that are lent out and returned, on any thread. A driver's buffers would be mapped here, not allocated.
 class Ring {
 public:
     Ring(std::size_t bytes, std::size_t count) {
@@ -58,8 +58,7 @@ public:
 
     isthmus::Tensor next() {
         std::uint8_t* buffer = ring_->take();
-        // The owner is called once, when the last array over the frame is gone. It holds the ring: frames may outlive the
-        // camera.
+        // Called once, when the last array over the frame is gone. It holds the ring: frames may outlive the camera.
         auto frame = isthmus::Tensor::wrap(buffer, {h_, w_, 3}, {}, isthmus::uint8, isthmus::Device::cpu(),
                                            [ring = ring_, buffer] { ring->give_back(buffer); });
         expose(frame.view<std::uint8_t, 3>().value());
@@ -71,7 +70,8 @@ private:
     void expose(isthmus::View<std::uint8_t, 3> pixels) {
         for (std::int64_t i = 0; i < h_; ++i)
             for (std::int64_t j = 0; j < w_; ++j)
-                for (std::int64_t c = 0; c < 3; ++c) pixels(i, j, c) = static_cast<std::uint8_t>(i + j + count_ + 80 * c);
+                for (std::int64_t c = 0; c < 3; ++c)
+                    pixels(i, j, c) = static_cast<std::uint8_t>(i + j + count_ + 80 * c);
         ++count_;
     }
 
@@ -79,7 +79,7 @@ private:
     std::shared_ptr<Ring> ring_;
 };
 
-/// The bytes of a file where the system maps them, read-only: a pointer to const says so, and every consumer is told.
+/// The bytes of a mapped file, read-only: a pointer to const says so, and consumers see it.
 isthmus::Tensor mapped(const std::string& path) {
     const auto fail = [&] {
         PyErr_SetFromErrnoWithFilename(PyExc_OSError, path.c_str());

@@ -1,4 +1,4 @@
-"""Frames of a camera in NumPy and torch, each buffer back in the ring when its last array is gone; and a mapped recording."""
+"""Frames of a camera in NumPy and torch, whose buffers return to the ring with the last array; and a mapped recording."""
 
 import tempfile
 from pathlib import Path

@@ -41,7 +41,8 @@ Interpreter::Interpreter() {
     PyStatus status = PyConfig_SetBytesString(&config, &config.program_name, EMBED_PYTHON);
     if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
     PyConfig_Clear(&config);
-    if (PyStatus_Exception(status)) throw std::runtime_error(status.err_msg != nullptr ? status.err_msg : "no interpreter");
+    if (PyStatus_Exception(status))
+        throw std::runtime_error(status.err_msg != nullptr ? status.err_msg : "no interpreter");
 }
 
 bool Interpreter::end() { return Py_IsInitialized() == 0 || Py_FinalizeEx() == 0; }

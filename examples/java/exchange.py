@@ -42,7 +42,7 @@ class Java:
         return dict(field.split("=", 1) for field in answer.split(";"))
 
 
-# What Java holds of ours. An owner is a number, and its release function another: both fit in a message.
+# Our objects that Java holds. An owner is a number, and its release function another: both fit in a message.
 owned: dict[int, Any] = {}
 released: list[int] = []
 numbers = itertools.count(1)

@@ -12,7 +12,7 @@ jdk=${JAVA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")}
 build=${BUILD_DIR:-$here/build}
 mkdir -p "$build/classes"
 "$jdk/bin/javac" --release 17 -Xlint:all -Werror -d "$build/classes" "$here"/src/*.java "$here"/src/isthmus/*.java
-"${CC:-cc}" -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -shared -fPIC -I "${ISTHMUS_INCLUDE_DIR:-$here/../../include}" -I "$jdk/include" -I "$jdk/include/linux" \
-    "$here"/native/*.c -o "$build/libisthmus_java.so" \
+"${CC:-cc}" -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -shared -fPIC \
+    -I "${ISTHMUS_INCLUDE_DIR:-$here/../../include}" -I "$jdk/include" -I "$jdk/include/linux" "$here"/native/*.c -o "$build/libisthmus_java.so" \
     -L "$lib" -listhmus -L "$jdk/lib/server" -ljvm "-Wl,-rpath,$lib:$jdk/lib/server"
 "${PYTHON:-python3}" "$here/exchange.py" "$build/libisthmus_java.so" "$build/classes"

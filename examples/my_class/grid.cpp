@@ -23,11 +23,12 @@ public:
         };
         for (std::int64_t i = 0; i < h; ++i)
             for (std::int64_t j = 0; j < w; ++j)
-                cells[static_cast<std::size_t>(i * w + j)] = (at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1)) / 4;
+                cells[static_cast<std::size_t>(i * w + j)] =
+                    (at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1)) / 4;
     }
 
     const std::int64_t h, w;
-    std::vector<float> cells;  // never resized: its memory stays where it is
+    std::vector<float> cells;  // never resized: its memory does not move
 };
 
 /// The instance is the owner: it lives as long as anything shows its memory.
@@ -44,8 +45,8 @@ public:
         const auto& more = *argument;
         const auto added = static_cast<std::size_t>(more.extent(0));
         if (samples_->size() + added > samples_->capacity()) {
-            // A vector moves its elements when it grows, and whoever shows them would read freed memory. This grows into a
-            // vector of its own, and the old one lives until the last array over it is gone.
+            // A vector that grows moves its elements, and arrays over the old ones would read freed memory. So this
+            // continues in a new vector, and the old one lives until the last array over it is gone.
             auto larger = std::make_shared<std::vector<float>>();
             larger->reserve(2 * samples_->size() + added);
             larger->assign(samples_->begin(), samples_->end());
@@ -54,7 +55,9 @@ public:
         samples_->insert(samples_->end(), more.begin(), more.end());
     }
 
-    isthmus::Tensor samples() const { return isthmus::Tensor::own(samples_, std::span(*samples_), {std::ssize(*samples_)}); }
+    isthmus::Tensor samples() const {
+        return isthmus::Tensor::own(samples_, std::span(*samples_), {std::ssize(*samples_)});
+    }
 
     /// Gives the memory back; refused while an array shows it, as bytearray does.
     void clear() {

@@ -64,4 +64,5 @@ wrong = {
     "a string": "points",
 }
 for name, x in wrong.items():
-    print(f"  {name}\n    neighbours {said(lambda x=x: ours.query(x))}\n    scipy      {said(lambda x=x: theirs.query(x))}")
+    print(f"  {name}\n    neighbours {said(lambda x=x: ours.query(x))}")
+    print(f"    scipy      {said(lambda x=x: theirs.query(x))}")

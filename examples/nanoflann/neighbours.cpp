@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nearest neighbours by nanoflann, a header-only C++ library, over the caller's own memory: whatever framework it belongs to.
+// Nearest neighbours by nanoflann, a header-only C++ library, over the caller's own memory, of any framework.
 #include <isthmus/nanobind.h>
 
 #include <limits>
@@ -17,7 +17,7 @@ using Points = View<const T, 2, sizes<"n d">>;
 template <class T>
 using Queries = View<const T, 2, sizes<"m d">>;
 
-/// The points stay where they are: the tree holds a Tensor, which keeps their owner alive, and a view of it.
+/// The points are not copied: the tree holds a Tensor, which keeps their owner alive, and a view of it.
 template <class T>
 class Tree {
 public:
@@ -34,17 +34,18 @@ public:
         match.agree("points", points_).value();
         match.agree("x", *x).value();
         if (k < 1 || k > points_.extent(0))
-            throw Error(ErrorCode::bad_argument,
-                        "query(): argument 'k': " + std::to_string(k) + "; wanted 1 to " + std::to_string(points_.extent(0)));
+            throw Error(ErrorCode::bad_argument, "query(): argument 'k': " + std::to_string(k) + "; expected 1 to " +
+                                                     std::to_string(points_.extent(0)));
         const std::int64_t m = x->extent(0);
         const Tensor distances = Tensor::empty({m, k}, dtype_of<T>()),
                      indices = Tensor::empty({m, k}, isthmus::int32);  // JAX has no int64 unless it is told to
-        search(*x, static_cast<std::size_t>(k), static_cast<T*>(distances.data()), static_cast<std::int32_t*>(indices.data()));
+        search(*x, static_cast<std::size_t>(k), static_cast<T*>(distances.data()),
+               static_cast<std::int32_t*>(indices.data()));
         return {x.reply(distances), x.reply(indices)};
     }
     Tensor points() const { return tensor_; }
 
-    // What nanoflann asks of a set of points.
+    // nanoflann's requirements for a set of points.
     std::size_t kdtree_get_point_count() const { return static_cast<std::size_t>(points_.extent(0)); }
     T kdtree_get_pt(std::size_t i, std::size_t d) const {
         return points_(static_cast<std::int64_t>(i), static_cast<std::int64_t>(d));
@@ -78,7 +79,7 @@ void bind(nb::module_& m, const char* name) {
         .def_prop_ro("points", &Tree<T>::points);
 }
 
-/// The tree of the points' own precision. (What else they should be, Tree says.)
+/// The tree of the points' own precision. (Tree checks the rest.)
 nb::object make_tree(const Tensor& points) {
     if (points.dtype() == float64) return nb::cast(new Tree<double>(points), nb::rv_policy::take_ownership);
     return nb::cast(new Tree<float>(points), nb::rv_policy::take_ownership);

@@ -1,4 +1,4 @@
-"""Points are moved onto a circle by the distance to the nearest of its points: with torch, with JAX, and checked with NumPy."""
+"""Moves points onto a circle by the distance to its nearest points: with torch, with JAX, and checked with NumPy."""
 
 import sys
 

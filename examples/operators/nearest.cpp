@@ -12,14 +12,14 @@ using Queries = View<const float, 2, sizes<"m d">, c_contiguous>;
 
 void find(Points points, Queries queries, Out<float, 1, sizes<"m">, c_contiguous> distances,
           Out<nearest::Index, 1, sizes<"m">, c_contiguous> indices) {
-    nearest::search(points.data(), queries.data(), points.extent(0), queries.extent(0), points.extent(1), distances.data(),
-                    indices.data());
+    nearest::search(points.data(), queries.data(), points.extent(0), queries.extent(0), points.extent(1),
+                    distances.data(), indices.data());
 }
 void find_gradient(View<const float, 1, sizes<"m">, c_contiguous> grad, View<const nearest::Index, 1, sizes<"m">>,
                    Points points, Queries queries, Out<float, 2, sizes<"n d">, c_contiguous> grad_points,
                    Out<float, 2, sizes<"m d">, c_contiguous> grad_queries) {
-    nearest::search_gradient(grad.data(), points.data(), queries.data(), points.extent(0), queries.extent(0), points.extent(1),
-                             grad_points.data(), grad_queries.data());
+    nearest::search_gradient(grad.data(), points.data(), queries.data(), points.extent(0), queries.extent(0),
+                             points.extent(1), grad_points.data(), grad_queries.data());
 }
 
 int fill(PyObject* module) {

@@ -13,7 +13,7 @@ namespace nearest {
 
 using Index = std::int32_t;  // JAX has no int64 unless it is told to
 
-/// What nanoflann asks of a set of points, which stay where they are.
+/// nanoflann's requirements for a set of points, which are not copied.
 struct Cloud {
     const float* points;
     std::size_t n, d;
@@ -27,8 +27,8 @@ struct Cloud {
 using Tree = nanoflann::KDTreeSingleIndexAdaptor<nanoflann::L2_Simple_Adaptor<float, Cloud>, Cloud, -1, Index>;
 
 /// Squared distances of m queries to the nearest of n points of d dimensions, and which ones those are.
-inline void search(const float* points, const float* queries, std::size_t n, std::size_t m, std::size_t d, float* distances,
-                   Index* indices) {
+inline void search(const float* points, const float* queries, std::size_t n, std::size_t m, std::size_t d,
+                   float* distances, Index* indices) {
     if (n == 0) throw std::invalid_argument("argument 'points' has no points");
     const Cloud cloud{points, n, d};
     Tree tree(static_cast<int>(d), cloud);

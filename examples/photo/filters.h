@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Image filters over typed views. Nothing here knows of Python or of any framework: a view is an address, sizes and strides.
+// Image filters over typed views, without Python or any framework: a view is an address, sizes and strides.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ inline void sepia(Image image) {
         }
 }
 
-/// The mean of the `2 * radius + 1` neighbours of each of `count` elements that are `step` elements apart; at the ends, of as
-/// many as there are.
+/// The mean of the `2 * radius + 1` neighbours of each of `count` elements that are `step` elements apart; at the ends,
+/// of as many as there are.
 inline void blur_line(std::uint8_t* line, std::int64_t count, std::int64_t step, std::int64_t radius,
                       std::vector<std::uint8_t>& old) {
     old.resize(static_cast<std::size_t>(count));

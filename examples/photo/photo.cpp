@@ -10,8 +10,8 @@
 
 namespace {
 
-// Each function says by its types what it takes: memory that must not be written, or an image of other sizes, is refused
-// before anything happens, and the error names the argument. The images lend their own memory for the length of the call.
+// The types of each function are its checks: read-only memory, or an image of other sizes, is refused before the call,
+// and the error names the argument. The images are borrowed for the length of the call.
 
 PyObject* fail(const isthmus::Error& error) {
     isthmus::set_python_error(error);
@@ -30,7 +30,8 @@ PyObject* blur(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* key
     if (!in.parse(args, count, keywords)) return nullptr;
     auto [image, radius] = in.values();
     if (radius < 0) {
-        PyErr_Format(PyExc_ValueError, "argument 'radius': found %lld; wanted 0 or more", static_cast<long long>(radius));
+        PyErr_Format(PyExc_ValueError, "argument 'radius': found %lld; expected 0 or more",
+                     static_cast<long long>(radius));
         return nullptr;
     }
     // A larger radius takes in no more neighbours.
@@ -68,7 +69,8 @@ using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject
 
 /// How the interpreter is told of a function that takes its arguments as an array.
 PyMethodDef method(const char* name, Function function, const char* doc) {
-    return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL | METH_KEYWORDS, doc};
+    return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL | METH_KEYWORDS,
+            doc};
 }
 
 PyMethodDef methods[] = {

@@ -3,8 +3,8 @@
 Usage:
     run.py [--output FILE.png] [--photo FILE] [--no-probe]
 
-The extension works on the memory of a torch tensor, a NumPy array and a JAX array, and hands results back in the framework it
-was called from. Without torch or JAX those parts are left out.
+The extension works on the memory of a torch tensor, a NumPy array and a JAX array, and returns results in the caller's
+framework. Without torch or JAX those parts are left out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def tone_a_torch_tensor(picture: np.ndarray) -> Panel:
     image = torch.from_numpy(picture.copy())
     address = image.data_ptr()
     _, milliseconds = timed(photo.sepia, image)
-    check(image.data_ptr() == address and not np.array_equal(image.numpy(), picture), "the tensor's own memory was changed")
+    changed = image.data_ptr() == address and not np.array_equal(image.numpy(), picture)
+    check(changed, "the tensor's own memory was changed")
     means = photo.mean(image)
     check(type(means) is torch.Tensor, "a result for torch is a torch.Tensor")
     check(torch.allclose(means, image.float().mean(dim=(0, 1)), atol=0.01), "C++ and torch find the same mean")

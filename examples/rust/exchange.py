@@ -1,4 +1,4 @@
-"""Python and Rust hand each other tensors in one process: no element is copied, every owner is released once.
+"""Python and Rust exchange tensors in one process: no element is copied, every owner is released once.
 
 Usage: exchange.py LIBRARY, the cdylib that `cargo build --example exchange` made.
 """

@@ -43,7 +43,8 @@ def by_ray(path, inputs):
     import ray
 
     isthmus.distributed.enable("ray")
-    ray.init(num_cpus=2, object_store_memory=1 << 28, include_dashboard=False, log_to_driver=False, logging_level="error")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+    ray.init(num_cpus=2, object_store_memory=1 << 28, **quiet)
     weights = ray.put(load(path))
     task = ray.remote(work)
     answers = ray.get([task.remote(functools.partial(ray.get, weights), x) for x in inputs])

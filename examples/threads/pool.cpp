@@ -51,7 +51,7 @@ public:
         wake_.notify_one();
     }
 
-    /// Returns when every block is done. What the function raised first is raised here.
+    /// Returns when every block is done. Raises the first exception of the function.
     void close() {
         {
             // The threads need the GIL to finish: whoever waits for them with it waits for ever.
@@ -73,7 +73,7 @@ public:
         if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
     }
 
-    /// Before the interpreter ends: later, a thread that wants the GIL is stopped where it stands.
+    /// Before the interpreter ends: later, a thread that takes the GIL hangs.
     static void close_all() {
         while (!open_pools.empty()) (*open_pools.begin())->close();
     }

@@ -45,7 +45,8 @@ int fill(PyObject* module) {
     return op.gradient<rms_norm_gradient>() ? 0 : -1;
 }
 PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(fill)}, {0, nullptr}};
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "rms_norm", "RMS normalisation.", 0, nullptr, slots, nullptr, nullptr, nullptr};
+PyModuleDef definition{
+    PyModuleDef_HEAD_INIT, "rms_norm", "RMS normalisation.", 0, nullptr, slots, nullptr, nullptr, nullptr};
 
 }  // namespace
 

@@ -38,4 +38,6 @@ isthmus::Reply edges(const isthmus::Argument<Image, "image", "edges">& image) {
 
 }  // namespace
 
-NB_MODULE(edges, m) { m.def("edges", edges, nb::arg("image"), "The edges of a uint8 image (h, w), as float32 (h, w)."); }
+NB_MODULE(edges, m) {
+    m.def("edges", edges, nb::arg("image"), "The edges of a uint8 image (h, w), as float32 (h, w).");
+}

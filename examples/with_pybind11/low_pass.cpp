@@ -9,7 +9,8 @@ namespace {
 /// y[i] = y[i - 1] + rate * (x[i] - y[i - 1]), forwards and then backwards, so that nothing is delayed.
 template <class T>
 void low_pass(isthmus::View<T, 1, isthmus::sizes<"n">> signal, double rate) {
-    if (!(rate > 0 && rate <= 1)) throw py::value_error("argument 'rate': " + std::to_string(rate) + "; wanted 0 < rate <= 1");
+    if (!(rate > 0 && rate <= 1))
+        throw py::value_error("argument 'rate': " + std::to_string(rate) + "; expected 0 < rate <= 1");
     if (signal.empty()) return;
     const py::gil_scoped_release parallel;  // the caller holds the signal during the call
     const auto n = signal.extent(0);

@@ -23,7 +23,8 @@ before = recording.copy()
 
 low_pass(recording[:, 0], rate=0.05)  # every other element of the recording's memory
 print("left, off the tone by", round(float(np.std(recording[:, 0] - tone)), 3))
-print("right, untouched:", round(float(np.std(recording[:, 1] - tone)), 3), np.array_equal(recording[:, 1], before[:, 1]))
+untouched = np.array_equal(recording[:, 1], before[:, 1])
+print("right, untouched:", round(float(np.std(recording[:, 1] - tone)), 3), untouched)
 print("the same as NumPy's:", np.allclose(recording[:, 0], by_numpy(before[:, 0], 0.05)))
 
 tensor = torch.from_numpy(before.astype(np.float32))

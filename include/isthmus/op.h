@@ -21,9 +21,9 @@ public:
     constexpr detail::SaidInput operator=(bool value) const noexcept {
         return with(detail::SaidInput::Default::boolean, {.boolean = value});
     }
-    template <class I>
-        requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-    constexpr detail::SaidInput operator=(I value) const noexcept {
+    template <class Integer>
+        requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>)
+    constexpr detail::SaidInput operator=(Integer value) const noexcept {
         return with(detail::SaidInput::Default::integer, {.integer = static_cast<std::int64_t>(value)});
     }
     constexpr detail::SaidInput operator=(const char* value) const noexcept {

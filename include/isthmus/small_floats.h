@@ -78,21 +78,21 @@ constexpr std::uint32_t narrow(float from) noexcept {
 /// between two narrower ones is (Boldo and Melquiond, "When double rounding is odd", 2005).
 template <class Number>
 constexpr float to_odd(Number number) noexcept {
-    const float near = static_cast<float>(number);
+    const float rounded = static_cast<float>(number);
     if constexpr (std::is_integral_v<Number> && sizeof(Number) > 2) {
         return to_odd(static_cast<double>(number));
     } else if constexpr (std::is_floating_point_v<Number> && sizeof(Number) > sizeof(float)) {
-        const auto again = static_cast<Number>(near);
-        const std::uint32_t bits = std::bit_cast<std::uint32_t>(near);
-        if (again == number || number != number || (bits & 1) != 0) return near;
+        const auto again = static_cast<Number>(rounded);
+        const std::uint32_t bits = std::bit_cast<std::uint32_t>(rounded);
+        if (again == number || number != number || (bits & 1) != 0) return rounded;
         return std::bit_cast<float>((again < number) == (number > 0) ? bits + 1 : bits - 1);
     }
-    return near;
+    return rounded;
 }
 
 }  // namespace detail
 
-/// An element of `dtype`: its bits, which widen to float by themselves and are rounded from one where that is asked for, as
+/// An element of `dtype`: its bits, which widen to float by themselves and are near from one where that is asked for, as
 /// the standard's own types do (std::bfloat16_t). Arithmetic is float's.
 template <DType dtype, detail::FloatFormat format>
 class SmallFloat {
@@ -101,7 +101,7 @@ class SmallFloat {
 public:
     SmallFloat() = default;
     /// The nearest number; of two as near the even one. Infinity, or NaN where there is none, for what is too large. (Integers
-    /// beyond 2**53 are rounded to double first.)
+    /// beyond 2**53 are near to double first.)
     template <class Number>
         requires std::is_arithmetic_v<Number>
     constexpr explicit SmallFloat(Number number) noexcept
@@ -118,7 +118,7 @@ public:
     /// The bits of the number.
     constexpr Bits bits() const noexcept { return bits_; }
 
-    /// Calculated in float and rounded once.
+    /// Calculated in float and near once.
     constexpr SmallFloat& operator+=(float x) noexcept { return *this = SmallFloat(*this + x); }
     constexpr SmallFloat& operator-=(float x) noexcept { return *this = SmallFloat(*this - x); }
     constexpr SmallFloat& operator*=(float x) noexcept { return *this = SmallFloat(*this * x); }
@@ -180,9 +180,9 @@ public:
     static constexpr int min_exponent10 = -((format.bias - 1) * 30103 / 100000);
     static constexpr int max_exponent10 = max_exponent * 30103 / 100000;
 
-    static constexpr T min() noexcept { return of(std::uint32_t{1} << format.mantissa); }
+    static constexpr T (min)() noexcept { return of(std::uint32_t{1} << format.mantissa); }
     static constexpr T lowest() noexcept { return of(format.sign() | format.largest()); }
-    static constexpr T max() noexcept { return of(format.largest()); }
+    static constexpr T (max)() noexcept { return of(format.largest()); }
     static constexpr T denorm_min() noexcept { return of(1); }
     static constexpr T epsilon() noexcept { return T(1.0F / static_cast<float>(1 << format.mantissa)); }
     static constexpr T round_error() noexcept { return T(0.5F); }

@@ -1,4 +1,4 @@
-"""The headers, the CMake package and libisthmus for Conan 2.
+"""The headers, the core as a static library, the CMake package and libisthmus for Conan 2.
 
 Built from the archive that conandata.yml names, which a release writes, else from the tree that this file lies in.
 """
@@ -69,7 +69,7 @@ class IsthmusRecipe(ConanFile):
         copy(self, "LICENSE", self.source_folder, Path(self.package_folder, "licenses"))
         CMake(self).install()
         # Conan makes its own of package_info().
-        rmdir(self, Path(self.package_folder, "share"))
+        rmdir(self, Path(self.package_folder, "lib/pkgconfig"))
 
     def package_info(self):
         # Our own CMake package, as everywhere else: it has isthmus::python, isthmus::torch and the components.
@@ -78,7 +78,9 @@ class IsthmusRecipe(ConanFile):
         core.set_property("pkg_config_name", "isthmus")
         core.requires = ["dlpack::dlpack"]
         core.builddirs = ["lib/cmake/isthmus"]
-        core.libdirs = []
+        core.libs = ["isthmus_core"]
+        if self.settings.os == "Linux":
+            core.system_libs = ["dl"]
         c = self.cpp_info.components["c"]
         c.set_property("pkg_config_name", "isthmus-c")
         c.libs = ["isthmus"]

@@ -5,11 +5,10 @@
 >>> t.to("torch")               # the same memory as a torch.Tensor, or an error that says why not
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
-`to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes that know nothing of tensors.
-`load` shows the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed`
-takes them through Ray, Dask and multiprocessing.
-`live` lists the tensors that are alive between Python and C++. Every failure is an `Error` and the builtin exception that
-fits.
+`to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes without a tensor type. `load` shows
+the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed` takes
+them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python and C++. Every
+failure is an `Error` and the builtin exception that fits.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from ._isthmus import (
 )
 from ._live import LiveTensor, LiveTensors, live
 from .blob import Blob, from_blob, to_blob
-from .paths import get_cmake_dir, get_include, get_includes
+from .paths import get_cflags, get_cmake_dir, get_include, get_includes, get_ldflags, get_library
 from .tensor_file import TensorFile, load
 
 if TYPE_CHECKING:
@@ -57,9 +56,12 @@ __all__ = [
     "empty",
     "from_blob",
     "from_dlpack",
+    "get_cflags",
     "get_cmake_dir",
     "get_include",
     "get_includes",
+    "get_ldflags",
+    "get_library",
     "live",
     "load",
     "operators",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import isthmus
 
 from . import bench, doctor, probe
+from .paths import packed_relocations
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -18,6 +19,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--includes", action="store_true", help="print the -I options that an extension needs, and end")
+    where.add_argument("--cflags", action="store_true", help="print what the compiler of an extension is told, and end")
+    where.add_argument("--ldflags", action="store_true", help="print what its linker is told, and end")
     where.add_argument("--cmakedir", action="store_true", help="print the folder for CMake's isthmus_DIR, and end")
     where.add_argument("--version", action="version", version=isthmus.__version__)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
@@ -33,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.includes:
             print(*(f"-I{folder}" for folder in isthmus.get_includes()))
+        elif options.cflags:
+            print(*isthmus.get_cflags())
+        elif options.ldflags:
+            print(*isthmus.get_ldflags(), *packed_relocations())
         elif options.cmakedir:
             print(isthmus.get_cmake_dir())
         elif options.command:

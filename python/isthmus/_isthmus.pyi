@@ -11,6 +11,7 @@ import torch
 from typing_extensions import Buffer, CapsuleType
 
 __version__: str
+_cxx_library_release: int
 
 class Error(Exception):
     """Any failure of an exchange."""
@@ -19,10 +20,10 @@ class Error(Exception):
     code: str | None
 
 class TensorTypeError(Error, TypeError):
-    """The wrong kind of object: no tensor, or none of the kind that is wanted."""
+    """The wrong kind of object: not a tensor, or not of the expected kind."""
 
 class TensorValueError(Error, ValueError):
-    """An argument that does not fit what is wanted: another dtype, shape or layout, a number out of range."""
+    """An argument that does not fit: another dtype, shape or layout than expected, a number out of range."""
 
 class TensorBufferError(Error, BufferError):
     """A tensor that cannot be exchanged as it is: read-only memory, another device, bytes that are not the values."""
@@ -34,9 +35,9 @@ class DeviceType(int):
 
 @final
 class DType:
-    """What one element is: DLPack's code, bits and lanes. Equals its name, and has its hash.
+    """The type of one element: DLPack's code, bits and lanes. Equals its name, and has its hash.
 
-    Made of its name, of (code, bits, lanes), or of a dtype of a framework: DType(torch.float32) == x.dtype.
+    Made from its name, (code, bits, lanes), or a framework's dtype: DType(torch.float32) == x.dtype.
     """
 
     @overload
@@ -119,7 +120,7 @@ class Tensor:
         """Steps in bytes, one per dimension."""
     @property
     def dtype(self) -> DType:
-        """What one element is (isthmus.DType)."""
+        """The type of one element (isthmus.DType)."""
     @property
     def device(self) -> Device:
         """Where the memory is (isthmus.Device)."""
@@ -131,7 +132,7 @@ class Tensor:
         """The memory is a copy that was made for this tensor."""
     @property
     def is_padded(self) -> bool:
-        """Elements of fewer than 8 bits have whole bytes of their own."""
+        """Elements of fewer than 8 bits occupy a whole byte each."""
     @property
     def is_contiguous(self) -> bool:
         """Row-major and compact."""
@@ -168,7 +169,7 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         """(device type, device id) as DLPack numbers them."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """A numpy.ndarray over the same memory, or a copy where one is wanted."""
+        """A numpy.ndarray over the same memory, or a copy if requested."""
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
     def __getitem__(
@@ -208,14 +209,14 @@ def from_dlpack(
     """The memory of `x` as an isthmus.Tensor, without a copy, in constant time.
 
     x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array interface.
-    device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it is;
-        another device than x's asks x for a copy there.
-    copy: None shares the memory; a copy is made only to reach `device`, or by x itself where it cannot do otherwise
-        (`is_copied` then says so). False never copies. True always does, and the copy is writable.
+    device: the requested device ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves the data in place;
+        for another device than x's, x is requested to copy it there.
+    copy: None shares the memory; a copy is made only to reach `device`, or by x itself if it cannot share
+        (`is_copied` is then true). False never copies. True always does, and the copy is writable.
 
-    The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also a
-    TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); what x
-    itself raised is its __cause__. An isthmus.Tensor comes back as it is.
+    The Tensor keeps x's memory alive. Memory that is read-only in x stays read-only. Raises isthmus.Error, which is
+    also a TypeError (x is not a tensor), a BufferError (x cannot be shared) or a ValueError (an argument is wrong); an
+    exception of x itself is its __cause__. An isthmus.Tensor is returned unchanged.
     Source: Python array API standard 2024.12, from_dlpack.
     """
 
@@ -226,12 +227,12 @@ def empty(shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
     """
 
 def trim(keep: int = 0) -> int:
-    """Gives the memory of dropped tensors back to the system; the number of bytes given back.
+    """Release the memory of dropped tensors to the system; returns the number of bytes released.
 
-    keep: how many bytes each extension module may keep, those that were dropped last. A module that is compiled with
-        Isthmus keeps tensors of 4 MiB and more for the next of about that size, 512 MiB at most, of which the system may
-        take what is of 32 MiB and more when it runs short (MADV_FREE). All of the process's modules are asked.
-        Raises ValueError where it is negative.
+    keep: how many bytes each extension module may keep, the most recently dropped first. A module that is compiled with
+        Isthmus keeps the memory of tensors of 4 MiB and more for the next one of about that size, 512 MiB at most; the
+        system may reclaim blocks of 32 MiB and more when it runs short (MADV_FREE). Applies to all modules of the
+        process. Raises ValueError if it is negative.
     """
 
 def _rebuild(

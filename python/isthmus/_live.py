@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LiveTensor:
-    """A tensor that is alive: an import, memory of C++, or a view that lies differently in one of them."""
+    """A tensor that is alive: an import, memory of C++, or a view of one of them with another layout."""
 
     #: Its number, in order of birth.
     serial: int
@@ -26,7 +26,7 @@ class LiveTensor:
     nbytes: int
     #: Sizes, one per dimension.
     shape: tuple[int, ...]
-    #: What one element is.
+    #: The type of one element.
     dtype: DType
     #: Where the memory is.
     device: Device
@@ -44,8 +44,8 @@ class LiveTensor:
     age: float
     #: With tracing, where Python was then: "train.py:12 in step"; else empty.
     place: str
-    #: With tracing, the calls in C++, innermost first: "run(int)+0x42 in kernels.so < ..."; of a function without a name, in a
-    #: library that was stripped, "kernels.so+0x1f30". Else empty.
+    #: With tracing, the calls in C++, innermost first: "run(int)+0x42 in kernels.so < ..."; of a function without a
+    #: name, in a library that was stripped, "kernels.so+0x1f30". Else empty.
     cpp_place: str
 
     def __str__(self) -> str:
@@ -60,7 +60,8 @@ class LiveTensor:
 
 
 class LiveTensors(list[LiveTensor]):
-    """The tensors that are alive, oldest first; as text a table, which rich draws too (``rich.print(isthmus.live())``)."""
+    """The tensors that are alive, oldest first; as text a table, which rich draws too
+    (``rich.print(isthmus.live())``)."""
 
     _TITLES = ("number", "from", "to", "elements", "device", "bytes", "handles", "age", "")
     _RIGHT = (0, 5, 6, 7)  # the columns of numbers
@@ -113,8 +114,8 @@ class LiveTensors(list[LiveTensor]):
 class Live:
     """The list of tensors that are alive between Python and C++: ``isthmus.live()``.
 
-    The list is kept only while it is switched on, for all extensions of the process together; off, it costs nothing. The
-    environment variable ISTHMUS_LIVE switches it on from the start: 1, or ``trace`` for tracing as well.
+    The list is kept only while it is switched on, for all extensions of the process together; off, it costs nothing.
+    The environment variable ISTHMUS_LIVE switches it on from the start: 1, or ``trace`` for tracing as well.
     """
 
     def __call__(self) -> LiveTensors:
@@ -127,7 +128,7 @@ class Live:
         return LiveTensors(sorted((LiveTensor(*fields) for fields in _live_list()), key=lambda tensor: tensor.serial))
 
     def show(self) -> None:
-        """Print the list as a table: in a terminal by rich, where it is installed (``pip install isthmus[terminal]``)."""
+        """Print the list as a table: in a terminal by rich, if it is installed (``pip install isthmus[terminal]``)."""
         tensors = self()
         show(str(tensors), lambda: tensors)
 

@@ -1,4 +1,4 @@
-"""Tables for people: drawn by rich where it is installed and the output is a terminal, else lines of text."""
+"""Tables for people: drawn by rich if it is installed and the output is a terminal, else lines of text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def text_lines(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
-    """The rows in columns of equal width, two spaces apart, the first underlined; `right`: the columns aligned there."""
+    """The rows in columns of equal width, two spaces apart, the first underlined; `right`: the columns aligned
+    there."""
     widths = column_widths(rows)
 
     def line(cells: Sequence[str]) -> str:
@@ -26,7 +27,7 @@ def text_lines(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> It
 
 
 def show(text: str, drawn: Callable[[], Any]) -> None:
-    """Prints what `drawn` returns, which rich knows how to draw, or the text where there is no terminal or no rich."""
+    """Prints what `drawn` returns, which rich knows how to draw, or the text without a terminal or without rich."""
     if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
         from rich.console import Console
 

@@ -88,7 +88,8 @@ def _cases() -> Iterator[tuple[str, str, Call]]:
 
 
 def bench(rounds: int = ROUNDS) -> dict[str, Any]:
-    """Measure; the report's "rows" are dicts of exchange, by, ns (or error). Nanoseconds per call, the best of `rounds`."""
+    """Measure; the report's "rows" are dicts of exchange, by, ns (or error). Nanoseconds per call, the best of
+    `rounds`."""
     rows: list[dict[str, Any]] = []
     timed: list[tuple[dict[str, Any], Call]] = []
     for exchange, by, (function, argument) in _cases():

@@ -1,4 +1,4 @@
-"""Tensors as plain numbers: for runtimes without tensors of their own."""
+"""Tensors as plain numbers: for runtimes without a tensor type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPTIONAL = ("strides", "device", "element_size", "read_only", "padded", "owner"
 
 
 class _Kept:
-    """What the import behind a Blob holds beyond the owner: a buffer that must not be resized, a handle."""
+    """Objects that the import behind a Blob holds besides the owner: a buffer that must not be resized, a handle."""
 
     __slots__ = ("tensor",)
 
@@ -30,13 +30,13 @@ class _Kept:
 
 @dataclass(frozen=True)
 class Blob:
-    """Memory that holds a tensor: where it is and how the elements lie, and the object that keeps it alive.
+    """Memory that holds a tensor: its address, the layout of the elements, and the object that keeps it alive.
 
-    A Blob of `to_blob` keeps the memory alive as long as the Blob itself lives. Its fields are read-only; to take the memory
-    back, or any other memory described in the same way, see `from_blob`.
+    A Blob of `to_blob` keeps the memory alive as long as the Blob itself lives. Its fields are read-only; to take the
+    memory back, or any other memory described in the same way, see `from_blob`.
 
-    `dataclasses.replace` and `copy.copy` give another description of the same memory, with the same owner. A deep or a pickled
-    copy owns a copy of the elements, row-major, and has its address; the memory must be the host's.
+    `dataclasses.replace` and `copy.copy` give another description of the same memory, with the same owner. A deep or a
+    pickled copy owns a copy of the elements, row-major, and has its address; the memory must be the host's.
     """
 
     #: Address of the first element, byte offset included; an address on `device`.
@@ -45,7 +45,7 @@ class Blob:
     shape: tuple[int, ...]
     #: Steps in elements, one per dimension; None for row-major.
     strides: tuple[int, ...] | None
-    #: What one element is.
+    #: The type of one element.
     dtype: DType
     #: Where the memory is.
     device: Device
@@ -53,9 +53,9 @@ class Blob:
     element_size: int
     #: The memory must not be written.
     read_only: bool = False
-    #: Elements of fewer than 8 bits have whole bytes of their own.
+    #: Elements of fewer than 8 bits occupy a whole byte each.
     padded: bool = False
-    #: The object that keeps the memory alive: the array that was described, or the Tensor where C++ or a capsule owns it.
+    #: The object that keeps the memory alive: the array that was described, or the Tensor if C++ or a capsule owns it.
     owner: object = field(default=None, repr=False, compare=False)
     _kept: _Kept = field(default_factory=_Kept, repr=False, compare=False)
 
@@ -68,9 +68,9 @@ class Blob:
     def as_dict(self) -> dict[str, Any]:
         """The description as plain integers, strings and tuples, for a message to another runtime.
 
-        Keys: ptr, shape, strides (in elements), dtype and device (their names), element_size, read_only, and padded where it
-        is true. **The owner is left out**: somebody must keep this Blob, or its owner, until the other side is done.
-        `from_blob` takes it back.
+        Keys: ptr, shape, strides (in elements), dtype and device (their names), element_size, read_only, and padded if
+        it is true. **The owner is left out**: keep this Blob, or its owner, until the other side is done. `from_blob`
+        is the inverse.
         """
         fields: dict[str, Any] = {
             "ptr": self.ptr,
@@ -101,26 +101,28 @@ def to_blob(x: object, /) -> Blob:
 def from_blob(blob: Blob | Mapping[str, Any] | object, owner: object = None) -> Tensor:
     """The Tensor that `blob` describes, over the memory that is there already, without a copy.
 
-    blob: a Blob, a mapping with these keys, or an object with these attributes (a dataclass, a namespace, a named tuple):
+    blob: a Blob, a mapping with these keys, or an object with these attributes (a dataclass, a namespace, a named
+        tuple):
         ptr: the address of the first element, on `device`; 0 only when there are no elements.
         shape: the sizes, one per dimension.
         dtype: what one element is: a name ("float32"), an isthmus, numpy, ml_dtypes or torch dtype, or DLPack's triple.
         strides: the steps **in elements**, one per dimension; left out or None for row-major.
-        device: a name ("cuda:0"), an isthmus.Device or DLPack's pair; left out or None for "cpu". Memory of another device is
+        device: a name ("cuda:0"), an isthmus.Device or DLPack's pair; left out or None for "cpu". Memory of another
+            device is
             never touched here: it can go to a framework that works on that device.
         element_size: bytes of one element; checked against the dtype when given.
         read_only: whether the memory must not be written; False when left out.
-        padded: whether elements of fewer than 8 bits have whole bytes of their own; False when left out.
+        padded: whether elements of fewer than 8 bits occupy a whole byte each; False when left out.
         owner: as the argument.
-    owner: any object that keeps the memory alive. The Tensor holds it, shows it as `.owner`, and lets it go when the last
-        view of any framework is gone.
+    owner: any object that keeps the memory alive. The Tensor holds it, shows it as `.owner`, and releases it when the
+        last view of any framework is gone.
 
-    **Without an owner the caller must keep the memory alive**: it must stay valid until the last view is gone; such a tensor
-    is marked in `isthmus.live()`. A Blob of `to_blob` brings the owner of its own, also after dataclasses.replace(); read-only
-    memory stays so.
+    **Without an owner the caller must keep the memory alive**: it must stay valid until the last view is gone;
+    `isthmus.live()` marks tensors without an owner. A Blob of `to_blob` brings its owner, also after
+    dataclasses.replace(); read-only memory stays read-only.
 
-    Raises an Error that is also a ValueError (TypeError for a wrong type) and names the field, the value found and the value
-    wanted. Nothing is checked by reading the memory: a wrong address is found by whoever touches it.
+    Raises an Error that is also a ValueError (TypeError for a wrong type) and names the field, the value found and the
+    value expected. Nothing is checked by reading the memory: a wrong address shows only when the memory is accessed.
     """
     tensor: Tensor | None = None
     if isinstance(blob, Blob):

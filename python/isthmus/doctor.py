@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Exits that are objects of ours or capsules: they refuse nothing that the frameworks' own would not.
 _OWN_EXITS = ("tensor", "capsule", "capsule_legacy")
-#: What XLA wants of memory that it shares.
+#: What XLA requires of memory that it shares.
 _XLA_ALIGNMENT = 64
 
 
@@ -59,7 +59,8 @@ def _dlpack_header() -> str:
 
 
 def environment() -> Iterator[tuple[str, str]]:
-    """(what, value) of this interpreter, of the package and of what it needs to compile an extension; nothing is imported."""
+    """(what, value) of this interpreter, of the package and of what it needs to compile an extension; nothing is
+    imported."""
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     yield "isthmus", f"{isthmus.__version__} in {Path(isthmus.__file__).parent}"
     yield "Python", f"{platform.python_version()} ({platform.python_implementation()}, {'with' if gil else 'without'} the GIL)"
@@ -67,6 +68,7 @@ def environment() -> Iterator[tuple[str, str]]:
     yield "compiler", _compiler()
     yield "Python.h", _folder(lambda: Path(sysconfig.get_path("include")) / "Python.h")
     yield "dlpack.h", _folder(_dlpack_header)
+    yield "compiled library", _folder(isthmus.get_library)
     yield "CMake's isthmus_DIR", _folder(isthmus.get_cmake_dir)
     for name, framework in FRAMEWORKS.items():
         version = version_of(framework)
@@ -102,7 +104,8 @@ def _leaving(tensor: isthmus.Tensor, name: str) -> str:
 
 
 def examine(x: Any) -> list[tuple[str, str]]:
-    """(what, finding) of one array: its way in, whether it is shared, what a call costs, and what each exit says.
+    """(what, finding) of one array: its import path, whether it is shared, the cost of a call, and the result of each
+    export.
 
     x: what `from_dlpack` takes, or refuses. The exits are those to the frameworks that this process has imported.
     Raises nothing that `x` raises: it is a finding.
@@ -146,7 +149,7 @@ def _text(sections: list[list[tuple[str, str]]]) -> str:
 
 
 def report(expression: str = "") -> str:
-    """The whole report: the environment, and what `examine` finds of the expression's value, where one is given."""
+    """The whole report: the environment, and what `examine` finds of the expression's value, if one is given."""
     return _text(_sections(expression))
 
 
@@ -187,7 +190,7 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     try:
         sections = _sections(options.expression)
-    except Exception as error:  # of the expression: what it raises is no report
+    except Exception as error:  # of the expression: its exceptions are not a report
         options.fail(f"argument 'EXPRESSION': {options.expression!r} raised {type(error).__name__}: {error}")
     show(_text(sections), lambda: _drawn(sections))
     return 0

@@ -10,11 +10,11 @@ from .errors import refusal, wanted_by
 
 
 def dtype_of(dtype: object, argument: str = "dtype") -> tuple[DType, bool]:
-    """The dtype that `dtype` means, and whether it stands for elements of fewer than 8 bits with whole bytes of their own.
+    """The dtype that `dtype` means, and whether it means elements of fewer than 8 bits that occupy a whole byte each.
 
-    Taken are isthmus.DType, its names ("float32"), DLPack's triple (code, bits, lanes), dtypes and scalar types of NumPy and
-    ml_dtypes, and the dtype objects of torch, JAX, TensorFlow and other frameworks. None of them is imported for it.
-    Raises TensorTypeError or TensorValueError naming `argument`.
+    Taken are isthmus.DType, its names ("float32"), DLPack's triple (code, bits, lanes), dtypes and scalar types of
+    NumPy and ml_dtypes, and the dtype objects of torch, JAX, TensorFlow and other frameworks. None of them is imported
+    for it. Raises TensorTypeError or TensorValueError naming `argument`.
     """
     if isinstance(dtype, DType):
         return dtype, False

@@ -12,7 +12,7 @@ _CLASSES: dict[type[Exception], type[Error]] = {
 
 
 def refusal(kind: type[Exception], code: str, argument: str, found: object, wanted: str) -> Error:
-    """The isthmus.Error that is also a `kind`, with the argument, the value found and the value wanted in its text.
+    """The isthmus.Error that is also a `kind`, with the argument, the value found and the value expected in its text.
 
     `code` is the name of an isthmus::ErrorCode.
     """
@@ -22,5 +22,5 @@ def refusal(kind: type[Exception], code: str, argument: str, found: object, want
 
 
 def wanted_by(error: Exception, otherwise: str) -> str:
-    """What an error of the compiled part says was wanted."""
+    """The expected value, from the text of an error of the compiled part."""
     return str(error).rpartition("; wanted ")[2] if isinstance(error, Error) else otherwise

@@ -1,4 +1,4 @@
-"""Tensors over memory that other processes map: handed over by a message of a hundred bytes, whatever their size.
+"""Tensors over memory that other processes map: handed over by a message of a hundred bytes, regardless of size.
 
 >>> t = isthmus.shared.empty((480, 640, 3), "uint8")  # or share(x): a copy of x
 >>> isthmus.shared.send(sock, t, "read_only")          # sock: a Unix socket, SEQPACKET or STREAM
@@ -26,7 +26,7 @@ _IDLE_LIMIT = 2**30
 
 
 class PoolStats(NamedTuple):
-    """What a pool holds now."""
+    """The present content of a pool."""
 
     #: Segments, of one file descriptor each.
     segments: int
@@ -41,19 +41,19 @@ class PoolStats(NamedTuple):
 def empty(shape: Sequence[SupportsIndex], dtype: object = "float32", *, access: Access = "read_only") -> Tensor:
     """A new writable Tensor in shared memory: row-major, at the beginning of a page, not initialised.
 
-    access: what it is meant for; memory that is sent as "shared" and was not made for it moves once, with a copy.
+    access: its intended use; memory that is sent as "shared" but was not made for it moves once, with a copy.
 
     The memory is recycled when the last view of it in any process is gone. Raises isthmus.Error; one that is also a
-    MemoryError where there is not that much memory, since all of it is reserved at once.
+    MemoryError if there is not enough memory, since all of it is reserved at once.
     """
     return _isthmus._shared_empty(shape, dtype, access, None, 0)
 
 
 def share(x: object, *, access: Access = "read_only") -> Tensor:
-    """A Tensor in shared memory with the elements of `x`: a copy, or `x`'s own memory where that is shared already.
+    """A Tensor in shared memory with the elements of `x`: a copy, or `x`'s own memory if that is shared already.
 
-    x: whatever isthmus.from_dlpack takes, in host memory. Strides stay as they are where `x` is dense, in whatever order of
-    dimensions and direction; anything else becomes row-major.
+    x: whatever isthmus.from_dlpack takes, in host memory. Strides are kept if `x` is dense, in any order of dimensions
+    and direction; anything else becomes row-major.
     """
     return _isthmus._shared_share(x, access, None, 0)
 
@@ -66,10 +66,11 @@ def is_shared(x: object) -> bool:
 def send(sock: socket.socket, tensor: object, access: Access = "read_only") -> None:
     """Hand `tensor` to the process at the other end of `sock`, in constant time.
 
-    sock: a connected Unix socket, SEQPACKET or STREAM. Its timeout holds; nobody needs to be receiving for a message to fit.
-    tensor: an array of any framework whose memory is shared: made by `empty` or `share`, or received. A view of a part of it,
-        with any strides, is as good. Other memory is refused, with the call that copies it.
-    access: the most that the receiver may take: "read_only"; "copy_on_write", where what it writes stays its own; "shared".
+    sock: a connected Unix socket, SEQPACKET or STREAM. Its timeout holds; nobody needs to be receiving for a message to
+        fit.
+    tensor: an array of any framework whose memory is shared: made by `empty` or `share`, or received. A view of a part
+        of it, with any strides, is as good. Other memory is refused, with the call that copies it.
+    access: the most that the receiver may take: "read_only"; "copy_on_write", whose writes stay private; "shared".
 
     The receiver's views keep the memory: the tensor may be dropped here at once. Raises isthmus.Error, which is also a
     BrokenPipeError when nobody is at the other end any more; TimeoutError or BlockingIOError as sockets do.
@@ -82,25 +83,27 @@ def receive(sock: socket.socket, access: Access | None = None) -> Tensor:
 
     access: None takes what the sender allows; "read_only" or "copy_on_write" takes less.
 
-    Everything that comes is checked before it is used. Raises isthmus.Error for a message or memory that is not what it says
-    it is, and the next one can be received; EOFError when the sender is gone; TimeoutError or BlockingIOError as sockets do.
+    Everything that comes is checked before it is used. Raises isthmus.Error for a message or memory that is not what it
+    says it is, and the next one can be received; EOFError when the sender is gone; TimeoutError or BlockingIOError as
+    sockets do.
     """
     return _isthmus._shared_receive(sock.fileno(), access, sock.gettimeout())
 
 
 def trim() -> None:
-    """Give memory that `empty` and `share` keep for later back to the system."""
+    """Release memory that `empty` and `share` keep for later to the system."""
     _isthmus._shared_trim(None)
 
 
 class Pool:
-    """Shared memory of its own limit, recycled: a slot comes back with the last view of it in any process.
+    """Shared memory with a limit, recycled: a slot is reused after the last view of it in any process is gone.
 
-    limit: bytes that it may reserve; None for no limit. Where it is reached `empty` and `share` wait for memory to come back.
+    limit: bytes that it may reserve; None for no limit. If it is reached, `empty` and `share` wait until memory is
+        released.
     idle_limit: bytes of unused memory that it keeps, since filling fresh memory is some ten times slower.
 
-    Who receives one tensor of a pool may read all of the pool: keep one for each group that may. Tensors keep their memory,
-    not the pool.
+    The receiver of one tensor of a pool can read the whole pool: keep one for each group of processes. Tensors keep
+    their memory, not the pool.
     """
 
     def __init__(self, limit: int | None = None, *, idle_limit: int | None = None) -> None:
@@ -116,7 +119,8 @@ class Pool:
         access: Access = "read_only",
         timeout: float | None = 0,
     ) -> Tensor:
-        """As isthmus.shared.empty. timeout: seconds to wait for memory that others still use; None for as long as it takes.
+        """As isthmus.shared.empty. timeout: seconds to wait for memory that others still use; None for as long as it
+        takes.
 
         Raises TimeoutError after that time, and an isthmus.Error that is a MemoryError without one.
         """
@@ -128,23 +132,23 @@ class Pool:
 
     @property
     def stats(self) -> PoolStats:
-        """What the pool holds now."""
+        """The present content of the pool."""
         return PoolStats(*_isthmus._shared_stats(self._pool))
 
     def trim(self) -> None:
-        """Give unused memory back to the system."""
+        """Release unused memory to the system."""
         _isthmus._shared_trim(self._pool)
 
 
 class Channel:
-    """One end of a connection that carries tensors, over a pool of its own.
+    """One end of a connection that carries tensors, with a pool.
 
     sock: a connected Unix socket, which is the channel's from now on. `Channel.pair()` makes both ends.
     access: the most that the other end may do with what is sent from this one.
     limit: bytes that the other end may keep before `send` and `empty` wait for it; None for no limit.
 
-    A channel is a context manager, an iterator over what arrives until the other end is closed, and may be given to a process
-    of multiprocessing, forked or spawned. Use each end in one process.
+    A channel is a context manager, an iterator over what arrives until the other end is closed, and may be given to a
+    process of multiprocessing, forked or spawned. Use each end in one process.
     """
 
     def __init__(self, sock: socket.socket, access: Access = "read_only", *, limit: int | None = None) -> None:
@@ -168,7 +172,7 @@ class Channel:
         return self._pool.empty(shape, dtype, access=self._access, timeout=self._sock.gettimeout())
 
     def send(self, x: object) -> None:
-        """Send an array of any framework: as it is where its memory is shared, else a copy that is made for it."""
+        """Send an array of any framework: itself if its memory is shared, else a copy."""
         tensor = self._pool.share(x, access=self._access, timeout=self._sock.gettimeout())
         send(self._sock, tensor, self._access)
 

@@ -1,6 +1,6 @@
 """The tensors of a safetensors file over its own pages, by name.
 
->>> weights = isthmus.load("model.safetensors")  # maps the file and reads its header alone
+>>> weights = isthmus.load("model.safetensors")  # maps the file and reads only its header
 >>> weights["encoder.weight"].to("torch")        # its elements are read by the system when they are used
 
 See docs/weights.md.
@@ -28,7 +28,7 @@ FileAccess = Literal["read_only", "copy_on_write"]
 class TensorFile(Mapping[str, Tensor]):
     """The tensors of one file, or of the shards that one index names. Made by `load`.
 
-    A tensor is made when it is asked for, in constant time; it keeps the mapping of its file, and outlives this.
+    A tensor is made on access, in constant time; it keeps the mapping of its file, and outlives the TensorFile.
     """
 
     def __init__(self, path: FilePath, access: FileAccess = "read_only") -> None:
@@ -50,13 +50,13 @@ class TensorFile(Mapping[str, Tensor]):
         return self._metadata
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor over the file's own pages. Raises KeyError, or isthmus.Error where they hold it unaligned."""
+        """The tensor over the file's own pages. Raises KeyError, or isthmus.Error if it is unaligned there."""
         if name not in self._names:
             self._fail_missing(name)
         return _isthmus._load_at(self._file, name)
 
     def copy(self, name: str) -> Tensor:
-        """The tensor in new memory of its own, aligned to 64 bytes and writable."""
+        """A copy of the tensor, aligned to 64 bytes and writable."""
         if name not in self._names:
             self._fail_missing(name)
         return _isthmus._load_copy(self._file, name)
@@ -80,7 +80,7 @@ class TensorFile(Mapping[str, Tensor]):
 
 
 class ShardedTensorFile(TensorFile):
-    """The tensors of the files that an index names; each file is mapped when a tensor of it is first asked for."""
+    """The tensors of the files that an index names; each file is mapped on first access to one of its tensors."""
 
     def __init__(self, path: FilePath, access: FileAccess = "read_only") -> None:
         self._path = os.fsdecode(path)
@@ -123,12 +123,14 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
 def load(path: FilePath, *, access: FileAccess = "read_only") -> TensorFile:
     """The tensors of a safetensors file, by name: a lazy mapping to `Tensor`s over the mapped file.
 
-    path: a `.safetensors` file; or the `.safetensors.index.json` of a model that stands in several.
-    access: "read_only": the tensors are read-only. A framework that cannot say so, as torch, gets pages of its own: what it
-        writes there is seen by nobody else. "copy_on_write": the tensors are writable, what is written stays in this process.
+    path: a `.safetensors` file; or the `.safetensors.index.json` of a model in several files.
+    access: "read_only": the tensors are read-only. A framework without read-only tensors, like torch, gets private
+        pages, whose writes nobody else sees. "copy_on_write": the tensors are writable, and writes stay in this
+        process.
 
-    Takes time and memory for the header alone, whatever the size of the file, which never changes. Raises OSError where the
-    file cannot be opened, isthmus.Error where it is not sound. The file must not be made shorter while its tensors live.
+    Takes time and memory only for the header, regardless of the size of the file, which never changes. Raises OSError
+    if the file cannot be opened, isthmus.Error if it is not valid. The file must not be truncated while its tensors
+    live.
     """
     if os.fsdecode(path).endswith(".json"):
         return ShardedTensorFile(path, access)

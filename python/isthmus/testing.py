@@ -15,10 +15,10 @@ __all__ = ["assert_no_live_tensors"]
 def assert_no_live_tensors(*, tracing: bool = True, collect: bool = True) -> Iterator[None]:
     """Fail with an AssertionError when tensors that were made inside are still alive at the end.
 
-    tracing: say in the failure where each was made. collect: run the garbage collector first, so that cycles are no leaks.
+    tracing: report where each was made. collect: run the garbage collector first, so that cycles do not count as leaks.
 
-    Use it as ``with assert_no_live_tensors(): ...`` or as ``@assert_no_live_tensors()`` over a test; for every test of a
-    pytest suite::
+    Use it as ``with assert_no_live_tensors(): ...`` or as ``@assert_no_live_tensors()`` over a test; for every test of
+    a pytest suite::
 
         @pytest.fixture(autouse=True)
         def no_leaks():

@@ -1,4 +1,4 @@
-"""What a call costs: the one clock of ``isthmus bench``, ``isthmus probe`` and ``isthmus doctor``."""
+"""The cost of a call: the one clock of ``isthmus bench``, ``isthmus probe`` and ``isthmus doctor``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TURN_MS = 5.0
 
 
 def way_out(tensor: isthmus.Tensor, to: str | Callable[[isthmus.Tensor], Any]) -> Call:
-    """The call that hands `tensor` over: its own method with the name of a framework, nothing of Python around it."""
+    """The call that exports `tensor`: its own method with the name of a framework, no Python around it."""
     return (tensor.to, to) if isinstance(to, str) else (to, tensor)
 
 
@@ -42,9 +42,11 @@ def _calls_in(call: Call, turn_ns: float) -> int:
 
 
 def compare(calls: Sequence[Call], *, rounds: int = ROUNDS, turn_ms: float = TURN_MS) -> list[float]:
-    """Nanoseconds of each ``function(argument)`` called from Python, result dropped, less those of a call that does nothing.
+    """Nanoseconds of each ``function(argument)`` called from Python, result dropped, less those of a call that does
+    nothing.
 
-    All take turns, round by round, for the machine is never equally fast for long. Of each the best turn counts, of the call
+    All take turns, round by round, for the machine is never equally fast for long. Of each the best turn counts, of the
+    call
     that does nothing too: noise only ever adds.
     """
     nothing: Call = (_nothing, None)

@@ -2,8 +2,8 @@
 
 >>> def mean(image: isthmus.typing.TensorLike) -> float: ...
 
-The stubs of extensions that are bound with nanobind and pybind11 use it: a number, a string or a list in a tensor's place is an
-error of the checker. What dtype and sizes are wanted stands beside it, in ``typing.Annotated``, for people to read.
+The stubs of extensions that are bound with nanobind and pybind11 use it: a number, a string or a list in a tensor's
+place is an error of the checker. The expected dtype and sizes are beside it, in ``typing.Annotated``, for readers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SupportsArrowStream(Protocol):
 
 
 if TYPE_CHECKING:
-    #: What from_dlpack() takes, and a C++ function that takes a tensor of any framework.
+    #: Accepted by from_dlpack(), and by a C++ function that takes a tensor of any framework.
     TensorLike: TypeAlias = (
         SupportsDLPack
         | SupportsArrayInterface

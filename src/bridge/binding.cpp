@@ -43,7 +43,7 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     of_any_kind.accepts = any_dtype::accepts;
     of_any_kind.order = Order::any;
     of_any_kind.alignment = 1;
-    if (auto right = match.check(argument, descriptor(), result_->flags(), of_any_kind); !right) return right;
+    if (auto right = match.check_argument(argument, descriptor(), result_->flags(), of_any_kind); !right) return right;
     Result<Tensor> made = r.convert(descriptor(), r);
     if (!made) return made.error().prefixed(match.prefix(argument));
     if (pending_ != nullptr) give_back(object);
@@ -68,7 +68,7 @@ Result<void> BorrowSlot::load(PyObject* object, const Requirement& r, const char
     if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
     Match& of_call = match != nullptr ? *match : own;
-    auto fits = of_call.check(argument, descriptor(), result_->flags(), r);
+    auto fits = of_call.check_argument(argument, descriptor(), result_->flags(), r);
     return ISTHMUS_LIKELY(fits.has_value()) || r.convert == nullptr ? fits : convert(object, r, argument, of_call);
 }
 

@@ -5,7 +5,7 @@
 #include "dispatch/same_object.h"  // Python.h must come before any standard header
 
 #include "dispatch/exports.h"
-#include "protocol/exit.h"
+#include "protocol/export.h"
 
 ISTHMUS_BEGIN
 

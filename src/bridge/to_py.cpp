@@ -22,7 +22,7 @@ ISTHMUS_ALWAYS_INLINE bool has_exported() noexcept {
     const SharedRuntime* shared = *shared_state;
     return shared != nullptr && load_shared(shared->tensor) != nullptr;
 }
-inline Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
 #if !defined(NDEBUG)
@@ -38,7 +38,7 @@ ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
     return has_exported() && observer.load_relaxed() == nullptr &&
            (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
 }
-inline Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
     if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))
         return export_tensor(tensor, framework, options);
     const PendingException pending;

@@ -1,7 +1,6 @@
 // Blobs in the C interface.
 // SPDX-License-Identifier: Apache-2.0
-#include "describe.h"
-#include "handle.h"
+#include "interface.h"
 
 namespace {
 
@@ -9,6 +8,7 @@ using isthmus::Device;
 using isthmus::DType;
 using isthmus::Error;
 using isthmus::ErrorCode;
+using isthmus::detail::make_error;
 
 DType dtype_of_blob(const isthmus_blob& blob) {
     const std::string_view name = isthmus_c::bounded(blob.dtype_name);
@@ -16,8 +16,8 @@ DType dtype_of_blob(const isthmus_blob& blob) {
     if (name.empty()) return dtype;
     const DType named = isthmus_c::parse_dtype(name, "dtype_name");
     if (blob.dtype.bits != 0 && dtype != named)
-        throw Error(ErrorCode::bad_dtype, "argument 'dtype': " + dtype.name() + ", but dtype_name is \"" + std::string(name) +
-                                              "\"; wanted one of the two, or both alike");
+        throw make_error(ErrorCode::bad_dtype, {"argument 'dtype': ", dtype, ", but dtype_name is \"", name,
+                                                "\"; wanted one of the two, or both alike"});
     return named;
 }
 
@@ -27,8 +27,8 @@ Device device_of_blob(const isthmus_blob& blob) {
     if (name.empty()) return blob.device.type != 0 ? device : Device::cpu();
     const Device named = isthmus_c::parse_device(name, "device_name");
     if (blob.device.type != 0 && device != named)
-        throw Error(ErrorCode::bad_device, "argument 'device': " + device.name() + ", but device_name is \"" +
-                                               std::string(name) + "\"; wanted one of the two, or both alike");
+        throw make_error(ErrorCode::bad_device, {"argument 'device': ", device, ", but device_name is \"", name,
+                                                 "\"; wanted one of the two, or both alike"});
     return named;
 }
 
@@ -42,9 +42,8 @@ isthmus_status isthmus_from_blob(const isthmus_blob* blob, isthmus_tensor** out)
         const auto describe = [&] {
             const DType dtype = dtype_of_blob(*blob);
             if (blob->element_size != 0 && dtype.is_valid() && blob->element_size != dtype.itemsize())
-                throw Error(ErrorCode::bad_dtype, "argument 'element_size': " + std::to_string(blob->element_size) +
-                                                      " bytes; wanted " + std::to_string(dtype.itemsize()) + ", the size of " +
-                                                      dtype.name());
+                throw make_error(ErrorCode::bad_dtype, {"argument 'element_size': ", blob->element_size, " bytes; wanted ",
+                                                        dtype.itemsize(), ", the size of ", dtype});
             return isthmus_c::make_spec(blob->ptr, dtype, device_of_blob(*blob), blob->shape, blob->strides, blob->ndim,
                                         blob->flags);
         };
@@ -57,9 +56,9 @@ isthmus_status isthmus_to_blob(isthmus_tensor* tensor, isthmus_blob* out) noexce
         isthmus_c::require(out, "out");
         isthmus::Tensor t = isthmus_c::share(tensor);
         if (t->byte_offset != 0)
-            throw Error(ErrorCode::bad_device, "argument 'tensor': the elements begin " + std::to_string(t->byte_offset) +
-                                                   " bytes into a handle of " + t.device().name() +
-                                                   "; a blob has a pointer and no offset");
+            throw make_error(ErrorCode::bad_device,
+                             {"argument 'tensor': the elements begin ", t->byte_offset, " bytes into a handle of ", t.device(),
+                              "; a blob has a pointer and no offset"});
         isthmus_blob blob{};
         blob.ptr = t.data();
         blob.shape = t->shape;

@@ -3,14 +3,14 @@
 #include <isthmus/c/shared.h>
 #include <isthmus/shared.h>
 
-#include "describe.h"
-#include "handle.h"
+#include "interface.h"
 
 namespace {
 
 using isthmus::Error;
 using isthmus::ErrorCode;
 using isthmus::Tensor;
+using isthmus::detail::make_error;
 using isthmus::shared::Access;
 using isthmus::shared::Pool;
 using isthmus::shared::Wait;
@@ -21,8 +21,7 @@ static_assert(ISTHMUS_READ_ONLY_ACCESS == static_cast<int>(Access::read_only) &&
 
 Access access_of(int32_t access) {
     if (access < ISTHMUS_READ_ONLY_ACCESS || access > ISTHMUS_SHARED_ACCESS)
-        throw Error(ErrorCode::bad_argument,
-                    "argument 'access': " + std::to_string(access) + "; wanted 0, 1 or 2 (ISTHMUS_…_ACCESS)");
+        throw make_error(ErrorCode::bad_argument, {"argument 'access': ", access, "; wanted 0, 1 or 2 (ISTHMUS_…_ACCESS)"});
     return static_cast<Access>(access);
 }
 

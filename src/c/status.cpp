@@ -1,6 +1,6 @@
 // Status codes and the last error of a thread.
 // SPDX-License-Identifier: Apache-2.0
-#include "status.h"
+#include "interface.h"
 
 #include <cstdio>
 #include <cstring>

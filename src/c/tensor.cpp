@@ -1,14 +1,40 @@
-// Tensors in the C interface: made, shared, described.
-// SPDX-License-Identifier: Apache-2.0
-#include "describe.h"
-#include "handle.h"
+// Tensors in the C interface: made, shared, described, exchanged as DLPack's managed tensors; the names of dtypes and
+// devices. SPDX-License-Identifier: Apache-2.0
+#include "interface.h"
+
+using isthmus::Device;
+using isthmus::DType;
+using isthmus::Error;
+using isthmus::ErrorCode;
+using isthmus::Tensor;
+using isthmus_c::make_error;
+
+namespace {
+
+// Takes the managed tensor before it checks `out`, since a call that fails has taken the managed tensor too.
+template <class Managed>
+isthmus_status from(Managed* managed, isthmus_tensor** out) noexcept {
+    return isthmus_c::guarded([&] {
+        auto tensor = Tensor::from_dlpack(managed);
+        isthmus_c::require(out, "out");
+        *out = isthmus_c::hand_out(std::move(tensor).value());
+    });
+}
+
+template <class Managed>
+void give(Managed* managed, Managed** out) {
+    if (managed == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a managed tensor");
+    *out = managed;
+}
+
+}  // namespace
 
 isthmus_status isthmus_empty(const int64_t* shape, int32_t ndim, isthmus_dtype dtype, isthmus_tensor** out) noexcept {
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
         const auto spec = isthmus_c::make_spec(nullptr, isthmus_c::cpp(dtype), {}, shape, nullptr, ndim, 0);
         *out = isthmus_c::hand_out(
-            isthmus::Tensor::empty(std::span<const int64_t>(spec.shape, static_cast<std::size_t>(spec.ndim)), spec.dtype));
+            Tensor::empty(std::span<const int64_t>(spec.shape, static_cast<std::size_t>(spec.ndim)), spec.dtype));
     });
 }
 
@@ -18,7 +44,7 @@ isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* str
     isthmus_c::Owner held(release, owner);  // first, so that every failure below gives it back
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
-        *out = isthmus_c::hand_out(isthmus::Tensor::wrap_spec(
+        *out = isthmus_c::hand_out(Tensor::wrap_spec(
             [&] {
                 return isthmus_c::make_spec(data, isthmus_c::cpp(dtype), isthmus_c::cpp(device), shape, strides, ndim, flags);
             },
@@ -29,7 +55,7 @@ isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* str
 isthmus_status isthmus_describe(const isthmus_tensor* tensor, isthmus_tensor_info* out) noexcept {
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
-        const isthmus::Tensor t = isthmus_c::share(tensor);
+        const Tensor t = isthmus_c::share(tensor);
         isthmus_tensor_info info{};
         info.data = t.data();
         info.shape = t->shape;
@@ -59,5 +85,71 @@ isthmus_status isthmus_as_read_only(isthmus_tensor* tensor, isthmus_tensor** out
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
         *out = isthmus_c::hand_out(isthmus_c::share(tensor).as_read_only());
+    });
+}
+
+isthmus_status isthmus_from_dlpack(DLManagedTensorVersioned* managed, isthmus_tensor** out) noexcept {
+    return from(managed, out);
+}
+isthmus_status isthmus_from_dlpack_legacy(DLManagedTensor* managed, isthmus_tensor** out) noexcept {
+    return from(managed, out);
+}
+
+isthmus_status isthmus_to_dlpack(isthmus_tensor* tensor, DLManagedTensorVersioned** out) noexcept {
+    return isthmus_c::guarded([&] {
+        isthmus_c::require(out, "out");
+        give(isthmus_c::share(tensor).to_dlpack(), out);
+    });
+}
+
+isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor, DLManagedTensor** out) noexcept {
+    return isthmus_c::guarded([&] {
+        isthmus_c::require(out, "out");
+        const Tensor t = isthmus_c::share(tensor);
+        if (t.read_only())
+            throw Error(ErrorCode::read_only,
+                        "argument 'tensor': read-only, which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack");
+        if (t.is_padded() && t.dtype().is_subbyte())
+            throw make_error(ErrorCode::bad_dtype, {"argument 'tensor': padded elements of ", t.dtype(),
+                                                    ", which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack"});
+        give(t.to_dlpack_legacy(), out);
+    });
+}
+
+isthmus_status isthmus_dtype_name(isthmus_dtype dtype, char* buffer, size_t size) noexcept {
+    return isthmus_c::guarded([&] {
+        isthmus_c::require(buffer, "buffer");
+        const DType d = isthmus_c::cpp(dtype);
+        if (!d.is_valid())
+            throw make_error(ErrorCode::bad_dtype, {"argument 'dtype': (code ", dtype.code, ", bits ", dtype.bits, ", lanes ",
+                                                    dtype.lanes, ") is not one that DLPack 1.3 defines"});
+        isthmus_c::write_name(d.name(), buffer, size);
+    });
+}
+
+isthmus_status isthmus_dtype_parse(const char* name, isthmus_dtype* out) noexcept {
+    return isthmus_c::guarded([&] {
+        isthmus_c::require(name, "name");
+        isthmus_c::require(out, "out");
+        *out = isthmus_c::c(isthmus_c::parse_dtype(name, "name"));
+    });
+}
+
+isthmus_status isthmus_device_name(isthmus_device device, char* buffer, size_t size) noexcept {
+    return isthmus_c::guarded([&] {
+        isthmus_c::require(buffer, "buffer");
+        const Device d = isthmus_c::cpp(device);
+        if (!d.is_valid())
+            throw make_error(ErrorCode::bad_device, {"argument 'device': (type ", device.type, ", id ", device.id,
+                                                     ") is not one that DLPack 1.3 defines"});
+        isthmus_c::write_name(d.name(), buffer, size);
+    });
+}
+
+isthmus_status isthmus_device_parse(const char* name, isthmus_device* out) noexcept {
+    return isthmus_c::guarded([&] {
+        isthmus_c::require(name, "name");
+        isthmus_c::require(out, "out");
+        *out = isthmus_c::c(isthmus_c::parse_device(name, "name"));
     });
 }

@@ -22,8 +22,8 @@ public:
     bool finds() noexcept {
         reach_[count_] = 0;
         for (int i = count_ - 1; i >= 0; --i)
-            if (__builtin_mul_overflow(dims_[i].last, dims_[i].stride, &reach_[i]) ||
-                __builtin_add_overflow(reach_[i], reach_[i + 1], &reach_[i]) || reach_[i] > INT64_MAX / 4)
+            if (detail::multiply_overflows(dims_[i].last, dims_[i].stride, reach_[i]) ||
+                detail::add_overflows(reach_[i], reach_[i + 1], reach_[i]) || reach_[i] > INT64_MAX / 4)
                 return true;
         for (int i = 0; i + 1 < count_; ++i)
             if (i + 2 == count_ ? last_two_cancel() : cancels_from(i)) return true;

@@ -17,10 +17,10 @@ using isthmus::TensorFile;
 
 constexpr char file_name[] = "isthmus.TensorFile";
 
-/// Opens the file; none with a Python exception set: FileNotFoundError or another OSError, with the path.
-isthmus::load_impl::File open_file(PyObject* path) {
+/// Opens the file; -1 with a Python exception set: FileNotFoundError or another OSError, with the path.
+int open_file(PyObject* path) {
     PyObject* encoded = nullptr;
-    if (!PyUnicode_FSConverter(path, &encoded)) return {};
+    if (!PyUnicode_FSConverter(path, &encoded)) return -1;
     const Ref bytes(encoded);
     const char* name = PyBytes_AS_STRING(encoded);
     int descriptor = -1, failed = ENOSYS;
@@ -34,7 +34,7 @@ isthmus::load_impl::File open_file(PyObject* path) {
         errno = failed;
         PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
     }
-    return isthmus::load_impl::File(descriptor);
+    return descriptor;
 }
 
 PyObject* text_of(std::string_view text) {
@@ -75,10 +75,10 @@ PyObject* show_file(std::unique_ptr<TensorFile> file) {
 PyObject* load(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     isthmus::shared::Access access{};
     if (!read_access(arguments[1], access)) return nullptr;
-    isthmus::load_impl::File opened = open_file(arguments[0]);
-    if (!opened) return nullptr;
+    const int descriptor = open_file(arguments[0]);
+    if (descriptor < 0) return nullptr;
     return guarded([&]() -> PyObject* {
-        isthmus::Result<TensorFile> file = isthmus::load_impl::load_opened(std::move(opened), access);
+        isthmus::Result<TensorFile> file = isthmus::load_impl::load_descriptor(descriptor, access);
         if (file) return show_file(std::make_unique<TensorFile>(std::move(*file)));
         const Ref path(PyObject_Repr(arguments[0]));
         const std::string_view name = isthmus::detail::utf8_of(path.get());

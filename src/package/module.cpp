@@ -8,6 +8,13 @@ bool add(PyObject* module, const char* name, void* object) {
     return PyModule_AddObjectRef(module, name, static_cast<PyObject*>(object)) == 0;
 }
 
+// Of the compiled bridge that the package carries, too; see ISTHMUS_PREBUILT.
+#if defined(_GLIBCXX_RELEASE)
+constexpr int cxx_library_release = _GLIBCXX_RELEASE;
+#else
+constexpr int cxx_library_release = 0;
+#endif
+
 int fill(PyObject* module) {
     isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_types();
     if (shared == nullptr) return -1;
@@ -21,6 +28,7 @@ int fill(PyObject* module) {
                       add(module, "TensorTypeError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::type)]) &&
                       add(module, "TensorValueError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::value)]) &&
                       add(module, "TensorBufferError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::buffer)]) &&
+                      PyModule_AddIntConstant(module, "_cxx_library_release", cxx_library_release) == 0 &&
                       PyModule_AddStringConstant(module, "__version__", ISTHMUS_VERSION) == 0;
     return good ? 0 : -1;
 }

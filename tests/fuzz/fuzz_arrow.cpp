@@ -3,7 +3,7 @@
 // Buffers, children and metadata are as long as the structs say, which is what a reader has to believe.
 #include <isthmus/isthmus.h>
 
-#include <isthmus/python/protocol/arrow/reader.h>
+#include "src/bridge/protocol/arrow_reader.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -4,8 +4,8 @@
 #include <isthmus/python/runtime/ref.h>
 
 #include <isthmus/core/device.h>
-#include <isthmus/python/protocol/array_interface/typestr.h>
-#include <isthmus/python/protocol/buffer/format.h>
+#include "src/bridge/protocol/typestr.h"
+#include "src/bridge/protocol/buffer_format.h"
 
 #include <cstdlib>
 

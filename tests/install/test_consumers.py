@@ -44,13 +44,14 @@ def fails(*command: str | Path) -> str:
     return " ".join((done.stdout + done.stderr).split())
 
 
-def includes() -> list[str]:
-    return run(sys.executable, "-m", "isthmus", "--includes").split()
+def flags(which: str) -> list[str]:
+    return run(sys.executable, "-m", "isthmus", f"--{which}").split()
 
 
 def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
     generator = ("-G", "Ninja") if shutil.which("ninja") else ()
-    quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}")
+    launcher = f"{sys.executable};{TOOLCHAIN.with_name('launch_compiler.py')}"
+    quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}", f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}")
     return ("cmake", "-S", CONSUMER, "-B", build, *generator, *quick, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
 
 
@@ -65,21 +66,37 @@ def check_built(build: Path, *targets: str) -> None:
 
 def test_compiler_alone_core(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    run(CXX, "-std=c++20", *includes(), CONSUMER / "core_program.cpp", "-o", program)
+    run(CXX, *flags("cflags"), CONSUMER / "core_program.cpp", *flags("ldflags"), "-o", program)
     assert run(program).split() == ["float32", "5"]
 
 
 def test_compiler_alone_bridge(tmp_path: Path) -> None:
-    run(CXX, "-std=c++20", "-shared", "-fPIC", *includes(), CONSUMER / "module.cpp", "-o", tmp_path / "consumer.so")
+    command = [CXX, "-shared", *flags("cflags"), CONSUMER / "module.cpp", *flags("ldflags"), "-o", tmp_path / "consumer.so"]
+    run(*command)
     run(sys.executable, "-c", USE_MODULE, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("header", ["isthmus", "python"])
+def test_header_only(header: str, tmp_path: Path) -> None:
+    """One file has the bodies, another one uses them; the core alone needs no Python."""
+    (tmp_path / "bodies.cpp").write_text(f"#define ISTHMUS_IMPLEMENTATION\n#include <isthmus/{header}.h>\n")
+    source = CONSUMER / ("core_program.cpp" if header == "isthmus" else "module.cpp")
+    include = [f"-I{isthmus.get_include()}"] if header == "isthmus" else flags("includes")
+    module = [] if header == "isthmus" else ["-shared", "-fPIC"]
+    run(CXX, "-std=c++20", *module, *include, tmp_path / "bodies.cpp", source, "-o", tmp_path / "consumer.so", "-ldl")
+    if header == "isthmus":
+        assert run(tmp_path / "consumer.so").split() == ["float32", "5"]
+    else:
+        run(sys.executable, "-c", USE_MODULE, cwd=tmp_path)
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
 def test_pkg_config(tmp_path: Path) -> None:
-    folder = Path(isthmus.get_include()).parent / "share" / "pkgconfig"
+    folder = Path(isthmus.get_include()).parent / "lib" / "pkgconfig"
     environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
-    flags = run("pkg-config", "--cflags", "isthmus", env=environment).split()
-    run(CXX, "-std=c++20", *flags, CONSUMER / "core_program.cpp", "-o", tmp_path / "program")
+    said = run("pkg-config", "--cflags", "--libs", "isthmus", env=environment).split()
+    run(CXX, "-std=c++20", CONSUMER / "core_program.cpp", *said, "-o", tmp_path / "program")
+    assert run(tmp_path / "program").split() == ["float32", "5"]
     assert run("pkg-config", "--modversion", "isthmus", env=environment).strip() == isthmus.__version__
 
 
@@ -88,8 +105,8 @@ def test_pkg_config_of_the_c_library(tmp_path: Path) -> None:
     """It lies with the library, which is of one architecture."""
     folder = Path(isthmus.get_include()).parent / "lib"
     environment = {**os.environ, "PKG_CONFIG_PATH": str(folder / "pkgconfig"), "LD_LIBRARY_PATH": str(folder)}
-    flags = run("pkg-config", "--cflags", "--libs", "isthmus-c", env=environment).split()
-    run(CXX, "-x", "c", CONSUMER / "c_program.c", "-x", "none", *flags, "-o", tmp_path / "program")
+    said = run("pkg-config", "--cflags", "--libs", "isthmus-c", env=environment).split()
+    run(CXX, "-x", "c", CONSUMER / "c_program.c", "-x", "none", *said, "-o", tmp_path / "program")
     run(tmp_path / "program", env=environment)
 
 

@@ -70,7 +70,7 @@ def headers_of_another_version(folder: Path) -> Path:
     config = include / "isthmus" / "core" / "config.h"
     text = config.read_text()
     tag = int(re.search(r"#define ISTHMUS_ABI (\d+)", text)[1])  # type: ignore[index]
-    for path in include.rglob("*.h"):
+    for path in include.rglob("*.[ch]*"):
         old = path.read_text()
         new = old.replace(f"abi{tag}", f"abi{tag + 1}").replace(f"ISTHMUS_ABI {tag}\n", f"ISTHMUS_ABI {tag + 1}\n")
         new = new.replace(f"ISTHMUS_ABI == {tag}", f"ISTHMUS_ABI == {tag + 1}")
@@ -79,15 +79,17 @@ def headers_of_another_version(folder: Path) -> Path:
     return include
 
 
-def extension(
-    include: str | Path, *flags: str, module: str = "pair", more: tuple[Path, ...] = (), link: tuple[str, ...] = ()
-) -> Path:
-    """The folder of the extension as a project compiles it."""
+def extension(include: str | Path, *flags: str, module: str = "pair") -> Path:
+    """The folder of the extension as a project compiles it, with the library of these headers."""
     folders = [f"-I{include}", f"-I{sysconfig.get_path('include')}"]
     command = [compiling.CXX, "-std=c++20", "-fPIC", *flags, *folders, "-c"]
-    objects = [compiling.compiled("part.o", [*command, f"-DMODULE={module}", PAIR]) / "part.o"]
-    objects += [compiling.compiled("part.o", [*command, source]) / "part.o" for source in more]
-    return compiling.compiled(f"{module}.so", [compiling.CXX, "-shared", *objects, *link])
+    link: list[str | Path] = [compiling.compiled("part.o", [*command, f"-DMODULE={module}", PAIR]) / "part.o"]
+    if include == isthmus.get_include():
+        link += isthmus.get_ldflags()
+    else:
+        units = [Path(include, "isthmus", "src", f"{name}.cpp") for name in ("core", "bridge")]
+        link += [compiling.compiled("part.o", [*command, unit]) / "part.o" for unit in units]
+    return compiling.compiled(f"{module}.so", [compiling.CXX, "-shared", *link])
 
 
 def in_package(folder: Path, name: str, built: Path) -> None:
@@ -114,10 +116,7 @@ def test_two_projects_of_different_versions_meet_through_dlpack(tmp_path: Path) 
 def test_an_extension_that_only_imports_leaves_the_object_out(order: tuple[str, str]) -> None:
     """The linker drops what is not called, and the types are made by whoever needs them first."""
     pytest.importorskip("numpy")
-    include = isthmus.get_include()
-    flags = ["-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
-    compiled = Path(include, "isthmus", "python", "isthmus_python.cpp")
-    built = extension(include, *flags, module="importer", more=(compiled,), link=("-Wl,--gc-sections",))
+    built = extension(isthmus.get_include(), "-DIMPORT_ONLY", "-fvisibility=hidden", module="importer")
     symbols = run("nm", "-C", built / "importer.so")
     assert "borrow_py" in symbols or "from_py" in symbols
     for left_out in ("tensor_dlpack", "make_types", "export_block", "export_by_consumer", "to_py("):

@@ -156,8 +156,17 @@ def test_the_compiler_alone() -> None:
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
 def test_pkg_config(tmp_path: Path) -> None:
-    (folder,) = run(blocks("The compiler alone, and pkg-config", "sh")[1], tmp_path).split()
+    folder, release, library, *_ = run(blocks("The compiler alone, and pkg-config", "sh")[1], tmp_path).split()
     assert Path(folder.removeprefix("-I")).resolve() == Path(isthmus.get_include()).resolve()
+    assert release in isthmus.get_cflags()
+    assert Path(library).resolve() == Path(isthmus.get_library()).resolve()
+
+
+def test_header_only(project: Path) -> None:
+    source = blocks("Header-only", "cpp")[0]
+    (project / "mine.cpp").write_text((project / "mine.cpp").read_text().replace("#include <isthmus/python.h>\n", source))
+    run(f'g++() {{ command g++ "$@" -O0; }}; {blocks("Header-only", "sh")[0]}', project)
+    use(project)
 
 
 def test_setuptools(project: Path) -> None:

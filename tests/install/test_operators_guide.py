@@ -35,10 +35,10 @@ def test_the_first_program(tmp_path: Path) -> None:
     (tmp_path / "geo.cpp").write_text(re.findall(r"(?ms)^```cpp\n(.*?)^```$", GUIDE)[0])
     folder = Path(nanobind.include_dir()).parent
     headers = [nanobind.include_dir(), folder / "ext" / "robin_map" / "include", sysconfig.get_path("include")]
-    includes = [f"-I{path}" for path in [*isthmus.get_includes(), *headers]]
+    flags = ["-O0", "-shared", *isthmus.get_cflags(), *(f"-I{path}" for path in headers)]
     sources = ["geo.cpp", folder / "src" / "nb_combined.cpp"]
     module = f"geo{sysconfig.get_config_var('EXT_SUFFIX')}"
-    command = ["c++", "-std=c++20", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", *includes, *sources, "-o", module, "-ldl"]
+    command = ["c++", *flags, *sources, *isthmus.get_ldflags(), "-o", module]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=600)
     done = subprocess.run([sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "(n,d),(m,d)->(n,m)\n"), done.stderr

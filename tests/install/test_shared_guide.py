@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import compiling
@@ -30,19 +29,13 @@ def test_python(number: int, output: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, output), done.stderr
 
 
-def test_what_is_compiled_once_holds_all_that_shared_memory_calls(tmp_path: Path) -> None:
-    """Where the project defines ISTHMUS_COMPILED, the headers leave their functions to isthmus_python.cpp."""
+def test_the_library_holds_all_that_shared_memory_calls(tmp_path: Path) -> None:
     uses = tmp_path / "shared.cpp"
     uses.write_text("#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n")
-    once = Path(isthmus.get_include(), "isthmus", "python", "isthmus_python.cpp")
-    # Those of test_extensions_together.py: what takes seconds is compiled for both.
-    flags = ["-fPIC", "-DISTHMUS_COMPILED", "-DIMPORT_ONLY", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"]
-    includes = [f"-I{folder}" for folder in [isthmus.get_include(), sysconfig.get_path("include")]]
-    command = [compiling.CXX, "-std=c++20", *flags, *includes, "-c"]
-    calling, called = (compiling.compiled("part.o", [*command, source]) / "part.o" for source in (uses, once))
-    wanted = symbols(calling, "--undefined-only")
-    assert any("copy_elements" in name for name in wanted)
-    assert wanted <= symbols(called, "--defined-only")
+    command = [compiling.CXX, *isthmus.get_cflags(), "-c", uses]
+    wanted = symbols(compiling.compiled("part.o", command) / "part.o", "--undefined-only")
+    assert any("copy_elements" in name or "share" in name for name in wanted)
+    assert wanted <= symbols(Path(isthmus.get_library()), "--defined-only")
 
 
 def symbols(file: Path, which: str) -> set[str]:
@@ -52,8 +45,8 @@ def symbols(file: Path, which: str) -> set[str]:
 
 def test_cpp(tmp_path: Path) -> None:
     (tmp_path / "program.cpp").write_text(blocks("cpp")[0])
-    includes = [f"-I{folder}" for folder in isthmus.get_includes()]
-    command = ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", *includes, "program.cpp", "-o", "program"]
+    flags = [*isthmus.get_cflags(), "-Wall", "-Wextra", "-Werror"]
+    command = ["c++", *flags, "program.cpp", *isthmus.get_ldflags(), "-o", "program"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr

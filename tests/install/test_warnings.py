@@ -136,7 +136,7 @@ def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> su
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("flags", ["-std=c++20", "-std=c++2b -DNDEBUG -O2", "-std=c++20 -DISTHMUS_COMPILED -fno-rtti"])
+@pytest.mark.parametrize("flags", ["-std=c++20", "-std=c++2b -DNDEBUG -O2", "-std=c++20 -DISTHMUS_IMPLEMENTATION -fno-rtti"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_warning(program: str, flags: str, compiler: str) -> None:
     if "-fno-rtti" in flags and program in ("nanobind", "pybind11"):
@@ -168,13 +168,14 @@ def test_the_oldest_nanobind() -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-def test_torch_where_the_bridge_is_compiled_apart() -> None:
+@pytest.mark.parametrize("mode", ["", "-DISTHMUS_IMPLEMENTATION"], ids=["library", "header-only"])
+def test_torch(mode: str) -> None:
     found = package_folder("torch")
     if found is None:
         pytest.skip("torch is not installed")
     include = found / "include"
     folders = [f"-isystem{folder}" for folder in (include, include / "torch/csrc/api/include")]
-    done = compile_("#include <isthmus/torch.h>\n", "-std=c++20", "-DISTHMUS_COMPILED", *folders)
+    done = compile_("#include <isthmus/torch.h>\n", "-std=c++20", *mode.split(), *folders)
     assert done.returncode == 0, done.stderr
 
 

@@ -36,8 +36,8 @@ def test_python(folder: Path) -> None:
 
 def test_cpp(folder: Path) -> None:
     (folder / "program.cpp").write_text(block("cpp"))
-    includes = [f"-I{include}" for include in isthmus.get_includes()]
-    command = ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", *includes, "program.cpp", "-o", "program"]
+    flags = [*isthmus.get_cflags(), "-Wall", "-Wextra", "-Werror"]
+    command = ["c++", *flags, "program.cpp", *isthmus.get_ldflags(), "-o", "program"]
     subprocess.run(command, cwd=folder, check=True, timeout=300)
     done = subprocess.run([folder / "program"], cwd=folder, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "encoder.bias float32\n1.5\n"), done.stderr

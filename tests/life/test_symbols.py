@@ -22,7 +22,7 @@ ALLOWED = re.compile(r"^(?:(?:typeinfo|typeinfo name|vtable) for )?isthmus::(?:\
 #: Members of templates that libstdc++ declares visible whatever they are made for: code alone, where nothing is inlined. nm
 #: cannot put into words the names that GCC 16 gives to those with constraints.
 OF_STD = re.compile(r"^(?:(?:[\w:*& ]+ )?std::|_ZN?K?St)")
-#: The registry of shared memory is one per process on purpose (isthmus/shared/registry.h).
+#: The registry of shared memory is one per process on purpose (src/shared/registry.h).
 SHARED = re.compile(r"isthmus::(?:\w+::)?shared::(?:impl::registry\(\)|Pool::process\(\))(?:$|::\w+$|::\{lambda)")
 
 

@@ -25,6 +25,26 @@ def test_includes():
         assert any((Path(folder[2:]) / header).is_file() for folder in folders), header
 
 
+def test_flags():
+    """Of the compiler and of the linker; test_library.py links with them."""
+    said = run("--cflags")
+    assert (said.returncode, said.stdout.split()) == (0, isthmus.get_cflags())
+    assert set(run("--includes").stdout.split()) < set(isthmus.get_cflags())
+    try:
+        library = isthmus.get_library()
+    except FileNotFoundError as error:
+        assert run("--ldflags").stderr.strip() == str(error)
+    else:
+        assert Path(library).is_file()
+        assert run("--ldflags").stdout.split()[: len(isthmus.get_ldflags())] == isthmus.get_ldflags()
+
+
+def test_a_missing_library_is_told_with_what_to_do(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(isthmus.paths, "_installed", lambda: iter([tmp_path]))
+    assert main(["--ldflags"]) == 1
+    assert "reinstall it" in capsys.readouterr().err
+
+
 def test_get_include():
     assert (Path(isthmus.get_include()) / "isthmus" / "isthmus.h").is_file()
 
@@ -53,7 +73,7 @@ def test_help_without_arguments(capsys):
     assert "--includes" in shown
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["--includes", "--cmakedir"], ["probe", "nonsense"]])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["--includes", "--cmakedir"], ["--cflags", "--ldflags"], ["probe", "nonsense"]])
 def test_wrong_arguments(arguments, capsys):
     with pytest.raises(SystemExit) as info:
         main(arguments)

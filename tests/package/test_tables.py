@@ -13,9 +13,9 @@ from isthmus.probe.frameworks import FRAMEWORKS
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_the_page_on_import_has_the_ways_in_of_the_table() -> None:
+def test_the_page_on_import_has_the_paths_of_the_table() -> None:
     page = (DOCS / "import.md").read_text()
-    table = page[page.index("| the object | the way in |") :].split("\n\n")[0].splitlines()[2:]
+    table = page[page.index("| the object | import path |") :].split("\n\n")[0].splitlines()[2:]
     said = [row.split("|")[3].strip().replace("\\_", "_") for row in table]
     assert said == list(_protocol_names()[1:])  # the first is "none"
 

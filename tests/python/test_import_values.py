@@ -1,7 +1,7 @@
 """Memory whose bytes are not its values, or which is not there, is refused by every way in; and every way out says what it
 is.
 
-Promised (law 3; docs/import.md, "What is checked"): datetimes have no dtype in DLPack, a lazily negated tensor of any dtype
+Promised (law 3; docs/import.md, "Checks"): datetimes have no dtype in DLPack, a lazily negated tensor of any dtype
 and an uninitialised parameter have no memory that shows their values, an address lies in the address space, and a padded
 sub-byte tensor is never described as a packed one.
 """

@@ -7,7 +7,7 @@
 
 static JavaVM* vm = NULL;
 
-/* 0, or the error of JNI_CreateJavaVM. `jni_library` is where System.load finds the native methods: this very library. */
+/* 0, or the error of JNI_CreateJavaVM. `jni_library` is the library with the native methods: the one of this file. */
 int jvm_start(const char* class_path, const char* jni_library) {
     char path[4096], library[4096];
     if ((size_t)snprintf(path, sizeof path, "-Djava.class.path=%s", class_path) >= sizeof path ||
@@ -20,28 +20,31 @@ int jvm_start(const char* class_path, const char* jni_library) {
     return JNI_CreateJavaVM(&vm, (void**)&env, &arguments);
 }
 
-/* Ends the machine, on the thread that started it. One that a process leaves running at its exit goes on watching the signal
-   handlers while its own statics are being destroyed, and complains of them. */
+/* Ends the machine, on the thread that started it. One that a process leaves running at its exit goes on watching the
+   signal handlers while its own statics are being destroyed, and complains of them. */
 int jvm_stop(void) {
     const int status = vm == NULL ? JNI_OK : (*vm)->DestroyJavaVM(vm);
     vm = NULL;
     return status;
 }
 
-/* What Exchange.answer(verb, message) returns, to be freed with jvm_free(); NULL when there is no answer. */
+/* The result of Exchange.answer(verb, message), to be freed with jvm_free(); NULL if there is no answer. */
 char* jvm_call(const char* verb, const char* message) {
     JNIEnv* env = NULL;
     char* answer = NULL;
-    if (vm == NULL || (*vm)->AttachCurrentThread(vm, (void**)&env, NULL) != JNI_OK || (*env)->PushLocalFrame(env, 16) != 0)
+    if (vm == NULL || (*vm)->AttachCurrentThread(vm, (void**)&env, NULL) != JNI_OK ||
+        (*env)->PushLocalFrame(env, 16) != 0)
         return NULL;
     jclass type = (*env)->FindClass(env, "Exchange");
-    jmethodID method = type == NULL ? NULL
-                                    : (*env)->GetStaticMethodID(env, type, "answer",
-                                                                "(Ljava/lang/String;Ljava/lang/String;)Ljava/lang/String;");
+    jmethodID method = type == NULL
+                           ? NULL
+                           : (*env)->GetStaticMethodID(env, type, "answer",
+                                                       "(Ljava/lang/String;Ljava/lang/String;)Ljava/lang/String;");
     if (method != NULL) {
         jstring said = (*env)->NewStringUTF(env, message), what = (*env)->NewStringUTF(env, verb);
         jstring text = (*env)->CallStaticObjectMethod(env, type, method, what, said);
-        const char* chars = !(*env)->ExceptionCheck(env) && text != NULL ? (*env)->GetStringUTFChars(env, text, NULL) : NULL;
+        const char* chars =
+            !(*env)->ExceptionCheck(env) && text != NULL ? (*env)->GetStringUTFChars(env, text, NULL) : NULL;
         if (chars != NULL) {
             answer = strdup(chars);
             (*env)->ReleaseStringUTFChars(env, text, chars);

@@ -57,9 +57,10 @@ static void read_name(JNIEnv* env, jstring from, char to[ISTHMUS_NAME_SIZE]) {
 static jlong to_java(isthmus_tensor* tensor) { return (jlong)(intptr_t)tensor; }
 static isthmus_tensor* to_c(jlong handle) { return (isthmus_tensor*)(intptr_t)handle; }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, jlong ptr, jlongArray shape, jlongArray strides,
-                                                      jstring dtype, jstring device, jlong element_size, jboolean read_only,
-                                                      jlong owner, jlong release) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, jlong ptr, jlongArray shape,
+                                                      jlongArray strides, jstring dtype, jstring device,
+                                                      jlong element_size, jboolean read_only, jlong owner,
+                                                      jlong release) {
     (void)self;
     int64_t sizes[max_ndim], steps[max_ndim];
     isthmus_blob blob;
@@ -86,7 +87,7 @@ JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, 
     return failed(env, isthmus_from_blob(&blob, &tensor)) ? 0 : to_java(tensor);
 }
 
-/* What keeps a direct buffer alive, and is told when nobody needs it any more. */
+/* Keeps a direct buffer alive, and is notified when it is released. */
 struct java_owner {
     JavaVM* vm;
     jobject buffer, released;
@@ -111,8 +112,8 @@ static void release_java_owner(void* memory) {
     free(owner);
 }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobject buffer, jlongArray shape, jstring dtype,
-                                                  jobject released) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobject buffer, jlongArray shape,
+                                                  jstring dtype, jobject released) {
     (void)self;
     int64_t sizes[max_ndim];
     char name[ISTHMUS_NAME_SIZE + 1] = {0};
@@ -148,7 +149,8 @@ JNIEXPORT jobjectArray JNICALL Java_isthmus_Tensor_toBlob0(JNIEnv* env, jclass s
     (void)self;
     isthmus_blob blob;
     if (failed(env, isthmus_to_blob(to_c(handle), &blob))) return NULL;
-    const int64_t numbers[] = {(intptr_t)blob.ptr, blob.element_size, blob.flags, (intptr_t)blob.owner, (intptr_t)blob.release};
+    const int64_t numbers[] = {(intptr_t)blob.ptr, blob.element_size, blob.flags, (intptr_t)blob.owner,
+                               (intptr_t)blob.release};
     jclass object = (*env)->FindClass(env, "java/lang/Object");
     jobjectArray fields = object != NULL ? (*env)->NewObjectArray(env, 5, object, NULL) : NULL;
     jobject values[] = {write_dims(env, numbers, 5), write_dims(env, blob.shape, blob.ndim),
@@ -169,7 +171,7 @@ JNIEXPORT jobject JNICALL Java_isthmus_Tensor_bytes0(JNIEnv* env, jclass self, j
     isthmus_tensor_info info;
     if (failed(env, isthmus_describe(to_c(handle), &info))) return NULL;
     if (info.device.type != 1 || !info.is_contiguous) {
-        throw_plain(env, "java/lang/IllegalStateException", "wanted contiguous memory of the host");
+        throw_plain(env, "java/lang/IllegalStateException", "expected contiguous memory of the host");
         return NULL;
     }
     return (*env)->NewDirectByteBuffer(env, info.data, info.nbytes);
@@ -178,7 +180,8 @@ JNIEXPORT jobject JNICALL Java_isthmus_Tensor_bytes0(JNIEnv* env, jclass self, j
 JNIEXPORT jboolean JNICALL Java_isthmus_Tensor_isReadOnly0(JNIEnv* env, jclass self, jlong handle) {
     (void)self;
     isthmus_tensor_info info;
-    return !failed(env, isthmus_describe(to_c(handle), &info)) && (info.flags & ISTHMUS_FLAG_READ_ONLY) ? JNI_TRUE : JNI_FALSE;
+    return !failed(env, isthmus_describe(to_c(handle), &info)) && (info.flags & ISTHMUS_FLAG_READ_ONLY) ? JNI_TRUE
+                                                                                                        : JNI_FALSE;
 }
 
 JNIEXPORT jlong JNICALL Java_isthmus_Tensor_address0(JNIEnv* env, jclass self, jobject buffer) {

@@ -31,7 +31,7 @@ public final class Exchange {
 
     private static float sum;
 
-    /** Doubles every element where it is, on a thread of Java's own. */
+    /** Doubles every element in place, on a Java thread. */
     private static String doubled(String message) throws InterruptedException {
         try (Tensor tensor = Tensor.fromBlob(Blob.fromMessage(message))) {
             ByteBuffer bytes = tensor.bytes();
@@ -68,13 +68,13 @@ public final class Exchange {
         return "dropped=1";
     }
 
-    /** Buffers give their references back once the garbage collector has found them, on a thread of its own. */
+    /** Buffers release their references once the garbage collector has found them, on its own thread. */
     private static String collect() {
         System.gc();
         return "collected=1";
     }
 
-    /** 0, 1, 2, … in a direct buffer of Java, in the wanted shape. */
+    /** 0, 1, 2, … in a direct buffer of Java, in the given shape. */
     private static String make(String message) {
         long[] shape = Blob.fromMessage("ptr=0;dtype=float32;" + message).shape();
         int count = 1;

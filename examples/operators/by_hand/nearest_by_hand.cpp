@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same search without Isthmus: a ufunc by NumPy's C API, two handlers by XLA's headers, and two functions for torch.
+// The same search without Isthmus: a ufunc by NumPy's C API, two handlers by XLA's headers, two functions for torch.
 #include <Python.h>
 
 #include <numpy/arrayobject.h>
@@ -34,7 +34,8 @@ using Indices = ffi::BufferR1<ffi::S32>;
 
 ffi::Error check(Matrix points, Matrix queries) {
     if (points.dimensions()[1] == queries.dimensions()[1]) return ffi::Error::Success();
-    return ffi::Error::InvalidArgument("nearest(): argument 'queries': the number of coordinates is not that of 'points'");
+    return ffi::Error::InvalidArgument(
+        "nearest(): argument 'queries': the number of coordinates is not that of 'points'");
 }
 ffi::Error find(Matrix points, Matrix queries, ffi::Result<Vector> distances, ffi::Result<Indices> indices) {
     if (ffi::Error error = check(points, queries); error.failure()) return error;
@@ -56,7 +57,8 @@ ffi::Error find_gradient(Vector grad, Matrix points, Matrix queries, ffi::Result
     });
     return said == nullptr ? ffi::Error::Success() : ffi::Error::InvalidArgument(said);
 }
-XLA_FFI_DEFINE_HANDLER_SYMBOL(find_handler, find, ffi::Ffi::Bind().Arg<Matrix>().Arg<Matrix>().Ret<Vector>().Ret<Indices>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(find_handler, find,
+                              ffi::Ffi::Bind().Arg<Matrix>().Arg<Matrix>().Ret<Vector>().Ret<Indices>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(find_gradient_handler, find_gradient,
                               ffi::Ffi::Bind().Arg<Vector>().Arg<Matrix>().Arg<Matrix>().Ret<Matrix>().Ret<Matrix>());
 
@@ -80,7 +82,8 @@ void loop(char** data, const npy_intp* sizes, const npy_intp* steps, void*) {
             std::vector<nearest::Index> indices(static_cast<std::size_t>(m));
             nearest::search(points.data(), queries.data(), n, m, d, distances.data(), indices.data());
             for (npy_intp k = 0; k < m; ++k) {
-                *reinterpret_cast<float*>(data[2] + i * steps[2] + k * steps[8]) = distances[static_cast<std::size_t>(k)];
+                *reinterpret_cast<float*>(data[2] + i * steps[2] + k * steps[8]) =
+                    distances[static_cast<std::size_t>(k)];
                 *reinterpret_cast<nearest::Index*>(data[3] + i * steps[3] + k * steps[9]) =
                     indices[static_cast<std::size_t>(k)];
             }
@@ -96,7 +99,8 @@ PyUFuncGenericFunction loops[] = {loop};
 void* loop_data[] = {nullptr};
 char loop_types[] = {NPY_FLOAT, NPY_FLOAT, NPY_FLOAT, NPY_INT32};
 
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "nearest_by_hand_ext", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition{
+    PyModuleDef_HEAD_INIT, "nearest_by_hand_ext", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 
@@ -105,10 +109,9 @@ extern "C" __attribute__((visibility("default"))) const char* nearest_find(const
                                                                            float* distances, nearest::Index* indices) {
     return text_of([&] { nearest::search(points, queries, n, m, d, distances, indices); });
 }
-extern "C" __attribute__((visibility("default"))) const char* nearest_find_gradient(const float* grad, const float* points,
-                                                                                    const float* queries, std::size_t n,
-                                                                                    std::size_t m, std::size_t d,
-                                                                                    float* grad_points, float* grad_queries) {
+extern "C" __attribute__((visibility("default"))) const char* nearest_find_gradient(
+    const float* grad, const float* points, const float* queries, std::size_t n, std::size_t m, std::size_t d,
+    float* grad_points, float* grad_queries) {
     return text_of([&] { nearest::search_gradient(grad, points, queries, n, m, d, grad_points, grad_queries); });
 }
 
@@ -117,11 +120,12 @@ PyMODINIT_FUNC PyInit_nearest_by_hand_ext() {
     import_umath();
     PyObject* module = PyModule_Create(&definition);
     if (module == nullptr) return nullptr;
-    PyObject* ufunc = PyUFunc_FromFuncAndDataAndSignature(loops, loop_data, loop_types, 1, 2, 2, PyUFunc_None, "nearest", "", 0,
-                                                          "(n,d),(m,d)->(m),(m)");
+    PyObject* ufunc = PyUFunc_FromFuncAndDataAndSignature(loops, loop_data, loop_types, 1, 2, 2, PyUFunc_None,
+                                                          "nearest", "", 0, "(n,d),(m,d)->(m),(m)");
     const bool good =
         PyModule_AddObject(module, "ufunc", ufunc) == 0 &&
-        PyModule_AddObject(module, "find", PyCapsule_New(reinterpret_cast<void*>(find_handler), nullptr, nullptr)) == 0 &&
+        PyModule_AddObject(module, "find", PyCapsule_New(reinterpret_cast<void*>(find_handler), nullptr, nullptr)) ==
+            0 &&
         PyModule_AddObject(module, "find_gradient",
                            PyCapsule_New(reinterpret_cast<void*>(find_gradient_handler), nullptr, nullptr)) == 0;
     return good ? module : nullptr;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nearest.cpp gets from one declaration, written by hand with torch.library, jax.ffi and NumPy's C API."""
+"""The bindings that nearest.cpp gets from one declaration, written by hand with torch.library, jax.ffi and NumPy's C API."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ def _run(function, ins: list[torch.Tensor], sizes: list[int], outs: list[torch.T
 def _check(points: torch.Tensor, queries: torch.Tensor) -> None:
     for name, t in (("points", points), ("queries", queries)):
         if t.dtype != torch.float32 or t.dim() != 2 or t.device.type != "cpu":
-            raise ValueError(f"nearest(): argument {name!r}: expected float32[n, d] on cpu, got {t.dtype} {tuple(t.shape)}")
+            found = f"{t.dtype} {tuple(t.shape)}"
+            raise ValueError(f"nearest(): argument {name!r}: expected float32[n, d] on cpu, got {found}")
     if points.shape[1] != queries.shape[1]:
-        raise ValueError(f"nearest(): argument 'queries': expected {points.shape[1]} coordinates, got {queries.shape[1]}")
+        d, found = points.shape[1], queries.shape[1]
+        raise ValueError(f"nearest(): argument 'queries': expected {d} coordinates, got {found}")
 
 
 @torch.library.custom_op("by_hand::nearest", mutates_args=())

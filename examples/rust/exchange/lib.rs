@@ -44,7 +44,7 @@ pub unsafe extern "C" fn exchange_data(tensor: *const Tensor) -> usize {
     (*tensor).data() as usize
 }
 
-/// Doubles every element where it is, and returns their sum; NaN for a tensor that cannot be written.
+/// Doubles every element in place, and returns their sum; NaN for a tensor that cannot be written.
 ///
 /// # Safety
 /// `tensor` came from exchange_take() and was not dropped; nobody else touches its elements during the call.
@@ -85,7 +85,7 @@ pub extern "C" fn exchange_released() -> usize {
     RELEASED.load(Ordering::SeqCst)
 }
 
-/// 0, 1, 2, … in a Vec of Rust, `rows` x `columns`; where its elements are goes to `data`.
+/// 0, 1, 2, … in a Vec of Rust, `rows` x `columns`; `data` receives the address of its elements.
 ///
 /// # Safety
 /// `data` can be written to.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::sys;
 
-/// What went wrong: the status that the library returned, and its text.
+/// An error of the library: its status and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     status: i32,

@@ -14,7 +14,8 @@ pub struct Tensor {
     raw: NonNull<isthmus_tensor>,
 }
 
-// References are counted atomically, the description never changes, and elements are reached through unsafe functions only.
+// References are counted atomically, the description never changes, and elements are only accessible through unsafe
+// functions.
 unsafe impl Send for Tensor {}
 unsafe impl Sync for Tensor {}
 
@@ -66,7 +67,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         if strides.is_some_and(|s| s.len() != shape.len()) {
             return Err(Error::bad_argument(format!(
-                "argument 'strides': {strides:?}; wanted one per dimension of {shape:?}"
+                "argument 'strides': {strides:?}; expected one per dimension of {shape:?}"
             )));
         }
         unsafe extern "C" fn release<O>(owner: *mut c_void) {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/deleter.h>
 #include <isthmus/core/observer.h>
 #include <isthmus/core/validate.h>
@@ -48,6 +48,12 @@ inline constexpr OwnerOps no_owner_ops{};
 template <void (*release_)(void*), bool owns_memory_ = false, bool (*release_shared_)(void*) noexcept = nullptr>
 inline constexpr OwnerOps plain_owner_ops{.release = release_, .release_shared = release_shared_, .owns_memory = owns_memory_};
 
+/// The stream of the work on a block's memory.
+union StreamSource {
+    std::int64_t number;  ///< with stream_flag: by the numbers of `__dlpack__(stream=)`
+    void* producer;       ///< with producer_flag: the object of the layer above that alone knows it, borrowed from the owner
+};
+
 /// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
 /// `dl.strides` is never NULL, and `dl.byte_offset` is 0 except on devices whose `data` is a handle.
 /// Part of the ABI shared by extensions with the same ISTHMUS_ABI (docs/abi.md).
@@ -59,7 +65,7 @@ struct Block {
     const OwnerOps* ops;  // never NULL
     void* owner;
     Atomic<void*> shown_by;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
-    std::int64_t stream;     // the stream of the work on the memory; what it holds, stream_flag and producer_flag say
+    StreamSource stream;     // of the work on the memory; stream_flag and producer_flag say which member is set
 
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
@@ -67,14 +73,13 @@ struct Block {
 inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
-inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream` is known, by the numbers of `__dlpack__(stream=)`
+inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream.number` is known
 /// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its sake.
 inline constexpr Flags watched_flag = Flags{1} << 36;
 /// Of a Borrowed: a write to come has not been announced to the framework.
 inline constexpr Flags unannounced_flag = Flags{1} << 37;
 inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
-/// `stream` is the object of the layer above that alone knows its stream, and orders another after it when asked; borrowed from
-/// the owner.
+/// `stream.producer` is known, which orders another stream after its own on request.
 inline constexpr Flags producer_flag = Flags{1} << 39;
 inline constexpr Flags ordering_flags = stream_flag | producer_flag;
 
@@ -213,7 +218,7 @@ inline Block* announce(Block* block) noexcept {
 
 /// Says on which stream the work on the memory is.
 inline void set_stream(Block* block, std::int64_t number) noexcept {
-    block->stream = number;
+    block->stream.number = number;
     block->flags = (block->flags & ~producer_flag) | stream_flag;
 }
 

@@ -1,4 +1,4 @@
-// The version, the ABI, and the attributes of the compiler that every header uses.
+// The version and the ABI, for every header.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,50 +46,25 @@
     }               \
     }
 
-#if !defined(__GNUC__) && !defined(__clang__)
-#error "Isthmus needs GCC or Clang, for their attributes and builtins: on Windows clang-cl or MinGW in place of cl"
-#endif
-/// A Windows DLL shows only what it exports, so nothing has to be hidden there.
-#if defined(_WIN32)
-#define ISTHMUS_HIDDEN
-#else
-#define ISTHMUS_HIDDEN __attribute__((visibility("hidden")))
-#endif
-/// Which way a branch nearly always goes. Only for the paths that benchmarks/instructions.json counts; a branch to an
-/// ISTHMUS_COLD function needs none, since the compiler already takes it to be unlikely.
-#define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
-#define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely one.
-#define ISTHMUS_COLD __attribute__((cold, noinline))
-/// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for errors).
-#define ISTHMUS_RARE __attribute__((cold))
-/// A function off the fastest paths that does real work: a call of its own, optimised like any other.
-#define ISTHMUS_NOINLINE __attribute__((noinline))
-/// For the paths whose instructions are counted: inlined even where the compiler would rather call. With -Os the compiler
-/// chooses.
-#if defined(__OPTIMIZE_SIZE__)
-#define ISTHMUS_ALWAYS_INLINE inline
-#define ISTHMUS_INLINE_LAMBDA
-#else
-#define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
-#define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
-#endif
-/// A function whose result refers to the memory, not to the view that it was asked of: GCC warns of a temporary one.
-#if __has_cpp_attribute(gnu::no_dangling)
-#define ISTHMUS_OUTLIVES [[gnu::no_dangling]]
-#else
-#define ISTHMUS_OUTLIVES
-#endif
-/// What must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
-#if defined(_WIN32)
-#define ISTHMUS_EXPORT
-#else
-#define ISTHMUS_EXPORT __attribute__((visibility("default")))
-#endif
-/// State of one shared object: the dynamic linker must not merge it with another's.
-#define ISTHMUS_STATE inline ISTHMUS_HIDDEN
+#include <isthmus/core/compiler.h>
 
 // Definitions stand in src/, compiled once: by a library, or by the one file of a program that defines ISTHMUS_IMPLEMENTATION.
+// The package's compiled library (ISTHMUS_PREBUILT, of --cflags: the release of its libstdc++, 0 for libc++) fits one C++ library.
+#if defined(ISTHMUS_PREBUILT)
+#if defined(_GLIBCXX_RELEASE)
+#if ISTHMUS_PREBUILT == 0
+#error "Isthmus's compiled library is of libc++: for libstdc++ define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#elif !_GLIBCXX_USE_CXX11_ABI
+#error \
+    "Isthmus's compiled library has the new std::string: for _GLIBCXX_USE_CXX11_ABI=0 define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#elif ISTHMUS_PREBUILT > _GLIBCXX_RELEASE
+#error \
+    "Isthmus's compiled library is of a newer GCC's libstdc++: for this one define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#endif
+#elif ISTHMUS_PREBUILT != 0
+#error "Isthmus's compiled library is of libstdc++: for libc++ define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#endif
+#endif
 #if defined(ISTHMUS_COMPILED)
 #error "ISTHMUS_COMPILED ended: link isthmus::python, or define ISTHMUS_IMPLEMENTATION in one .cpp (docs/install.md)"
 #endif

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,7 +52,7 @@ struct Device {
     static bool parse(std::string_view name, Device& out) noexcept;
 
     friend constexpr bool operator==(Device a, Device b) noexcept {
-        return __builtin_bit_cast(std::uint64_t, a) == __builtin_bit_cast(std::uint64_t, b);
+        return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     }
 };
 

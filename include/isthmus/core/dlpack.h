@@ -69,7 +69,7 @@ struct Export {
         return made;
     }
     /// Takes over one reference to the block; not where this is NULL.
-    static Managed* make_of_reference(Block* block, Flags flags) noexcept {
+    static ISTHMUS_ALWAYS_INLINE Managed* make_of_reference(Block* block, Flags flags) noexcept {
         const auto ndim = static_cast<std::size_t>(block->dl.ndim);
         auto* out = static_cast<Export*>(std::malloc(sizeof(Export) + 2 * ndim * sizeof(std::int64_t)));
         if (ISTHMUS_UNLIKELY(out == nullptr)) return nullptr;

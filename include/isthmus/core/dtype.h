@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -57,7 +58,7 @@ struct DType {
     static bool parse(std::string_view name, DType& out) noexcept;
 
     friend constexpr bool operator==(DType a, DType b) noexcept {
-        return __builtin_bit_cast(std::uint32_t, a) == __builtin_bit_cast(std::uint32_t, b);
+        return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
     }
 };
 

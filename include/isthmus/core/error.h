@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/config.h>
 #include <isthmus/core/utf8.h>
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN

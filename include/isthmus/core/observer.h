@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 
 ISTHMUS_BEGIN
 

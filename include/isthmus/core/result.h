@@ -11,7 +11,7 @@
 ISTHMUS_BEGIN
 
 template <class T>
-class [[nodiscard]] Result;
+class ISTHMUS_NODISCARD Result;
 template <class T, int N, class... C>
 class View;
 
@@ -33,7 +33,7 @@ struct Uninitialised {};
 /// A value or an Error: the interface of `std::expected<T, Error>` (C++23, [expected.object]).
 /// Nothing throws but value(), which throws the Error.
 template <class T>
-class [[nodiscard]] Result {
+class ISTHMUS_NODISCARD Result {
 public:
     /// As std::expected has them.
     using value_type = T;
@@ -92,9 +92,9 @@ public:
     const T* operator->() const&& = delete;  // name the Result first: what it points to would end with the expression
 
     /// The value. Throws the Error where there is none: the only member that throws.
-    T& value() & { return check(), value_; }
-    const T& value() const& { return check(), value_; }
-    T&& value() && { return check(), std::move(value_); }
+    T& value() & { return throw_if_error(), value_; }
+    const T& value() const& { return throw_if_error(), value_; }
+    T&& value() && { return throw_if_error(), std::move(value_); }
     /// The value, or `other` where there is none.
     template <class U>
     T value_or(U&& other) const& {
@@ -166,7 +166,7 @@ public:
     }
 
 private:
-    void check() const {
+    void throw_if_error() const {
         if (!has_value_) throw Error(error_);
     }
     template <class Self, class F>
@@ -201,7 +201,7 @@ private:
 
 /// Success without a value, or an Error.
 template <>
-class [[nodiscard]] Result<void> {
+class ISTHMUS_NODISCARD Result<void> {
 public:
     using value_type = void;
     using error_type = Error;

@@ -20,8 +20,8 @@ public:
     /// A view of the numbers, which must live as long as the call.
     Shape(std::span<const std::int64_t> values) noexcept : data_(values.data()), size_(values.size()) {}
     /// The numbers of a list of another integer type, copied.
-    template <std::integral I>
-    Shape(std::initializer_list<I> list) noexcept : Shape() {
+    template <std::integral Integer>
+    Shape(std::initializer_list<Integer> list) noexcept : Shape() {
         copy(list.begin(), list.size());
     }
     /// Any contiguous range: a view of int64, a copy of other integers.
@@ -31,8 +31,8 @@ public:
             { r.size() } -> std::convertible_to<std::size_t>;
         }
     Shape(const R& range) noexcept : Shape() {
-        using I = std::remove_cvref_t<decltype(*range.data())>;
-        if constexpr (std::same_as<I, std::int64_t>) {
+        using Integer = std::remove_cvref_t<decltype(*range.data())>;
+        if constexpr (std::same_as<Integer, std::int64_t>) {
             data_ = range.data();
             size_ = range.size();
         } else {
@@ -55,8 +55,8 @@ public:
     operator std::span<const std::int64_t>() const noexcept { return {data_, size_}; }
 
 private:
-    template <class I>
-    void copy(const I* values, std::size_t count) noexcept {
+    template <class Integer>
+    void copy(const Integer* values, std::size_t count) noexcept {
         size_ = count;
         for (std::size_t i = 0; i < count && i < static_cast<std::size_t>(max_ndim); ++i)
             own_[i] = static_cast<std::int64_t>(values[i]);

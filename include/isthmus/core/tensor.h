@@ -219,7 +219,7 @@ public:
 
     /// The stream that the work on the memory is on, by the numbers of `__dlpack__(stream=)` (CUDA: 1 legacy, 2 per thread, an
     /// address; ROCm: 0, an address); no_stream where none is known, which is taken for the legacy default stream.
-    std::int64_t stream() const noexcept { return (flags() & detail::stream_flag) ? block_->stream : no_stream; }
+    std::int64_t stream() const noexcept { return (flags() & detail::stream_flag) ? block_->stream.number : no_stream; }
     /// Says on which stream the work on the memory was put, so that a consumer's stream waits for it. The stream must live
     /// until the last export. Not while another thread uses a handle on the same memory.
     void set_stream(std::int64_t number) noexcept { detail::set_stream(block_, number); }
@@ -260,7 +260,7 @@ private:
     static Flags flags_of(const TensorSpec& spec) noexcept {
         return (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
     }
-    static void check(const DLTensor& t, Flags flags) {
+    static void check_sound(const DLTensor& t, Flags flags) {
         if (ISTHMUS_LIKELY(detail::is_sound(t, flags))) return;
         const Error error = detail::explain_unsound(t, flags, nullptr);
         throw Error(error.code(), ErrorKind::value, error.what());
@@ -268,7 +268,7 @@ private:
     /// Row-major elements of the host: nothing is asked that their type and their container say.
     static void check_row_major(DLTensor t, Flags flags) {
         t.strides = nullptr;
-        check(t, flags);
+        check_sound(t, flags);
     }
     ISTHMUS_COLD static Error explain_count(const std::int64_t* sizes, int ndim, std::size_t held) {
         return Error(ErrorCode::bad_layout, ErrorKind::value,
@@ -313,7 +313,7 @@ private:
     }
     Tensor part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const;
     Tensor alias(const DLTensor& t, Flags flags) const {
-        check(t, flags);
+        check_sound(t, flags);
         detail::Block* block = detail::alias_block(block_, t, flags);
         if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
         return steal(block);
@@ -341,7 +341,7 @@ private:
         const TensorSpec spec = describe(held->owner());
         const DLTensor t = descriptor_of(spec);
         const Flags flags = flags_of(spec);
-        check(t, flags);
+        check_sound(t, flags);
         if (!held->reserve_dims(spec.ndim)) throw detail::no_memory_for_dims(spec.ndim);
         detail::describe(&held->block, t, flags | kept);
         detail::announce(&held->block);
@@ -351,7 +351,7 @@ private:
     static Tensor adopt_with_ops(Owner& owner, const TensorSpec& spec) {
         const DLTensor t = descriptor_of(spec);
         const Flags flags = flags_of(spec);
-        check(t, flags);
+        check_sound(t, flags);
         detail::Block* block = detail::allocate_block(spec.ndim);
         if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
         detail::describe(block, t, flags);

@@ -48,7 +48,7 @@ public:
     Result<V> view() const&& = delete;
 
     /// As Tensor::stream.
-    std::int64_t stream() const noexcept { return (flags_ & detail::stream_flag) ? stream_ : no_stream; }
+    std::int64_t stream() const noexcept { return (flags_ & detail::stream_flag) ? stream_.number : no_stream; }
     /// As Tensor::descriptor().
     const DLTensor& descriptor() const noexcept { return dl_; }
     /// As Tensor::flags().
@@ -83,7 +83,7 @@ private:
     const detail::OwnerOps* ops_ = nullptr;
     void* owner_ = nullptr;
     // Left uninitialised: the protocols that need them write them, the others pay nothing.
-    std::int64_t stream_;  // with stream_flag or producer_flag, as Block::stream
+    detail::StreamSource stream_;  // as Block::stream
     Py_buffer buffer_;
     std::int64_t shape_[max_ndim];
     std::int64_t strides_[max_ndim];

@@ -2,10 +2,10 @@
 
 >>> isthmus.distributed.enable("ray")              # or "dask", "multiprocessing", "joblib", "mpi4py"
 >>> isthmus.distributed.enable("ray", "tensor")    # everything arrives as a read-only isthmus.Tensor
->>> isthmus.distributed.disable("ray")             # the engine's own registrations again
+>>> isthmus.distributed.disable("ray")             # restores the engine's own registrations
 
-The engine stays what it is: it moves messages as before, and tensors in them need no copy where they arrive. dtype, shape,
-strides, requires_grad and type are kept, and a write is never seen by another process. See docs/distributed.md.
+The engine moves messages as before, and tensors in them arrive without a copy. dtype, shape, strides, requires_grad and
+type are kept, and no process ever sees another's writes. See docs/distributed.md.
 """
 
 from __future__ import annotations
@@ -65,18 +65,20 @@ def _check_installed(engine: str) -> None:
 
 
 def enable(engine: Engine, read_only: Policy = "copy_on_write") -> None:
-    """Send and receive tensors through `engine` without copies where they arrive, from now on and in this process.
+    """Send and receive tensors through `engine` without copies on arrival, from now on and in this process.
 
-    engine: "ray", also before ray.init; "dask"; "multiprocessing", with concurrent.futures; "joblib", with loky; "mpi4py".
-    read_only: what becomes of memory that arrives and that others see as well:
-        "copy_on_write": NumPy's, JAX's and isthmus's tensors are read-only; those of torch, which has none, lie over pages that
-            become this process's own when they are written.
+    engine: "ray", also before ray.init; "dask"; "multiprocessing", with concurrent.futures; "joblib", with loky;
+        "mpi4py".
+    read_only: how to treat received memory that other processes see as well:
+        "copy_on_write": NumPy's, JAX's and isthmus's tensors are read-only; those of torch, which has no
+            read-only tensors, use pages that become private to this process when they are written.
         "tensor": every tensor is a read-only isthmus.Tensor.
-        "copy": every tensor has memory of its own.
-        A process that never called this goes by the policy of the sender.
+        "copy": every tensor is a copy.
+        A process that never called this follows the policy of the sender.
 
-    Frameworks that are imported later are taken in then, and none is imported for it. Enabling twice is enabling once, with the
-    policy of the last call. Raises isthmus.Error for an unknown engine or policy, and for an engine that is not installed.
+    Frameworks that are imported later are registered then, and none is imported for it. Enabling twice is enabling
+    once, with the policy of the last call. Raises isthmus.Error for an unknown engine or policy, and for an engine that
+    is not installed.
     """
     name = _check_engine(engine)
     if not isinstance(read_only, str) or read_only not in POLICIES:
@@ -105,9 +107,9 @@ def _registration(
 
 
 def disable(engine: Engine) -> None:
-    """Put the engine's own registrations back, exactly as they were; nothing happens where it is not enabled.
+    """Restore the engine's own registrations exactly; does nothing if it is not enabled.
 
-    Tensors that were received or are under way stay good. Raises isthmus.Error for an unknown engine.
+    Tensors that were received or are in transit stay valid. Raises isthmus.Error for an unknown engine.
     """
     name = _check_engine(engine)
     with _lock:
@@ -117,9 +119,9 @@ def disable(engine: Engine) -> None:
 
 
 def stats() -> dict[str, int]:
-    """What happened in this process so far, a count of storages, and what waits.
+    """The counts of storages in this process so far, and of those that are waiting.
 
-    shared: arrived and read where the engine or the sender has put them. copy_on_write: the same, over private pages.
+    shared: arrived and read in the engine's or the sender's memory. copy_on_write: the same, over private pages.
     inline: arrived within a small message. copied: copied on arrival, by policy or because it could not be avoided.
     waiting, waiting_bytes: sent to another process of this machine, and not fetched yet.
     """

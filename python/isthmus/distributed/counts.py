@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-#: shared: read where the engine or the sender has put the elements. copy_on_write: the same, mapped privately, so that a write
+#: shared: read in the engine's or the sender's memory. copy_on_write: the same, mapped privately, so that a write
 #: stays here. inline: small, and came within the message. copied: the elements were copied on arrival.
 NAMES = ("shared", "copy_on_write", "inline", "copied")
 

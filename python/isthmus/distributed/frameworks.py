@@ -1,4 +1,4 @@
-"""How the tensors of each framework are described in a message, and made again where it arrives: one row a framework."""
+"""How the tensors of each framework are described in a message, and rebuilt on arrival: one row per framework."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .counts import count
 from .pieces import Arrived, Layout, Pack, Piece, lone_piece, typed
 from .policies import Policy, policy_of
 
-#: What a message says of a tensor: its bytes, where in them the elements are, and what only the framework understands. None for
-#: one that the engine has to send in its own way: on another device, sparse, a subclass.
+#: What a message says of a tensor: its bytes, where in them the elements are, and what only the framework understands.
+#: None for one that the engine has to send in its own way: on another device, sparse, a subclass.
 Description = tuple[Piece, Layout, Any] | None
 
 
@@ -29,7 +29,7 @@ class Framework(NamedTuple):
 
 
 def _bytes_under(arrived: Arrived, policy: Policy, writable: bool) -> Tensor:
-    """What a framework that has no read-only arrays (`writable`), or has them, gets under a policy."""
+    """The memory that a framework without read-only arrays (`writable`), or with them, gets under a policy."""
     if policy == "copy":
         return arrived.copied()
     return arrived.private() if writable and policy == "copy_on_write" else arrived.read_only()

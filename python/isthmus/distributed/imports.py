@@ -67,7 +67,7 @@ def _watch() -> None:
 
 
 def when_imported(name: str, callback: Callable[[], None]) -> Callable[[], None]:
-    """Call `callback` once `name` has been imported: at once where it has been. Returns a function that cancels it."""
+    """Call `callback` once `name` has been imported: at once if it already is. Returns a function that cancels it."""
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         callback()

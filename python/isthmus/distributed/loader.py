@@ -33,14 +33,15 @@ def _stack(batch: list[Any], *, collate_fn_map: dict[Any, Callable[..., Any]] | 
 
 
 def collate(batch: list[Any]) -> Any:
-    """A `collate_fn` for torch.utils.data.DataLoader: batches as torch's default_collate makes them, of the same nested kinds,
-    in memory that the training process maps instead of copying, and that is used again when it is done with a batch.
+    """A `collate_fn` for torch.utils.data.DataLoader: batches as torch's default_collate makes them, of the same nested
+    kinds, in memory that the training process maps instead of copying, and that is used again when it is done with a
+    batch.
 
     >>> isthmus.distributed.enable("multiprocessing")
     >>> loader = torch.utils.data.DataLoader(dataset, batch_size=64, num_workers=2, collate_fn=isthmus.distributed.collate)
 
-    Workers that are spawned need `worker_init_fn` to enable multiprocessing in them; forked ones have it. Nothing in a worker
-    may keep a batch in order to write to it later.
+    Workers that are spawned need `worker_init_fn` to enable multiprocessing in them; forked ones have it. Nothing in a
+    worker may keep a batch in order to write to it later.
     """
     import torch
     from torch.utils.data import get_worker_info

@@ -13,7 +13,7 @@ from .pieces import Arrived
 
 
 def as_buffer(data: Tensor, protocol: int, place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Out of band where the engine's pickler takes buffers (PEP 574), else within the message."""
+    """Out of band if the engine's pickler takes buffers (PEP 574), else within the message."""
     if protocol >= 5:
         return Arrived, (pickle.PickleBuffer(data), *place)
     return Arrived, (bytearray(memoryview(data)), *place)

@@ -1,4 +1,4 @@
-"""The bytes of tensors in a message: which of a storage are sent, and what becomes of them where they arrive."""
+"""The bytes of tensors in a message: which of a storage are sent, and where they end up on arrival."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..blob import from_blob
 from .counts import count
 from .private import private_view
 
-#: How an engine moves bytes: called by the pickler with the bytes and its protocol, returns what pickle calls a reduce value
-#: whose object is an `Arrived`, made with (..., start, packed, replaced).
+#: How an engine moves bytes: called by the pickler with the bytes and its protocol, returns what pickle calls a reduce
+#: value whose object is an `Arrived`, made with (..., start, packed, replaced).
 Pack = Callable[[Tensor, int, tuple[Any, ...]], tuple[Any, ...]]
 
 # Every element of a dtype begins at a multiple of its size; complex128 is the largest.
@@ -79,7 +79,7 @@ class Piece:
         self, data: Tensor, pack: Pack, start: int, end: int, packed: Layout | None, replaced: tuple[Piece, ...], whole: object
     ) -> None:
         self._data, self._pack, self._start, self._end = data, pack, start, end
-        #: Of the only view, where the elements are packed and those between them are left out.
+        #: Of the only view, if the elements are packed and those between them are left out.
         self._layout, self._replaced, self._whole = packed, replaced, whole
         self.is_replaced = False
         for narrow in replaced:
@@ -136,8 +136,8 @@ class _Whole:
 
 
 class _Messages(threading.local):
-    """The storages in the messages that this thread is making. A message's pickler keeps its pieces alive, and they this: what
-    is here is gone when the message is done, however that ends."""
+    """The storages in the messages that this thread is making. A message's pickler keeps its pieces alive, and they
+    this: what is here is gone when the message is done, however that ends."""
 
     def __init__(self) -> None:
         self.wholes: weakref.WeakValueDictionary[Any, _Whole] = weakref.WeakValueDictionary()
@@ -152,7 +152,8 @@ def piece_of(pack: Pack, layout: Layout, base: int, owner: object, compact: Call
     base: the address of the storage; owner: what keeps it.
     compact: makes a row-major copy of the elements, and returns its address and owner.
 
-    A view that reaches further than what is in the message already makes a wider piece, which takes its place on arrival.
+    A view that reaches further than what is in the message already makes a wider piece, which takes its place on
+    arrival.
     """
     key = (pack, base)
     whole = _messages.wholes.get(key)
@@ -214,8 +215,8 @@ class Arrived:
         return self._flat.as_read_only()
 
     def private(self) -> Tensor:
-        """The bytes as memory that may be written and that nobody else sees: where they are if that is so already, else mapped
-        privately, else copied."""
+        """The bytes as memory that may be written and that nobody else sees: in place if that is so already, else
+        mapped privately, else copied."""
         if not self._flat.read_only:
             count("inline" if self._inline else "shared")
             return self._flat

@@ -1,12 +1,12 @@
-"""What may be done with a tensor that arrives: the policy of each engine in this process."""
+"""The permitted use of a tensor that arrives: the policy of each engine in this process."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-#: copy_on_write: a write stays in this process, and where the framework can say so there is none: NumPy, JAX and
+#: copy_on_write: writes stay in this process, and are impossible if the framework has read-only arrays: NumPy, JAX and
 #: isthmus.Tensor arrive read-only, the others over private pages. tensor: everything arrives as a read-only
-#: isthmus.Tensor. copy: over memory of its own.
+#: isthmus.Tensor. copy: over a copy.
 Policy = Literal["copy_on_write", "tensor", "copy"]
 POLICIES: tuple[Policy, ...] = ("copy_on_write", "tensor", "copy")
 
@@ -22,5 +22,5 @@ def forget(engine: str) -> None:
 
 
 def policy_of(engine: str, otherwise: Policy = "copy_on_write") -> Policy:
-    """This process's own policy, or the sender's where this process has none."""
+    """This process's own policy, or the sender's if this process has none."""
     return _chosen.get(engine, otherwise)

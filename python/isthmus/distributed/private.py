@@ -69,7 +69,8 @@ _VMA_SHARED = 8
 
 
 def _query(maps: int, first: int, last: int) -> _Region | None:
-    """As _region_of, by the kernel's own search. Raises OSError where the kernel has none, or nothing is mapped."""
+    """As _region_of, by the kernel's own search. Raises OSError if the kernel has no such call, or nothing is
+    mapped."""
     question = bytearray(_QUERY.pack(_QUERY.size, 0, first, *[0] * 12))
     fcntl.ioctl(maps, _PROCMAP_QUERY, question)
     _, _, _, start, end, what, _, offset, inode, major, minor, *_ = _QUERY.unpack(question)
@@ -121,8 +122,8 @@ def _is_file(path: str | int, region: _Region) -> bool:
 
 
 def _candidates(region: _Region) -> Iterator[str]:
-    """Paths that may open the file, the likeliest first. Who made the memory still has its descriptor, here or, as with Ray's
-    store, in another process of this user; the file itself has no name any more."""
+    """Paths that may open the file, the likeliest first. Who made the memory still has its descriptor, here or, as with
+    Ray's store, in another process of this user; the file itself has no name any more."""
     seen = _seen.get((region.device, region.inode))
     if seen is not None:
         yield seen
@@ -153,8 +154,8 @@ def _open(region: _Region) -> int | None:
 def private_view(tensor: Tensor) -> Tensor | None:
     """The bytes of `tensor`, a flat uint8 one, as writable memory whose pages are copied when they are first written.
 
-    None where that cannot be had: memory that is no shared mapping of a file, or whose file cannot be opened again. The view
-    keeps `tensor`. Reads as much of the memory as `tensor` may.
+    None if that is not possible: memory that is not a shared mapping of a file, or whose file cannot be opened again.
+    The view keeps `tensor`. Reads as much of the memory as `tensor` may.
     """
     size = tensor.nbytes
     if _libc is None or size < SMALLEST:

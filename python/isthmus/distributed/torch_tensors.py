@@ -19,7 +19,7 @@ def types() -> tuple[type, ...]:
 
 @functools.cache
 def _name_of(dtype: Any) -> str:
-    """DLPack's name of a torch dtype; empty where it has none."""
+    """DLPack's name of a torch dtype; empty if it has none."""
     try:
         return dtype_of(dtype)[0].name
     except Exception:

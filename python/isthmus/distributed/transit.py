@@ -1,7 +1,7 @@
 """Tensors on their way to another process of this machine: kept here until they are fetched, over a Unix socket.
 
-A message names them by a ticket; who unpickles it asks the sender, and gets them as isthmus.shared hands memory over. The
-socket has no name in any file system, and nobody but this user is served.
+A message names them by a ticket; who unpickles it asks the sender, and gets them as isthmus.shared hands memory over.
+The socket has no name in any file system, and nobody but this user is served.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEEP = 64  # connections to senders
 
 
 class _Desk:
-    """What this process has sent and nobody has fetched yet, and the thread that hands it over."""
+    """Tensors that this process has sent and nobody has fetched yet, and the thread that serves them."""
 
     def __init__(self) -> None:
         self.lock = threading.Condition()
@@ -172,8 +172,8 @@ class _Exit:
     def finalize(self) -> None:
         from multiprocessing import parent_process, util
 
-        # After its queues have written what they hold, which is at -5. Set before a queue's thread sends anything: what is
-        # added while the finalizers run is not run.
+        # After its queues have written what they hold, which is at -5. Set before a queue's thread sends anything: what
+        # is added while the finalizers run is not run.
         util.Finalize(None, lambda: _desk.wait(_MAIN_WAITS if parent_process() is None else _CHILD_WAITS), exitpriority=-10)
 
 
@@ -181,14 +181,15 @@ _exit = _Exit()
 
 
 def wait_at_exit() -> None:
-    """From now on this process does not end before what it sent is fetched, nor do those that multiprocessing forks from it; a
-    child of multiprocessing waits for a minute after the last fetch or as long as its parent lives, others for a second."""
+    """From now on this process does not end before what it sent is fetched, nor do those that multiprocessing forks
+    from it; a child of multiprocessing waits for a minute after the last fetch or as long as its parent lives, others
+    for a second."""
     _exit.set()
 
 
 def _most_bytes() -> int:
-    """What may wait to be fetched: beyond a quarter of the memory, tensors travel within their messages, whose pipe holds the
-    sender back."""
+    """What may wait to be fetched: beyond a quarter of the memory, tensors travel within their messages, whose pipe
+    holds the sender back."""
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
 
 
@@ -202,7 +203,7 @@ class Ticket(NamedTuple):
     """Names what waits."""
 
     pid: int
-    #: Of the sender's socket, and what it wants to be told.
+    #: Of the sender's socket, and the message that it expects.
     name: bytes
     secret: bytes
     number: int
@@ -214,7 +215,7 @@ _given: dict[int, Tensor] = {}
 
 
 def memory(nbytes: int) -> Tensor:
-    """Memory that can be handed over: flat bytes, not initialised. Raises isthmus.Error where there is none."""
+    """Memory that can be handed over: flat bytes, not initialised. Raises isthmus.Error if there is none."""
     return _desk.open().empty((nbytes,), "uint8", access="copy_on_write")
 
 
@@ -229,7 +230,7 @@ def take_back(address: int) -> None:
 
 
 def post(data: Tensor) -> Ticket | None:
-    """Keep a copy of `data`, flat bytes, for another process to fetch. None where it has to travel within the message."""
+    """Keep a copy of `data`, flat bytes, for another process to fetch. None if it has to travel within the message."""
     if sys.platform != "linux" or data.nbytes <= INLINE or _desk.bytes + data.nbytes > _most_bytes():
         return None
     try:
@@ -343,7 +344,7 @@ def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
 
 
 def _after_fork() -> None:
-    """What the parent has sent is the parent's to hand over, and its connections are the parent's."""
+    """The parent serves the tensors that it has sent, and its connections are the parent's."""
     global _desk, _senders
     before, connections = _desk, _senders
     _desk, _senders = _Desk(), _Senders()

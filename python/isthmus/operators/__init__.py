@@ -1,7 +1,7 @@
 """C++ functions registered by `isthmus::op` as operators of torch and JAX.
 
-An extension's operators are known to torch when torch was imported before it, and otherwise from the first call with a torch
-tensor, or from `register` on. JAX needs no registration before the first call under a transformation.
+An extension's operators are known to torch when torch was imported before it, and otherwise from the first call with a
+torch tensor, or from `register` on. JAX needs no registration before the first call under a transformation.
 
 >>> isthmus.operators.register("torch")
 >>> torch.ops.geo.distance
@@ -26,11 +26,11 @@ def list_operators() -> list[Any]:
 
 
 def register(framework: str) -> None:
-    """Make all operators known so far operators of a framework, which is imported; those of later modules follow by themselves.
+    """Make all operators known so far operators of a framework, which is imported; those of later modules follow by
+    themselves.
 
-    framework: "torch" or "jax". Twice is once.
-    Raises ValueError for another framework, ImportError where it is not installed, and isthmus.Error where two modules define
-    an operator of one name, once all others are registered.
+    framework: "torch" or "jax". Twice is once. Raises ValueError for another framework, ImportError if it is not
+    installed, and isthmus.Error if two modules define an operator of the same name, once all others are registered.
     """
     backend = _backend(framework)
     clash = None
@@ -61,13 +61,14 @@ def _offer(op: Any, framework: str) -> None:
 
 
 def _traced(op: Any) -> Callable[..., Any]:
-    """What torch.compile inlines in the place of a call of `op`."""
+    """Inlined by torch.compile in place of a call of `op`."""
     call: Callable[..., Any] = _backend("torch").register(op).call
     return call
 
 
 def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
-    """Called by an extension for a call that its function cannot make itself: the framework's own way, or NotImplemented."""
+    """Called by an extension for a call that its function cannot make itself: the framework's own way, or
+    NotImplemented."""
     values = arguments.values()
     for framework in ("jax", "torch"):
         if framework not in sys.modules:

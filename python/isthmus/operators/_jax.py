@@ -1,4 +1,5 @@
-"""Operators under JAX's transformations: a call of XLA's foreign function interface, with the rules for vmap and grad."""
+"""Operators under JAX's transformations: a call of XLA's foreign function interface, with the rules for vmap and
+grad."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from ._sizes import infer
 
 
 def must_see(op: Any, values: Iterable[Any]) -> bool:
-    """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results there."""
+    """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results
+    there."""
     arrays = [value for value in values if isinstance(value, jax.Array)]
     if any(isinstance(value, jax.core.Tracer) for value in arrays):
         return True
@@ -33,8 +35,8 @@ def call(op: Any, arguments: dict[str, Any]) -> Any:
 
 
 class JaxOperator(KnownOperator):
-    """One operator as a target of XLA, by the operator's own name. Making it raises what XLA raises where it does not know this
-    version of its interface."""
+    """One operator as a target of XLA, by the operator's own name. Making it raises XLA's error if XLA does not know
+    this version of its interface."""
 
     def __init__(self, op: Any) -> None:
         super().__init__(op)
@@ -50,7 +52,8 @@ class JaxOperator(KnownOperator):
         return row.get("default")
 
     def bind(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The results for arguments by input: arrays and traced scalars become operands of XLA, the rest is known now."""
+        """The results for arguments by input: arrays and traced scalars become operands of XLA, the rest is known
+        now."""
         static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
         said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
         self.check(said)
@@ -96,7 +99,7 @@ class JaxOperator(KnownOperator):
         return values
 
     def static(self, row: dict[str, Any], value: Any) -> tuple[Any] | None:
-        """A scalar that is known while tracing, or None that is no operand; None for an operand."""
+        """A scalar that is known while tracing, or None that is not an operand; None for an operand."""
         kind = row["kind"]
         if kind in ("tensor", "in_out"):
             return (None,) if value is None and row["optional"] else None
@@ -150,7 +153,8 @@ class JaxOperator(KnownOperator):
             )
 
     def ffi_call(self, values: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
-        """The foreign call itself. Each operand has as many leading dimensions as any other, of size 1 where it has none."""
+        """The foreign call itself. Each operand has as many leading dimensions as any other, of size 1 if it has
+        none."""
         results = self.check(values)
         ranks = {i: self.inputs[i].get("rank", 0) for i in places}  # of a scalar 0
         lead = max((values[i].ndim - rank for i, rank in ranks.items() if rank >= 0), default=0) if self.table["batch"] else 0
@@ -175,7 +179,7 @@ class JaxOperator(KnownOperator):
         return "n" if is_tensor else "a"
 
     def backward(self, values: Sequence[Any], places: Sequence[int], gradients: Sequence[Any]) -> tuple[Any, ...]:
-        """By operand, its gradient; None where there is none."""
+        """By operand, its gradient, or None."""
         assert self.gradient is not None
         results = self.check(values)
         gradients = [  # an integer result has none, and its place is filled
@@ -194,7 +198,7 @@ class JaxOperator(KnownOperator):
         return tuple(by_input[i] for i in places)
 
 
-# What JAX knows of an operator: Registry.register().
+# The operators as JAX knows them: Registry.register().
 register = Registry("JAX", JaxOperator).register
 
 _ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str}

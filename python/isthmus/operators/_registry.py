@@ -1,4 +1,5 @@
-"""What the back ends of torch and JAX have in common: an operator's facts, and the operators that a framework knows by name."""
+"""The common part of the back ends of torch and JAX: an operator's facts, and the operators that a framework knows by
+name."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ class Registry(Generic[Known]):
         self.attribute = f"_{framework.lower()}"  # of the operator: found there from the second time on
 
     def register(self, op: Any) -> Known:
-        """What the framework knows of an operator, made now if it did not know it. Raises isthmus.Error where another module
-        has registered an operator of this name, and what `make` raises."""
+        """The framework's own form of an operator, made now if there was none. Raises isthmus.Error if another module
+        has registered an operator of this name, and whatever `make` raises."""
         known: Known | None = op.__dict__.get(self.attribute)
         if known is not None:
             return known

@@ -1,7 +1,7 @@
 """The rule of sizes with symbols for sizes: what a call's results look like, before there is anything to compute.
 
-The rule itself is the extension's (`op._infer`), the one that eager calls obey; it counts in integers. So each symbol goes
-there as an integer that no size has, and comes back as what it stands for.
+The rule itself is the extension's (`op._infer`), the one that eager calls obey; it counts in integers. So each symbol
+goes there as an integer that no size has, and comes back as what it stands for.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Codes:
 
 
 def _names(row: dict[str, Any], ndim: int, table: dict[str, Any], batch: int) -> list[Any]:
-    """What each dimension of an argument is called; leading ones by their place from the right."""
+    """The name of each dimension of an argument; batch dimensions are numbered from the right."""
     lead = batch if batch > 0 else ndim - row["rank"] if table["batch"] and row["rank"] >= 0 else 0
     lead = max(0, min(lead, ndim))
     sizes = row["sizes"] if row["sizes"] is not None and len(row["sizes"]) == ndim - lead else [None] * (ndim - lead)
@@ -60,9 +60,9 @@ def infer(
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """[(dtype, sizes), …] of the results.
 
-    op: the operator. arguments: by input, (dtype, sizes) of a tensor, None, or a scalar. batch: leading dimensions of every
-    tensor beyond its type. same(a, b): whether two sizes agree, one of which is no int.
-    Raises what the call would raise.
+    op: the operator. arguments: by input, (dtype, sizes) of a tensor, None, or a scalar. batch: leading dimensions of
+    every tensor beyond its type. same(a, b): whether two sizes agree, one of which is not an int. Raises what the call
+    would raise.
     """
     table, codes = op._table, _Codes(same)
     said: list[Any] = []

@@ -1,8 +1,9 @@
-"""Operators of torch: schema, kernels, fake kernels with symbolic sizes, gradients and vmap, all made of an operator's facts.
+"""Operators of torch: schema, kernels, fake kernels with symbolic sizes, gradients and vmap, all made of an operator's
+facts.
 
 An operator `geo::distance` is defined together with `geo::distance_batched`, whose first argument says how many leading
-dimensions every tensor has beyond its type: what vmap calls. A gradient is a pair of such operators too, so that a backward
-pass is traced, compiled and mapped like any other.
+dimensions every tensor has beyond its type: what vmap calls. A gradient is a pair of such operators too, so that a
+backward pass is traced, compiled and mapped like any other.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def must_see(_op: Any, values: Iterable[Any]) -> bool:
 
 
 def call(op: Any, arguments: dict[str, Any]) -> Any:
-    """The call by torch's dispatcher; NotImplemented where it would lose a gradient."""
+    """The call by torch's dispatcher; NotImplemented if it would lose a gradient."""
     known = register(op)
     watched = torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values())
     if watched and known.gradient is None and not known.table["writes"]:
@@ -112,7 +113,7 @@ class TorchOperator(KnownOperator):
         )
 
     def call_filled(self, *args: Any, **kwargs: Any) -> Any:
-        """What torch.compile inlines; the overload alone has fewer guards."""
+        """Inlined by torch.compile; the overload alone has fewer guards."""
         return self.overload(*args, **self.filled(args, kwargs))
 
     def filled(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class TorchOperator(KnownOperator):
         return self.packed(results)
 
     def complete(self, arguments: Sequence[Any]) -> list[Any]:
-        """With the defaults that torch leaves out where an argument has them."""
+        """With the defaults that torch leaves out if an argument has them."""
         return [*arguments, *(row.get("default") for row in self.inputs[len(arguments) :])]
 
     # The rules
@@ -197,7 +198,7 @@ class TorchOperator(KnownOperator):
         return results, self.packed((0,) * len(self.outs))
 
     def extra_lead(self, batch: int, arguments: Sequence[Any], dims: Sequence[int | None]) -> int:
-        """Leading dimensions that the arguments bring along, where they broadcast, beyond those of vmap."""
+        """Batch dimensions of the arguments, if they broadcast, beyond those of vmap."""
         if not self.table["batch"] or batch > 0:
             return 0
         ranks = [
@@ -209,7 +210,8 @@ class TorchOperator(KnownOperator):
         return most
 
     def aligned(self, info: Any, extra: int, arguments: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
-        """The arguments with the mapped dimension in front, of size 1 where there is none, and as many leading ones each."""
+        """The arguments with the mapped dimension in front, of size 1 if there is none, and equally many batch
+        dimensions."""
         mapped = any(d is not None for d in dims)
         aligned = []
         for row, a, d in zip(self.inputs, arguments, dims, strict=True):
@@ -229,7 +231,8 @@ class TorchOperator(KnownOperator):
         return aligned
 
     def register_gradient(self, overload: Any, split: Split) -> None:
-        """A function of autograd at the dispatcher's Autograd key; torch.func's transforms refuse that of torch.library."""
+        """A function of autograd at the dispatcher's Autograd key; torch.func's transforms refuse that of
+        torch.library."""
 
         def forward(keyset: Any, *args: Any) -> Any:
             with torch._C._AutoDispatchBelowAutograd():
@@ -283,7 +286,8 @@ class TorchOperator(KnownOperator):
                 )
 
     def backward(self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-        """By input, its gradient or None. gradients: by result, None where it was not used; outs: by result, shape, dtype."""
+        """By input, its gradient or None. gradients: by result, None if it was not used; outs: by result, shape,
+        dtype."""
         if self.gradient is None:
             raise RuntimeError(f"{self.name} has no gradient; register it in C++ with .gradient<g>()")
         example = next(a for a in arguments if isinstance(a, torch.Tensor))
@@ -298,7 +302,8 @@ class TorchOperator(KnownOperator):
         return by_input
 
     def run(self, batch: int, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """The operator, or its batched form, with the order of elements that its types ask for; the results as a tuple."""
+        """The operator, or its batched form, with the order of elements that its types ask for; the results as a
+        tuple."""
         ready = [
             a.contiguous() if isinstance(a, torch.Tensor) and row["contiguous"] else a
             for row, a in zip(self.inputs, arguments, strict=True)
@@ -307,7 +312,7 @@ class TorchOperator(KnownOperator):
         return result if isinstance(result, tuple) else (result,)
 
     def register_writes(self, overload: Any, split: Split) -> None:
-        """What is written moves its version, and is refused where a gradient would be lost."""
+        """An argument that is written bumps its version, and is refused if a gradient would be lost."""
         written = [i for i, row in enumerate(self.inputs) if row["kind"] == "in_out"]
         name = overload._schema.name.split("::")[1]
 
@@ -333,7 +338,7 @@ class TorchOperator(KnownOperator):
 
 
 def _defined(op: Any) -> TorchOperator:
-    """An operator that torch learns now. Raises isthmus.Error where torch refuses it, or did so before."""
+    """An operator that torch learns now. Raises isthmus.Error if torch refuses it, or did so before."""
     if op._identity in _refused:  # a part of it may be defined, so that torch would now refuse it for that
         raise _refused[op._identity].with_traceback(None)
     known = TorchOperator(op)
@@ -348,12 +353,12 @@ def _defined(op: Any) -> TorchOperator:
     return known
 
 
-# What torch knows of an operator: Registry.register().
+# The operators as torch knows them: Registry.register().
 register = Registry("torch", _defined).register
 
 
 def _spelled(argument: str, value: Any) -> str | None:
-    """An argument of a schema with its default, or None where torch's schemas cannot spell that."""
+    """An argument of a schema with its default, or None if torch's schemas cannot spell it."""
     text = repr(value)
     if isinstance(value, str):
         text = '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,4 +1,5 @@
-"""``isthmus probe``: which frameworks here exchange with which, shared or copied, read-only or not, and at what cost."""
+"""``isthmus probe``: which frameworks here exchange with which, shared or copied, read-only or not, and at what
+cost."""
 
 from __future__ import annotations
 

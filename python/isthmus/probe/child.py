@@ -1,4 +1,5 @@
-"""The probe's child process: tries one framework and prints a line of JSON after each step, so that a crash leaves the rest."""
+"""The probe's child process: tries one framework and prints a line of JSON after each step, so that a crash leaves the
+rest."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from isthmus._isthmus import _nothing, _protocol_of
 from ..timing import ELEMENTS, nanoseconds, way_out
 from .frameworks import FRAMEWORKS, Framework, Unusable
 
-#: What the parent looks for among the lines that the framework itself may print.
+#: Marks our lines among those that the framework itself may print.
 MARK = "isthmus-probe:"
 
 
@@ -72,7 +73,7 @@ def try_back(framework: Framework, array: Any) -> dict[str, Any]:
 
 def main(name: str) -> None:
     _main(name)
-    # What frameworks do while the interpreter ends is not tested here.
+    # The behaviour of frameworks during interpreter shutdown is not tested here.
     os._exit(0)
 
 

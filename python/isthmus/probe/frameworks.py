@@ -1,6 +1,6 @@
-"""What the probe has to know of each framework: how to make an array, find its memory, and hand one of ours over.
+"""The probe's view of each framework: how to make an array, find its memory, and pass one of ours.
 
-The address is always asked of the framework itself, never of Isthmus, or the comparison would prove nothing.
+The address always comes from the framework itself, never from Isthmus, or the comparison would prove nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class Framework:
-    """How the probe deals with one framework. Nothing is imported before it is called, and then only in the child process."""
+    """How the probe deals with one framework. Nothing is imported before it is called, and then only in the child
+    process."""
 
     #: Module to look for.
     module: str
@@ -32,12 +33,12 @@ class Framework:
     make: Callable[[], Any]
     #: The address of an array's first element.
     address: Callable[[Any], int]
-    #: Whether the framework would let the array be written; None where it has no such notion.
+    #: Whether the framework would let the array be written; None if it has no such notion.
     writable: Callable[[Any], bool | None]
-    #: Hands a Tensor over, and what `to` calls the framework where Tensor.to knows it.
+    #: Passes a Tensor, and the framework's name in Tensor.to, if it has one.
     to: str | Callable[[isthmus.Tensor], Any]
     dtype: str = "float32"
-    #: Memory to hand over, where it must not be the host's.
+    #: Memory to pass, if it must not be the host's.
     tensor: Callable[[], isthmus.Tensor] | None = None
 
     def leave(self, tensor: isthmus.Tensor) -> Any:

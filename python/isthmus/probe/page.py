@@ -1,4 +1,4 @@
-"""The probe's report as a page of its own: a picture of the costs, and the table."""
+"""The probe's report as one HTML page: a picture of the costs, and the table."""
 
 from __future__ import annotations
 

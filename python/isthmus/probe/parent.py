@@ -45,13 +45,14 @@ def probe(
     tell: Callable[[str], None] = lambda name: None,
     child: str = CHILD,
 ) -> dict[str, Any]:
-    """Try the exchange with each framework in a process of its own; a failing one is part of the report, never an exception.
+    """Try the exchange with each framework in a separate process; a failure is part of the report, never an exception.
 
-    timeout: seconds for each. tell: called with the name of each that is installed. child: the program of the child process.
+    timeout: seconds for each. tell: called with the name of each that is installed. child: the program of the child
+        process.
 
-    The report's "frameworks" is a list of dicts: name, version, status ("ok", "absent", "unusable", "failed", "crashed" or
-    "timeout"), reason, and where they were reached "in" (way, shared, writable, ns), "out" (shared, writable, ns, reason) and
-    "back" (same). Times are nanoseconds of one call from Python, the call itself taken off.
+    The report's "frameworks" is a list of dicts: name, version, status ("ok", "absent", "unusable", "failed", "crashed"
+    or "timeout"), reason, and if they were reached "in" (way, shared, writable, ns), "out" (shared, writable, ns,
+    reason) and "back" (same). Times are nanoseconds of one call from Python, the call itself taken off.
     """
     rows = []
     for name in names:

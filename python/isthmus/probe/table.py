@@ -22,7 +22,7 @@ _STYLES = {"shared": "green", "would": "yellow", "COPIED": "bold red", "error": 
 
 
 def memory_of(part: dict[str, Any] | None) -> str:
-    """What became of the memory, in two words: "shared, ro"."""
+    """How the memory arrived, in two words: "shared, ro"."""
     if not part:
         return "-"
     if "error" in part:
@@ -37,7 +37,7 @@ def cost_of(part: dict[str, Any] | None) -> str:
 
 
 def way_of(row: dict[str, Any]) -> str:
-    """The way in that was taken; where there was none to take, what is the matter with the framework."""
+    """The import path that was taken; without one, the reason."""
     if "way" in (row.get("in") or {}):
         return str(row["in"]["way"])
     return {"absent": "not installed", "unusable": "not usable here"}.get(row["status"], str(row["status"]))
@@ -62,7 +62,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def notes_of(row: dict[str, Any]) -> list[str]:
-    """What the cells have no room for."""
+    """Notes that do not fit into the cells."""
     notes = []
     if row["status"] not in ("ok", "absent"):
         notes.append(row["reason"] if row["status"] == "unusable" else f"{row['status']}: {row['reason']}")
@@ -101,7 +101,7 @@ def text_table(report: dict[str, Any]) -> str:
 
 
 def rich_table(report: dict[str, Any]) -> Group:
-    """The same, for rich: frameworks that are not installed are dim, memory is coloured by what became of it."""
+    """The same, for rich: frameworks that are not installed are dim, memory is coloured by how it arrived."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

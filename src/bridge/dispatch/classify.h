@@ -1,17 +1,156 @@
-// A type's first look: its framework, and the first protocol of the table that it offers.
+// How a type is classified, once, and the cache of the answers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "protocols.h"  // Python.h must come before any standard header
+#include <isthmus/python/runtime/interned.h>  // Python.h must come before any standard header
 
-#include "hints.h"
-#include "known_producers.h"
-#include "type_cache.h"
 #include <isthmus/python/framework/facts.h>
+#include "producers.h"
+#include "protocols.h"
+#include "../protocol/import_request.h"
+
+#if defined(Py_GIL_DISABLED)
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#endif
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// CPython's tag of this very state of this type; 0 where it has none.
+inline unsigned int version_of(PyTypeObject* type) noexcept {
+#if PY_VERSION_HEX < 0x030B0000  // which keeps the number of a tag that it takes back
+    if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
+#endif
+    return load_shared(type->tp_version_tag);
+}
+
+/// A place in the cache. The pointers to classes are those of objects on the heap, whose lowest bits say nothing.
+constexpr std::size_t type_cache_slots = 64;
+inline std::size_t type_cache_slot(PyTypeObject* type) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(type);
+    return (bits >> 4 ^ bits >> 10) % type_cache_slots;
+}
+
+#if defined(Py_GIL_DISABLED)
+
+/// Read by any number of threads without a lock, and written by one: an entry is copied word by word, and the copy counts only
+/// where no thread wrote meanwhile, which the number of the writes tells (it is odd during one).
+class TypeCache {
+public:
+    bool find(PyTypeObject* type, ProducerType& out) const noexcept {
+        const Slot& slot = slots_[type_cache_slot(type)];
+        const std::uint32_t writes = load_shared(slot.writes);
+        copy(slot.words, out, std::make_index_sequence<word_count>());
+        if (ISTHMUS_UNLIKELY(writes % 2 != 0 || AtomicRef(slot.writes).load_relaxed() != writes)) return false;
+        return out.type == type && out.version == version_of(type);
+    }
+    /// Does nothing while another thread writes to the same slot.
+    void remember(const ProducerType& entry) noexcept {
+        Slot& slot = slots_[type_cache_slot(entry.type)];
+        std::uint32_t writes = load_shared(slot.writes);
+        if (writes % 2 != 0 ||
+            !AtomicRef(slot.writes).compare_exchange(writes, writes + 1))
+            return;
+        Words words{};
+        std::memcpy(words.of, &entry, sizeof entry);
+        for (std::size_t i = 0; i < word_count; ++i) store_shared(slot.words.of[i], words.of[i]);
+        store_shared(slot.writes, writes + 2);
+    }
+
+private:
+    static_assert(std::is_trivially_copyable_v<ProducerType> && sizeof(ProducerType) % sizeof(std::uint64_t) == 0);
+    static constexpr std::size_t word_count = sizeof(ProducerType) / sizeof(std::uint64_t);
+    struct Words {
+        std::uint64_t of[word_count];
+    };
+    struct Slot {
+        alignas(64) Words words{};
+        std::uint32_t writes = 0;
+    };
+    /// Word after word: a loop over them takes three times the instructions.
+    template <std::size_t... i>
+    ISTHMUS_ALWAYS_INLINE static void copy(const Words& words, ProducerType& out, std::index_sequence<i...>) noexcept {
+        const std::uint64_t copied[] = {load_shared(words.of[i])...};
+        std::memcpy(static_cast<void*>(&out), copied, sizeof copied);
+    }
+    Slot slots_[type_cache_slots];
+};
+
+/// Where cached_type() copies an entry to, which other threads may write.
+union TypeCopy {
+    TypeCopy() noexcept {}
+    operator ProducerType&() noexcept { return entry; }
+
+    ProducerType entry;
+};
+
+#else
+
+/// Nothing: an entry is used where it lies.
+struct TypeCopy {
+    constexpr TypeCopy() noexcept = default;
+    constexpr TypeCopy(const ProducerType&) noexcept {}
+};
+struct TypeCache {
+    static constexpr std::size_t slot_count = type_cache_slots;
+    struct Slot {
+        alignas(64) ProducerType entry;  // one cache line each, and quick to find
+    };
+    Slot entries[slot_count];
+#if PY_VERSION_HEX < 0x030B0000
+    PyTypeObject* witness = nullptr;  ///< see tags_are_the_same()
+    unsigned int witness_version = 0;
+#endif
+    const ProducerType& entry(PyTypeObject* type) const noexcept { return entries[type_cache_slot(type)].entry; }
+    void remember(const ProducerType& entry) noexcept { entries[type_cache_slot(entry.type)].entry = entry; }
+};
+
+#endif
+
+ISTHMUS_STATE PerLife<TypeCache> type_cache;
+
+#if PY_VERSION_HEX < 0x030B0000
+/// Before CPython 3.11 sys._clear_type_cache() takes the tags from all types and counts from the beginning again: another type,
+/// or the same one in another state, may then get a tag that is known here. The witness is a class that nobody looks up
+/// attributes on: it loses its tag with the others, and gets a new one only here.
+inline bool tags_are_the_same() noexcept {
+    return type_cache->witness != nullptr && version_of(type_cache->witness) == type_cache->witness_version;
+}
+/// Forgets what was known under earlier tags. False with a Python exception set.
+inline bool start_type_cache() {
+    if (ISTHMUS_LIKELY(tags_are_the_same())) return true;
+    PyType_Slot type_slots[] = {{0, nullptr}};
+    PyType_Spec spec{"isthmus._TagWitness", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, type_slots};
+    TypeCache renewed;
+    renewed.witness =
+        type_cache->witness != nullptr ? type_cache->witness : reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    if (renewed.witness == nullptr) return false;
+    (void)_PyType_Lookup(renewed.witness, interned().dlpack);
+    renewed.witness_version = version_of(renewed.witness);
+    type_cache.begin() = renewed;
+    return true;
+}
+#else
+constexpr bool tags_are_the_same() noexcept { return true; }
+constexpr bool start_type_cache() noexcept { return true; }
+#endif
+
+/// NULL for a type that is not in the cache. A type that dies and another
+/// that gets its address have different tags, and so have two states of one type; no entry has 0, the tag of a type without
+/// one.
+#if defined(Py_GIL_DISABLED)
+inline const ProducerType* cached_type(PyTypeObject* type, ProducerType& copy) noexcept {
+    return ISTHMUS_LIKELY(type_cache->find(type, copy)) ? &copy : nullptr;
+}
+#else
+inline const ProducerType* cached_type(PyTypeObject* type, const TypeCopy&) noexcept {
+    const ProducerType& entry = type_cache->entry(type);
+    return ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type) && tags_are_the_same()) ? &entry : nullptr;
+}
+#endif
 
 /// The framework that a type belongs to, and whether its instances are arrays there. The package alone does not tell: it also
 /// has dtypes, streams and buffers, and any class may use its name.

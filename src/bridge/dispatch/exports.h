@@ -10,7 +10,7 @@
 #include "../framework/numpy/export.h"
 #include "../framework/onnxruntime.h"
 #include "../framework/torch/export.h"
-#include "../protocol/watched.h"
+#include "../protocol/export.h"
 
 ISTHMUS_BEGIN
 

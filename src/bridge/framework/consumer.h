@@ -9,9 +9,8 @@
 #include <isthmus/python/framework/facts.h>
 #include "numpy/dtypes.h"
 #include <isthmus/python/options.h>
-#include "../protocol/capsule/export.h"
-#include "../protocol/exchange_api/export.h"
-#include "../protocol/exchange_api/import.h"
+#include "../protocol/capsule.h"
+#include "../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 

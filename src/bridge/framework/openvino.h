@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../protocol/buffer/import.h"  // Python.h must come before any standard header
+#include "../protocol/buffer.h"  // Python.h must come before any standard header
 
 #include <cstring>
 

@@ -8,15 +8,12 @@
 
 #include <array>
 
-#include "tensor_array.h"
-#include "tensor_getters.h"
+#include "tensor_methods.h"
 #include "tensor_index.h"
-#include "tensor_pickle.h"
-#include "tensor_to.h"
-#include "../protocol/array_interface/export.h"
-#include "../protocol/buffer/export.h"
+#include "../protocol/array_interface.h"
+#include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/export.h"
-#include "../protocol/exchange_api/export.h"
+#include "../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 
@@ -107,7 +104,7 @@ inline PyTypeObject* make_tensor_class() {
         {"as_read_only", tensor_as_read_only, METH_NOARGS, "as_read_only($self, /)\n--\n\nThe same memory, to be read only."},
         {nullptr, nullptr, 0, nullptr},
     };
-    PyType_Slot slots[] = {
+    PyType_Slot type_slots[] = {
         {Py_tp_doc, const_cast<char*>("A tensor of any framework, or of C++, that every framework accepts without a copy.\n\n"
                                       "Made by isthmus.from_dlpack(x) and isthmus.from_blob(...), and by C++ extensions.")},
         {Py_tp_new, reinterpret_cast<void*>(tensor_no_new)},
@@ -128,7 +125,7 @@ inline PyTypeObject* make_tensor_class() {
         {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
         {0, nullptr},
     };
-    PyType_Spec spec{"isthmus.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+    PyType_Spec spec{"isthmus.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, type_slots};
     Ref type(PyType_FromSpec(&spec));
     Ref api(PyCapsule_New(const_cast<DLPackExchangeAPI*>(exchange_table()), "dlpack_exchange_api", nullptr));
     if (!type || !api || PyObject_SetAttr(type.get(), interned().exchange_api, api.get()) != 0) return nullptr;

@@ -9,6 +9,8 @@
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
 #include <isthmus/python/runtime/classes.h>
+#include "../runtime/shared_runtime.h"
+#include "../runtime/tuples.h"
 
 ISTHMUS_BEGIN
 
@@ -96,19 +98,12 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     return PyTuple_Check(object) ? value_from_tuple(object, out) : value_of_framework(object, out);
 }
 
-/// The numbers of a tuple of integers, as many as fit; -1 when it is none.
+/// The numbers of a tuple of two integers or more, as many as fit; -1 for anything else.
 template <std::size_t N>
 int read_numbers(PyObject* tuple, int (&out)[N]) {
-    const Py_ssize_t size = PyTuple_Check(tuple) ? PyTuple_GET_SIZE(tuple) : 0;
-    if (size < 2 || size > static_cast<Py_ssize_t>(N)) return -1;
-    for (Py_ssize_t i = 0; i < size; ++i) {
-        int too_large = 0;
-        PyObject* item = PyTuple_GET_ITEM(tuple, i);
-        const long number = PyLong_Check(item) ? PyLong_AsLongAndOverflow(item, &too_large) : 0;
-        if (!PyLong_Check(item) || too_large != 0 || number != static_cast<int>(number)) return -1;
-        out[i] = static_cast<int>(number);
-    }
-    return static_cast<int>(size);
+    int count = 0;
+    const bool good = PyTuple_Check(tuple) && read_integers(tuple, out, int{N}, count) == Integers::ok;
+    return good && count >= 2 ? count : -1;
 }
 
 /// What is wanted where this object is no such value: of a tuple of the right form, what is wrong with its numbers.
@@ -200,7 +195,7 @@ template <class Value>
 PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* getset, getiterfunc iter) {
     static PyMethodDef methods[] = {{"__reduce__", value_reduce<Value>, METH_NOARGS, "Pickled by name."},
                                     {nullptr, nullptr, 0, nullptr}};
-    PyType_Slot slots[] = {
+    PyType_Slot type_slots[] = {
         {Py_tp_doc, const_cast<char*>(doc)},
         {Py_tp_dealloc, reinterpret_cast<void*>(value_dealloc<Value>)},
         {Py_tp_new, reinterpret_cast<void*>(value_new<Value>)},
@@ -213,7 +208,7 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
         {Py_tp_methods, methods},
         {0, nullptr},
     };
-    PyType_Spec spec{name, sizeof(ValueObject<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+    PyType_Spec spec{name, sizeof(ValueObject<Value>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, type_slots};
     return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
@@ -226,7 +221,7 @@ inline PyObject* new_device_type(int type) {
 inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
 
 inline PyTypeObject* make_device_type_class() {
-    PyType_Slot slots[] = {
+    PyType_Slot type_slots[] = {
         {Py_tp_doc, const_cast<char*>(
                         "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
         {Py_tp_str,
@@ -243,7 +238,7 @@ inline PyTypeObject* make_device_type_class() {
         {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
         {0, nullptr},
     };
-    PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+    PyType_Spec spec{"isthmus.DeviceType", 0, 0, Py_TPFLAGS_DEFAULT, type_slots};
     Ref bases(PyTuple_Pack(1, &PyLong_Type));
     return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
 }

@@ -275,7 +275,7 @@ ISTHMUS_COLD Error OperatorCall::explain() {
         // The first argument decides between the overloads; the others have to agree with it.
         if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
         const Requirement& r = *nearest->parameters[p].requirement;
-        auto checked = match.check(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
+        auto checked = match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p], said_only_ ? in_any_order(r) : r);
         if (!checked) return checked.error();
     }
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});
@@ -340,7 +340,7 @@ Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags flags, cons
     Requirement r = wanted;
     r.size_count = -1;  // the sizes were compared already
     Match match(op_.function.c_str());
-    auto checked = match.check(name, inner_[p], flags, r);
+    auto checked = match.check_argument(name, inner_[p], flags, r);
     if (!checked) return checked;
     return Error(ErrorCode::bad_dtype, ErrorKind::value,
                  concat({call_prefix(op_.function.c_str(), name), "expected ", DType(like_dtype(out)), ", got ",

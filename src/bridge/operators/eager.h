@@ -9,7 +9,7 @@
 #include "call.h"
 #include "redirect.h"
 #include "thrown.h"
-#include "../protocol/borrowed_stream.h"
+#include "../protocol/import_request.h"
 #include "../results.h"
 
 ISTHMUS_BEGIN

@@ -192,7 +192,7 @@ inline PyTypeObject* make_operator_type() {
         {"_xla_cuda_target", operator_get_xla_cuda_target, nullptr, nullptr, nullptr},
         {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
         {}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
+    static PyType_Slot type_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
                                   {Py_tp_traverse, reinterpret_cast<void*>(operator_traverse)},
                                   {Py_tp_clear, reinterpret_cast<void*>(operator_clear)},
                                   {Py_tp_repr, reinterpret_cast<void*>(operator_repr)},
@@ -204,7 +204,7 @@ inline PyTypeObject* make_operator_type() {
                                   {0, nullptr}};
     static PyType_Spec spec{
         "isthmus.Operator", sizeof(OperatorObject), 0,
-        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, type_slots};
     auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
     if (type != nullptr && !let_compilers_inline(type)) Py_CLEAR(type);
     return type;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../framework/torch/streams.h"  // Python.h must come before any standard header
+#include "../framework/torch/shims.h"  // Python.h must come before any standard header
 
 #include <algorithm>
 
@@ -75,7 +75,7 @@ public:
                                              "; wanted a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
         if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
-        require(call_.choose());
+        throw_if_error(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const Thrown thrown = call_.run()) {
             const bool own = thrown.kind == Thrown::Kind::error;
@@ -88,7 +88,7 @@ public:
 
 private:
     template <class R>
-    static void require(const R& result) {
+    static void throw_if_error(const R& result) {
         if (!result) throw std::runtime_error(result.error().what());
     }
     const ParameterFacts& facts(int input) const { return op_.parameters()[op_.inputs[input].parameter]; }
@@ -158,7 +158,7 @@ ISTHMUS_NOINLINE inline void TorchStack::go_to_device() {
     const std::int64_t stream = torch_stream_by_shim(device_);
     if (stream == no_stream)
         throw std::runtime_error(concat({op_.function, "(): this libtorch does not tell its current stream of ", device_}));
-    require(call_.go_to(stream_.emplace(device_, stream)));
+    throw_if_error(call_.go_to(stream_.emplace(device_, stream)));
 }
 
 inline void TorchStack::load(int input) {
@@ -184,7 +184,7 @@ inline void TorchStack::load(int input) {
 
 inline void TorchStack::make(int out) {
     SizesList shape;
-    require(call_.shape_of(out, shape));
+    throw_if_error(call_.shape_of(out, shape));
     MadeResult made;
     if (!make_torch_handle(made, results_[out], call_.dtype_of(out), device_, shape))
         throw std::runtime_error(

@@ -47,14 +47,14 @@ struct OperatorUfunc {
         for (int i = 0; i < op.input_count; ++i) parameters[operand_count++] = op.inputs[i].parameter;
         for (int i = 0; i < op.out_count; ++i) parameters[operand_count++] = op.outs[i];
     }
-    void check() const;
+    void check_definition() const;
     void sign();
     void add_loops(const OverloadFacts& overload);
     bool add_loop(const OverloadFacts& overload, DType of_sets);
     static void run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
 };
 
-ISTHMUS_COLD inline void OperatorUfunc::check() const {
+ISTHMUS_COLD inline void OperatorUfunc::check_definition() const {
     const auto refuse = [this](Message why) { refuse_operator(op.name, {"it is no ufunc: ", why}); };
     if (op.out_count == 0) refuse("it has no result");
     for (int i = 0; i < op.input_count; ++i) {
@@ -271,7 +271,7 @@ PyObject* make_ufunc(const OperatorDefinition& op) {
     const auto make = reinterpret_cast<Make>(table[31]);
     try {
         auto ufunc = std::make_unique<OperatorUfunc>(op);
-        ufunc->check();
+        ufunc->check_definition();
         ufunc->sign();
         for (int o = 0; o < op.overload_count; ++o) ufunc->add_loops(op.overloads[o]);
         if (ufunc->loop_count == 0) refuse_operator(op.name, "it is no ufunc: NumPy has none of its dtypes");

@@ -1,17 +1,160 @@
-// ImportRequest: one import in progress; every protocol gets it and leaves the tensor or the error in it.
+// One import under way: what was found out about the type, what is asked, and the Borrowed in the making.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/error.h>
+#include <isthmus/python/borrowed.h>
+#include <isthmus/python/framework.h>
 #include <isthmus/python/options.h>
-#include "borrowed_builder.h"
-#include "protocol.h"
+#include <isthmus/python/runtime/object_owner.h>
+#include "../runtime/streams.h"
+#include "dlpack_method/call.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// One row each in isthmus/python/dispatch/protocols.h, which says what they are.
+enum class Protocol : std::uint8_t {
+    none,
+    isthmus_tensor,
+    buffer_or_dlpack,
+    torch_stable,
+    torch_exchange,
+    torch_method,
+    numpy,
+    numpy_scalar,
+    openvino,
+    exchange_api,
+    dlpack_method,
+    cuda_array_interface,
+    buffer,
+    array_interface,
+    arrow_device_array,
+    arrow_array,
+    arrow_stream,
+    capsule,
+};
+
+/// A type whose instances are imported: what the first look at it found.
+struct ProducerType {
+    PyTypeObject* type = nullptr;
+    unsigned int version = 0;  ///< CPython's tag of this very state of this very type; 0: it has none
+    Protocol protocol = Protocol::none;
+    Framework framework = Framework::none;  ///< in which a result belongs that is to be like an instance
+    bool is_array = false;                  ///< instances are arrays of that framework, not only something of its package
+    bool complete = true;          ///< false: a module that would tell more is not loaded now, so this is not to be remembered
+    bool immutable = false;        ///< the memory must not be written, though its protocol cannot say so
+    bool only_dlpack = false;      ///< no other protocol is asked: neither for the memory, nor whether it may be written
+    bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are asked for before its memory
+    bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
+    const DLPackExchangeAPI* api = nullptr;
+    const char* refusal = nullptr;  ///< why instances are not taken, or NULL
+    const char* hint = nullptr;     ///< what to call on an instance to get a tensor, or NULL
+};
+
+struct BorrowedBuilder {
+    Borrowed& b;
+
+    DLTensor& dl() const noexcept { return b.dl_; }
+    Flags& flags() const noexcept { return b.flags_; }
+    Py_buffer& buffer() const noexcept { return b.buffer_; }
+    /// Room for max_ndim sizes and as many strides.
+    std::int64_t* shape() const noexcept { return b.shape_; }
+    std::int64_t* strides() const noexcept { return b.strides_; }
+
+    /// After flags(), as set_producer().
+    void set_stream(std::int64_t stream) const noexcept {
+        b.stream_.number = stream;
+        b.flags_ = (b.flags_ & ~ordering_flags) | stream_flag;
+    }
+    /// The producer alone knows its stream.
+    void set_producer(PyObject* producer) const noexcept {
+        b.stream_.producer = producer;
+        b.flags_ = (b.flags_ & ~ordering_flags) | producer_flag;
+    }
+
+    /// The object that alone knows the stream. Only with producer_flag.
+    static PyObject* producer_of(const Borrowed& b) noexcept {
+        return static_cast<PyObject*>(b.stream_.producer);
+    }
+
+    void hold(void* owner, const OwnerOps& ops) const noexcept {
+        b.owner_ = owner;
+        b.ops_ = &ops;
+    }
+    /// Holds what buffer() was filled with.
+    void hold_buffer() const noexcept { hold(nullptr, python_owners->buffer); }
+    /// Keeps the Python object itself: for an owning import by a protocol that has no release of its own.
+    void hold_object(PyObject* object) const noexcept { hold(new_reference(object), python_owners->array_object); }
+    /// Takes over the flags that a block has beside its descriptor.
+    void share_flags(const Block* block) const noexcept {
+        b.flags_ = block->flags & (flag::dlpack_known | ordering_flags);
+        if (ISTHMUS_UNLIKELY(block->flags & ordering_flags)) b.stream_ = block->stream;
+    }
+    /// Holds a block, and describes the same memory.
+    void hold_block(Block* block) const noexcept {
+        b.dl_ = block->dl;
+        share_flags(block);
+        hold(block, shared_block_ops);
+    }
+    /// What is held; NULL if nothing is, or a buffer.
+    const void* owner() const noexcept { return b.ops_ != nullptr ? b.owner_ : nullptr; }
+    /// The block that hold_block() was given; NULL if something else is held.
+    Block* held_block() const noexcept { return b.ops_ == &shared_block_ops ? static_cast<Block*>(b.owner_) : nullptr; }
+    /// Copies sizes and strides from the producer's memory into the Borrowed.
+    ISTHMUS_ALWAYS_INLINE void keep_dims() const noexcept {
+        DLTensor& t = b.dl_;
+        for (int i = 0; i < t.ndim; ++i) {
+            b.shape_[i] = t.shape[i];
+            b.strides_[i] = t.strides[i];
+        }
+        t.shape = b.shape_;
+        t.strides = b.strides_;
+    }
+    /// Releases what is held.
+    void reset() const noexcept { b.reset(); }
+    /// Drops what is held without releasing it: something else now owns it.
+    void forget() const noexcept { b.ops_ = nullptr; }
+
+    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, if that is not what
+    /// is held. False (and nothing moved) when memory is out.
+    ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
+        if (Block* held = held_block()) {
+            out = held;
+            b.ops_ = nullptr;
+            return true;
+        }
+        const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
+        const bool has_buffer = ops->source == source_of_buffer;  // known when compiling, where the owner is of libtorch
+        // A buffer may belong to another object than the one asked (TensorFlow's belongs to its ndarray); the way back needs
+        // the one that was asked.
+        const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
+        const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
+        Block* block = allocate_block(b.dl_.ndim, extra);
+        if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
+        describe(block, b.dl_, b.flags_);
+        if (ISTHMUS_UNLIKELY(b.flags_ & ordering_flags)) block->stream = b.stream_;
+        block->owner = b.owner_;
+        block->ops = ops;
+        char* behind = reinterpret_cast<char*>(block->dims() + 2 * b.dl_.ndim);
+        if (has_buffer) {
+            auto* buffer = ::new (behind) Py_buffer;
+            move_buffer(*buffer, b.buffer_);
+            block->owner = buffer;
+        }
+        if (has_source) {
+            Py_INCREF(source);
+            block->owner = ::new (behind + (has_buffer ? sizeof(Py_buffer) : 0)) Sourced{block->owner, ops, source};
+            block->ops = &python_owners->sourced;
+        }
+        b.ops_ = nullptr;
+        out = announce(block);
+        return true;
+    }
+};
 
 /// Room for the Error of an import. Free of cost if nothing fails: no Error is made or destroyed.
 class ErrorSlot {
@@ -106,6 +249,56 @@ struct ImportRequest {
         return true;
     }
 };
+
+/// Refuses a number that names no stream of this device.
+ISTHMUS_NOINLINE inline bool accept_named_stream(ImportRequest& request, Device device) {
+    const char* wanted = has_streams(device.type) ? wanted_stream(device, request.options.stream) : nullptr;
+    if (wanted == nullptr) return true;
+    return request.fail(ErrorCode::bad_argument,
+                        {"option 'stream': found ", request.options.stream, " for data on ", device, "; wanted ", wanted});
+}
+inline bool accept_stream(ImportRequest& request, Device device) {
+    return ISTHMUS_LIKELY(!request.options.has_stream()) || accept_named_stream(request, device);
+}
+
+/// `producer` is the stream that the data is on; no_stream if it is unknown, which is taken for the legacy default stream.
+/// `ordered`: the consumer's stream already waits for that work.
+ISTHMUS_NOINLINE inline bool settle_device_stream(ImportRequest& request, std::int64_t producer, bool ordered) {
+    const Device device = request.out.dl().device;
+    if (request.options.has_stream()) {
+        if (!accept_stream(request, device)) return false;
+        const std::int64_t consumer = request.options.stream;
+        const std::int64_t before = producer == no_stream ? legacy_stream(device) : producer;
+        if (!ordered && !order_streams(device, before, consumer))
+            return request.fail(ErrorCode::producer_failed, explain_order(device, before, consumer));
+        if (consumer != -1) producer = consumer;
+    }
+    if (producer != no_stream) request.out.set_stream(producer);
+    return true;
+}
+inline bool settle_stream(ImportRequest& request, std::int64_t producer, bool ordered = false) {
+    return ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type)) ||
+           settle_device_stream(request, producer, ordered);
+}
+
+/// The stream of the work on a tensor of a device with streams: the legacy default stream where none is known.
+inline std::int64_t stream_of(const Borrowed& tensor) noexcept {
+    const std::int64_t known = tensor.stream();
+    return known != no_stream ? known : legacy_stream(tensor.device());
+}
+
+/// Makes a stream wait for the work on a tensor; does nothing for host memory.
+ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::int64_t after) {
+    if (!has_streams(tensor.device().type)) return {};
+    if (tensor.flags() & producer_flag) {
+        if (request_order(BorrowedBuilder::producer_of(tensor), after)) return {};
+        return error_from_exception(ErrorCode::producer_failed, nullptr, "__dlpack__() of the producer");
+    }
+    if (order_streams(tensor.device(), stream_of(tensor), after)) return {};
+    return Error(
+        ErrorCode::producer_failed, ErrorKind::buffer,
+        concat({"the driver could not order stream ", after, " after stream ", stream_of(tensor), " of ", tensor.device()}));
+}
 
 }  // namespace detail
 

@@ -4,9 +4,7 @@
 
 #include "../runtime/tensor_object.h"  // Python.h must come before any standard header
 
-#include "exit.h"
-#include "export_stream.h"
-#include "watched.h"
+#include "export.h"
 
 ISTHMUS_BEGIN
 
@@ -25,7 +23,7 @@ ISTHMUS_NOINLINE inline bool share_on_stream(ImportRequest& request, Block* bloc
         if (consumer != -1) set_stream(alias, consumer);
         request.out.hold_block(alias);
     }
-    if (consumer != -1) request.out.set_stream(consumer, stream_flag);
+    if (consumer != -1) request.out.set_stream(consumer);
     return true;
 }
 

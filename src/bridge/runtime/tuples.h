@@ -11,7 +11,7 @@ namespace detail {
 /// value * factor, which need not fit 64 bits: the stride of a dimension that is never stepped along may be any number.
 inline PyObject* product_of(std::int64_t value, std::int64_t factor) {
     std::int64_t product = 0;
-    if (!__builtin_mul_overflow(value, factor, &product)) return PyLong_FromLongLong(product);
+    if (!multiply_overflows(value, factor, product)) return PyLong_FromLongLong(product);
     Ref a(PyLong_FromLongLong(value)), b(PyLong_FromLongLong(factor));
     return a && b ? PyNumber_Multiply(a.get(), b.get()) : nullptr;
 }
@@ -27,17 +27,38 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
     return tuple.release();
 }
 
-/// A pair of integers, as DLPack's Python side passes versions and devices. False without a Python exception when it is none.
-inline bool read_pair(PyObject* object, long& first, long& second) {
-    Ref pair(PySequence_Check(object) && !PyUnicode_Check(object) ? PySequence_Fast(object, "") : nullptr);
-    const bool two = pair && PySequence_Fast_GET_SIZE(pair.get()) == 2;
-    if (two) {
-        const Ref a = sequence_item(pair.get(), 0), b = sequence_item(pair.get(), 1);
-        first = a ? PyLong_AsLong(a.get()) : -1;
-        second = b ? PyLong_AsLong(b.get()) : -1;
+/// What became of read_integers().
+enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
+
+/// Reads a sequence of integers, or of objects with `__index__`; a bool is not one. Leaves no exception.
+template <class Integer>
+Integers read_integers(PyObject* sequence, Integer* out, int room, int& count) {
+    const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);
+    const Ref items(whole ? PySequence_Fast(sequence, "") : nullptr);
+    const Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items.get()) : 0;
+    Integers outcome = !items ? Integers::not_integers : size > room ? Integers::too_many : Integers::ok;
+    for (Py_ssize_t i = 0; outcome == Integers::ok && i < size; ++i) {
+        const Ref item = sequence_item(items.get(), i);
+        const Ref number(!item || PyBool_Check(item.get()) ? nullptr : PyNumber_Index(item.get()));
+        int overflow = 0;
+        const long long value = number ? PyLong_AsLongLongAndOverflow(number.get(), &overflow) : 0;
+        out[i] = static_cast<Integer>(value);
+        if (!number)
+            outcome = Integers::not_integers;
+        else if (overflow != 0 || out[i] != value)
+            outcome = Integers::too_large;
     }
-    const bool good = two && PyErr_Occurred() == nullptr;
     PyErr_Clear();
+    count = static_cast<int>(size);
+    return outcome;
+}
+/// A pair of integers, as DLPack's Python side passes versions and devices.
+inline bool read_pair(PyObject* object, long& first, long& second) {
+    long pair[2] = {};
+    int count = 0;
+    const bool good = read_integers(object, pair, 2, count) == Integers::ok && count == 2;
+    first = pair[0];
+    second = pair[1];
     return good;
 }
 

@@ -1,6 +1,6 @@
 """How a type is classified: by what it is, not by what it is called, what its metaclass has, or when it was first met.
 
-Promised (docs/import.md, "The way in"): the type of the object decides, once, under CPython's version tag of it. What a
+Promised (docs/import.md, "Import paths"): the type of the object decides, once, under CPython's version tag of it. What a
 framework needs to be known about is known of that framework's own classes; protocols are looked for where Python looks for
 special methods, on the type and its bases; an attribute that raises is the cause of the error, not "not a tensor".
 """

@@ -1,7 +1,7 @@
 """Further sources that name memory as numbers can be read: text buffers of C, structs of fields, Arrow's lists and streams,
 streams of the host.
 
-Promised (docs/import.md, "The way in"): any exporter of buffers with one number an element; Arrow's numbers and lists of
+Promised (docs/import.md, "Import paths"): any exporter of buffers with one number an element; Arrow's numbers and lists of
 one size; `stream` is a matter of devices, so that host memory ignores it for every producer as it does for NumPy's.
 """
 

@@ -14,6 +14,8 @@
 #include <isthmus/shared.h>
 
 #include "process.h"
+#include "src/shared/message.h"
+#include "src/shared/registry.h"
 
 namespace test {
 

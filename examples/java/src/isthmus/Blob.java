@@ -7,24 +7,26 @@ import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
- * A tensor as plain numbers and names, and as a message of them: what two runtimes in one process can say to each other without
+ * A tensor as plain numbers and names, and as a message of them, which two runtimes in one process can exchange without
  * knowing each other's objects. {@code owner} and {@code release} are addresses: whoever takes the blob calls
  * {@code release(owner)} once.
  */
 public record Blob(
-        long ptr, long[] shape, long[] strides, String dtype, String device, long elementSize, boolean readOnly, long owner, long release) {
+        long ptr, long[] shape, long[] strides, String dtype, String device, long elementSize, boolean readOnly,
+        long owner, long release) {
 
     /** "ptr=140204;shape=2,3;strides=3,1;dtype=float32;…" */
     public String toMessage() {
-        return "ptr=" + ptr + ";shape=" + join(shape) + ";strides=" + join(strides) + ";dtype=" + dtype + ";device=" + device
-                + ";element_size=" + elementSize + ";read_only=" + (readOnly ? 1 : 0) + ";owner=" + owner + ";release=" + release;
+        return "ptr=" + ptr + ";shape=" + join(shape) + ";strides=" + join(strides) + ";dtype=" + dtype
+                + ";device=" + device + ";element_size=" + elementSize + ";read_only=" + (readOnly ? 1 : 0)
+                + ";owner=" + owner + ";release=" + release;
     }
 
     public static Blob fromMessage(String message) {
         Map<String, String> fields = new HashMap<>();
         for (String field : message.split(";")) {
             int at = field.indexOf('=');
-            if (at < 0) throw new IllegalArgumentException("found \"" + field + "\"; wanted name=value");
+            if (at < 0) throw new IllegalArgumentException("found \"" + field + "\"; expected name=value");
             fields.put(field.substring(0, at), field.substring(at + 1));
         }
         return new Blob(

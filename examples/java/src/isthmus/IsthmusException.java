@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package isthmus;
 
-/** What the library refused: the status that it returned, by number and by name, and its text. */
+/** An error of the library: its status, by number and by name, and its text. */
 public final class IsthmusException extends RuntimeException {
     private static final long serialVersionUID = 1;
     private final int status;

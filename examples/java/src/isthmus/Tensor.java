@@ -45,32 +45,33 @@ public final class Tensor implements AutoCloseable {
 
     /** Takes the blob and its owner, which is released at once when the blob is refused. */
     public static Tensor fromBlob(Blob b) {
-        return new Tensor(fromBlob0(
-                b.ptr(), b.shape(), b.strides(), b.dtype(), b.device(), b.elementSize(), b.readOnly(), b.owner(), b.release()));
+        return new Tensor(fromBlob0(b.ptr(), b.shape(), b.strides(), b.dtype(), b.device(), b.elementSize(), b.readOnly(),
+                b.owner(), b.release()));
     }
 
-    /** Shows the memory of a direct buffer, row-major from its beginning; runs {@code released} when nobody holds it any more. */
+    /** Wraps the memory of a direct buffer, row-major from its beginning; runs {@code released} when it is released. */
     public static Tensor wrap(ByteBuffer buffer, long[] shape, String dtype, Runnable released) {
-        if (!buffer.isDirect()) throw new IllegalArgumentException("found a buffer on the Java heap, which moves; wanted a direct one");
+        if (!buffer.isDirect())
+            throw new IllegalArgumentException("found a buffer on the Java heap, which moves; expected a direct one");
         return new Tensor(wrap0(buffer, shape, dtype, released));
     }
 
-    /** A blob that holds a reference of its own: whoever takes it calls release(owner). */
+    /** A blob that holds a reference: whoever takes it calls release(owner). */
     public Blob toBlob() {
         try {
             Object[] fields = toBlob0(reference.get());
             long[] numbers = (long[]) fields[0];
             return new Blob(
-                    numbers[0], (long[]) fields[1], (long[]) fields[2], (String) fields[3], (String) fields[4], numbers[1],
-                    (numbers[2] & 1) != 0, numbers[3], numbers[4]);
+                    numbers[0], (long[]) fields[1], (long[]) fields[2], (String) fields[3], (String) fields[4],
+                    numbers[1], (numbers[2] & 1) != 0, numbers[3], numbers[4]);
         } finally {
             java.lang.ref.Reference.reachabilityFence(this);
         }
     }
 
     /**
-     * The elements of contiguous host memory, where they are. The buffer, and every slice and duplicate of it, holds a reference on
-     * the tensor of its own: it stays valid after close(), and the garbage collector gives that reference back.
+     * The elements of contiguous host memory, in place. The buffer, and every slice and duplicate of it, holds its own
+     * reference to the tensor: it stays valid after close(), and the garbage collector releases that reference.
      */
     public ByteBuffer bytes() {
         try {
@@ -102,7 +103,8 @@ public final class Tensor implements AutoCloseable {
     }
 
     private static native long fromBlob0(
-            long ptr, long[] shape, long[] strides, String dtype, String device, long elementSize, boolean readOnly, long owner, long release);
+            long ptr, long[] shape, long[] strides, String dtype, String device, long elementSize, boolean readOnly,
+            long owner, long release);
 
     private static native long wrap0(ByteBuffer buffer, long[] shape, String dtype, Runnable released);
 

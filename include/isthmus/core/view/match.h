@@ -30,12 +30,12 @@ public:
     template <class V, class Source>
         requires detail::is_view<V>
     Result<V> view(const char* argument, const Source& source) {
-        auto good = check(argument, source.descriptor(), source.flags(), V::requirement);
+        auto good = check_argument(argument, source.descriptor(), source.flags(), V::requirement);
         if (ISTHMUS_UNLIKELY(!good)) return std::move(good).error();
         return detail::view_of<V>(source.descriptor());
     }
     /// Whether a tensor is what `r` wants, and its named sizes those of this call.
-    Result<void> check(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
+    Result<void> check_argument(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
         const int bound = names_.count;
         if (ISTHMUS_LIKELY(detail::meets(t, flags, r) && (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
             return {};

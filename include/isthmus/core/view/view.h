@@ -109,7 +109,7 @@ public:
     /// As std::span has them: `T`, and `T` without its const.
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
-    static constexpr const detail::Requirement& requirement = Wanted::requirement;
+    static constexpr detail::Requirement requirement = Wanted::requirement;
     /// Whether the elements may be touched: the memory is the host's by the type of the view.
     static constexpr bool on_host = detail::is_host_type(requirement.device_type);
     /// Whether the type says that the elements of a row are neighbours.
@@ -140,13 +140,13 @@ public:
 
     /// The element at these indices, one per dimension. Checked in debug builds, or as
     /// ISTHMUS_CHECK_BOUNDS says.
-    template <class... I>
-        requires(on_host && (N < 0 || sizeof...(I) == static_cast<std::size_t>(N)) &&
-                 (std::is_convertible_v<I, std::int64_t> && ...))
-    T& operator()(I... index) const noexcept {
+    template <class... Index>
+        requires(on_host && (N < 0 || sizeof...(Index) == static_cast<std::size_t>(N)) &&
+                 (std::is_convertible_v<Index, std::int64_t> && ...))
+    T& operator()(Index... index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
-        if (static_cast<int>(sizeof...(I)) != this->ndim())
-            detail::wrong_index_count(static_cast<int>(sizeof...(I)), this->ndim());
+        if (static_cast<int>(sizeof...(Index)) != this->ndim())
+            detail::wrong_index_count(static_cast<int>(sizeof...(Index)), this->ndim());
 #endif
         std::int64_t offset = 0;
         [[maybe_unused]] int d = 0;  // unused in a view of no dimensions
@@ -256,7 +256,7 @@ class View<S, N, C...> : public detail::Layout<N>,
 
 public:
     using element_type = S;
-    static constexpr const detail::Requirement& requirement = Wanted::requirement;
+    static constexpr detail::Requirement requirement = Wanted::requirement;
     static constexpr bool on_host = detail::is_host_type(requirement.device_type);
 
     constexpr View() noexcept = default;

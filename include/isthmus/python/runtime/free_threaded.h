@@ -50,22 +50,20 @@ private:
 /// everything written before it.
 template <class T>
 T load_shared(const T& place) noexcept {
-    T value;
-    __atomic_load(&place, &value, __ATOMIC_ACQUIRE);
-    return value;
+    return AtomicRef(place).load_acquire();
 }
 template <class T>
 void store_shared(T& place, T value) noexcept {
-    __atomic_store(&place, &value, __ATOMIC_RELEASE);
+    AtomicRef(place).store_release(value);
 }
 inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept {
-    __atomic_fetch_add(&count, more, __ATOMIC_ACQ_REL);
+    AtomicRef(count).fetch_add(more);
 }
 /// Stores `made` if there is no value yet; false if another thread was first.
 template <class T>
 bool store_first(T*& place, T* made) noexcept {
     T* nothing = nullptr;
-    return __atomic_compare_exchange_n(&place, &nothing, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return AtomicRef(place).compare_exchange(nothing, made);
 }
 
 // The two counts of an object, as Py_INCREF and Py_DECREF know them in the code that they are compiled into (object.h): that of
@@ -74,19 +72,18 @@ bool store_first(T*& place, T* made) noexcept {
 /// Gives back a reference that is certainly not the last, whatever other threads do meanwhile; false, with nothing done, if
 /// that is not certain.
 inline bool drop_if_not_last(PyObject* object) noexcept {
-    const std::uint32_t local = __atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED);
+    const std::uint32_t local = AtomicRef(object->ob_ref_local).load_relaxed();
     if (local == UINT32_MAX) return true;  // immortal
     if (_Py_IsOwnedByCurrentThread(object)) {
         if (local <= 1) return false;
-        __atomic_store_n(&object->ob_ref_local, local - 1, __ATOMIC_RELAXED);
+        AtomicRef(object->ob_ref_local).store_relaxed(local - 1);
         return true;
     }
     constexpr Py_ssize_t one = Py_ssize_t{1} << _Py_REF_SHARED_SHIFT;
-    Py_ssize_t shared = __atomic_load_n(&object->ob_ref_shared, __ATOMIC_RELAXED);
+    Py_ssize_t shared = AtomicRef(object->ob_ref_shared).load_relaxed();
     // Until the counts are merged the owner has references too.
     while (shared >= ((shared & _Py_REF_SHARED_FLAG_MASK) == _Py_REF_MERGED ? 2 : 1) * one)
-        if (__atomic_compare_exchange_n(&object->ob_ref_shared, &shared, shared - one, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED))
+        if (AtomicRef(object->ob_ref_shared).compare_exchange(shared, shared - one))
             return true;
     return false;
 }
@@ -97,7 +94,7 @@ inline bool drop_if_still_not_last(PyObject* object) noexcept { return drop_if_n
 /// Has the references to a class of ours counted no more, as CPython has those to the classes of Python code: every instance
 /// holds one, and all threads would count theirs in one place. The class is never freed. Call on the thread that made it.
 inline void stop_counting(PyTypeObject* type) noexcept {
-    __atomic_store_n(&reinterpret_cast<PyObject*>(type)->ob_ref_local, UINT32_MAX, __ATOMIC_RELAXED);
+    AtomicRef(reinterpret_cast<PyObject*>(type)->ob_ref_local).store_relaxed(UINT32_MAX);
 }
 
 #if PY_VERSION_HEX >= 0x030E0000
@@ -106,21 +103,20 @@ inline bool try_reference(PyObject* object) noexcept { return PyUnstable_TryIncR
 #else
 /// Call before another thread may call try_reference() for a new object: its counts then show when it dies.
 inline void let_others_try(PyObject* fresh) noexcept {
-    __atomic_fetch_or(&fresh->ob_ref_shared, Py_ssize_t{_Py_REF_MAYBE_WEAKREF}, __ATOMIC_RELAXED);
+    AtomicRef(fresh->ob_ref_shared).fetch_or(Py_ssize_t{_Py_REF_MAYBE_WEAKREF});
 }
 /// A reference to an object whose memory is still there, unless the object is already being destroyed.
 inline bool try_reference(PyObject* object) noexcept {
-    const std::uint32_t local = __atomic_load_n(&object->ob_ref_local, __ATOMIC_RELAXED);
+    const std::uint32_t local = AtomicRef(object->ob_ref_local).load_relaxed();
     if (local == UINT32_MAX) return true;  // immortal
     if (_Py_IsOwnedByCurrentThread(object)) {
-        __atomic_store_n(&object->ob_ref_local, local + 1, __ATOMIC_RELAXED);
+        AtomicRef(object->ob_ref_local).store_relaxed(local + 1);
         return true;
     }
     constexpr Py_ssize_t one = Py_ssize_t{1} << _Py_REF_SHARED_SHIFT;
-    Py_ssize_t shared = __atomic_load_n(&object->ob_ref_shared, __ATOMIC_RELAXED);
+    Py_ssize_t shared = AtomicRef(object->ob_ref_shared).load_relaxed();
     while (shared != 0 && shared != _Py_REF_MERGED)
-        if (__atomic_compare_exchange_n(&object->ob_ref_shared, &shared, shared + one, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED))
+        if (AtomicRef(object->ob_ref_shared).compare_exchange(shared, shared + one))
             return true;
     return false;
 }
@@ -128,12 +124,15 @@ inline bool try_reference(PyObject* object) noexcept {
 
 #else
 
+// With a destructor, so that no compiler calls them unused (nvcc knows no attribute for it).
 struct StateMutex {};
-struct [[maybe_unused]] StateLock {
-    explicit constexpr StateLock(StateMutex&) noexcept {}
+struct StateLock {
+    explicit StateLock(StateMutex&) noexcept {}
+    ~StateLock() {}
 };
-struct [[maybe_unused]] ObjectLock {
-    explicit constexpr ObjectLock(PyObject*) noexcept {}
+struct ObjectLock {
+    explicit ObjectLock(PyObject*) noexcept {}
+    ~ObjectLock() {}
 };
 template <class T>
 T load_shared(const T& place) noexcept {

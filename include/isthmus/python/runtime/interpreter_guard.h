@@ -4,7 +4,7 @@
 
 #include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
-#include <isthmus/core/atomic.h>
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN

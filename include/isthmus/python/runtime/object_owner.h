@@ -178,7 +178,7 @@ private:
         // Other threads may drop blocks at this moment, between asking whether there is a function and calling it: none is
         // taken away, all are replaced.
         const auto replace = [](auto*& function, auto* by) {
-            if (function != nullptr) __atomic_store_n(&function, by, __ATOMIC_RELAXED);
+            if (function != nullptr) AtomicRef(function).store_relaxed(by);
         };
         replace(ops.release_shared, &leave_to_release);
         replace(ops.release, leave);

@@ -48,7 +48,7 @@ def _deserializer(before: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def _own(dispatch: Any, cls: type) -> Callable[..., Any] | None:
-    """What Dask would use, with its own registrations made first: they wait for the first object of a framework."""
+    """Dask's own choice, with its own registrations made first: they wait for the first object of a framework."""
     try:
         return dispatch.dispatch(cls)  # type: ignore[no-any-return]
     except TypeError:

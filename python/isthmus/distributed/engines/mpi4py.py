@@ -1,4 +1,5 @@
-"""mpi4py: the pickled calls of its communicators, and of mpi4py.util.pkl5's, whose buffers travel as messages of their own."""
+"""mpi4py: the pickled calls of its communicators, and of mpi4py.util.pkl5's, whose buffers travel as separate
+messages."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
 
 
 def _set(pickler: Any) -> Callable[[], None]:
-    """Replace the function that pickles, as MPI.Pickle's constructor does; the one there is found among what it refers to."""
+    """Replace the function that pickles, as MPI.Pickle's constructor does; the one there is found among what it refers
+    to."""
     functions = [one for one in gc.get_referents(pickler) if callable(one)]
     dumps, loads = functions if len(functions) == 2 else (pickle.dumps, pickle.loads)
     protocol, threshold = pickler.PROTOCOL, pickler.THRESHOLD

@@ -9,7 +9,8 @@ _NONE = object()
 
 
 def replace(table: MutableMapping[Any, Any], key: object, ours: object) -> Callable[[], None]:
-    """Put `ours` under `key`; returns a function that puts back what was there, unless somebody has replaced ours since."""
+    """Put `ours` under `key`; returns a function that puts back what was there, unless somebody has replaced ours
+    since."""
     before = table.get(key, _NONE)
     table[key] = ours
 

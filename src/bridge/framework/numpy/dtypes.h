@@ -83,10 +83,10 @@ inline constexpr NumpyShifts numpy_shifts{};
 
 /// NumPy's type numbers by DLPack's code and width.
 struct NumpyNumbers {
-    static constexpr unsigned slots = 64;
-    std::int8_t values[slots]{};
+    static constexpr unsigned slot_count = 64;
+    std::int8_t values[slot_count]{};
     static constexpr unsigned slot(DType dtype) noexcept {
-        return dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x100u)) - 3u;
+        return dtype.code * 8u + static_cast<unsigned>(std::countr_zero(dtype.bit_count | 0x100u)) - 3u;
     }
     constexpr NumpyNumbers() {
         for (auto& value : values) value = -1;
@@ -98,9 +98,9 @@ struct NumpyNumbers {
 inline constexpr NumpyNumbers numpy_numbers{};
 
 /// NumPy's type number of a builtin dtype, or -1.
-inline int numpy_type_number(DType dtype) noexcept {
+ISTHMUS_ALWAYS_INLINE int numpy_type_number(DType dtype) noexcept {
     const unsigned slot = NumpyNumbers::slot(dtype);
-    const int number = slot < NumpyNumbers::slots ? numpy_numbers.values[slot] : -1;
+    const int number = slot < NumpyNumbers::slot_count ? numpy_numbers.values[slot] : -1;
     return number >= 0 && DType(numpy_dtypes[number]) == dtype ? number : -1;
 }
 

@@ -1,8 +1,8 @@
-// Import of a numpy.ndarray by its struct, without a call into NumPy.
+// Import of NumPy's arrays and scalars by their own structs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../../protocol/byte_strides.h"  // Python.h must come before any standard header
+#include "../../protocol/buffer.h"  // Python.h must come before any standard header
 
 #include <cstring>
 
@@ -112,7 +112,7 @@ inline bool import_numpy(ImportRequest& request) {
         dtype = numpy_dtypes[number];
     else if (!unusual_numpy_dtype(descr, dtype, flags))
         return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind, has_native_order(descr));
-    const int shift = __builtin_ctz(static_cast<unsigned>(DType(dtype).itemsize()));
+    const int shift = trailing_zeros(static_cast<std::uint64_t>(DType(dtype).itemsize()));
     if (!describe_numpy(array, dtype, shift, request.out, request.owning) &&
         !element_strides_that_matter(request, array->strides))
         return false;
@@ -169,6 +169,19 @@ ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writ
     block->owner = object;
     block->ops = &python_owners->array_object;
     return announce(block);
+}
+
+/// np.generic. The buffers of datetime64 and timedelta64 are bytes without a dtype of their own, so the dtype is asked for
+/// first.
+ISTHMUS_NOINLINE inline bool import_numpy_scalar(ImportRequest& request) {
+    request.keep_alive();
+    Ref dtype(PyObject_GetAttrString(request.object, "dtype"));
+    Ref kind(dtype ? PyObject_GetAttrString(dtype.get(), "kind") : nullptr);
+    const char* text = kind && PyUnicode_Check(kind.get()) ? PyUnicode_AsUTF8(kind.get()) : nullptr;
+    if (text == nullptr)
+        return request.fail_with_exception(ErrorCode::producer_failed, {"the dtype of this ", type_name(request.object)});
+    if (*text == 'M' || *text == 'm') return explain_numpy_dtype(request, dtype.get(), *text);
+    return import_buffer(request);
 }
 
 }  // namespace detail

@@ -42,12 +42,12 @@ inline constexpr TorchDType torch_dtypes[] = {
 
 /// The same table by torch's number and by DLPack's code and width.
 struct TorchDTypes {
-    static constexpr unsigned slots = 64;
-    DLDataType by_number[slots]{};  ///< bits 0 where DLPack has no counterpart
+    static constexpr unsigned slot_count = 64;
+    DLDataType by_number[slot_count]{};  ///< bits 0 where DLPack has no counterpart
     std::int16_t numbers[256]{};    ///< -1 where torch has none
 
     static constexpr unsigned slot(DType dtype) noexcept {
-        return (dtype.code * 8u + static_cast<unsigned>(__builtin_ctz(dtype.bit_count | 0x80u))) % 256u;
+        return (dtype.code * 8u + static_cast<unsigned>(std::countr_zero(dtype.bit_count | 0x80u))) % 256u;
     }
     constexpr TorchDTypes() {
         for (auto& number : numbers) number = -1;
@@ -58,7 +58,7 @@ struct TorchDTypes {
     }
     /// bits() is 0 where DLPack has no counterpart.
     constexpr DType dtype_of(int number) const noexcept {
-        return static_cast<unsigned>(number) < slots ? DType(by_number[number]) : DType(DLDataType{0, 0, 0});
+        return static_cast<unsigned>(number) < slot_count ? DType(by_number[number]) : DType(DLDataType{0, 0, 0});
     }
     /// -1 where torch has none.
     constexpr int number_of(DType dtype) const noexcept {

@@ -7,12 +7,10 @@
 #include <exception>
 
 #include <isthmus/core/result.h>
-#include "modules.h"
-#include "refusals.h"
 #include "shims.h"
-#include "streams.h"
-#include "../../protocol/capsule/export.h"
-#include "../../protocol/exchange_api/import.h"
+#include "rules.h"
+#include "../../protocol/capsule.h"
+#include "../../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 

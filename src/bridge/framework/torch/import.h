@@ -5,10 +5,9 @@
 #include "../../protocol/import_request.h"  // Python.h must come before any standard header
 
 #include "import_by_python.h"
-#include "modules.h"
+#include "shims.h"
 #include "questions.h"
 #include "rules.h"
-#include "shims.h"
 #include "storage.h"
 
 ISTHMUS_BEGIN

@@ -4,12 +4,11 @@
 
 #include "../../protocol/dlpack_method/import.h"  // Python.h must come before any standard header
 
-#include "modules.h"
+#include "shims.h"
 #include "questions.h"
 #include "rules.h"
 #include "storage.h"
-#include "streams.h"
-#include "../../protocol/exchange_api/import.h"
+#include "../../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 

@@ -4,8 +4,8 @@
 
 #include "../../protocol/import_request.h"  // Python.h must come before any standard header
 
-#include "modules.h"
-#include "refusals.h"
+#include "shims.h"
+#include "rules.h"
 
 ISTHMUS_BEGIN
 

@@ -1,16 +1,79 @@
-// torch's rules on whose bytes are its values and who may write, independent of how torch is asked.
+// What torch refuses, in its words, and the rules of autograd.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/python/options.h>
+
+#include <string>
+
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
+#include <isthmus/core/layout.h>
 #include <isthmus/core/validate.h>
-#include "refusals.h"
-#include <isthmus/python/options.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+namespace torch_refusal {
+inline constexpr const char* conjugate =
+    "the conjugate bit is set, so the bytes are not the values; call .resolve_conj() first";
+inline constexpr const char* negative = "the negative bit is set, so the bytes are not the values; call .resolve_neg() first";
+inline constexpr const char* nested =
+    "a nested tensor has no single shape; call .unbind() or torch.nested.to_padded_tensor(x, 0) first";
+inline constexpr const char* meta = "a tensor on the meta device has no memory; call .to('cpu') on a real one";
+inline constexpr const char* mkldnn = "layout is torch._mkldnn, whose bytes are opaque; call .to_dense() first";
+inline constexpr const char* leaf =
+    "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or "
+    "allow_grad";
+inline constexpr const char* view_of_leaf =
+    "a view of a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), "
+    ".detach(), or allow_grad";
+inline constexpr const char* fixed_view =
+    "a tensor that requires grad must not be written in place through a view that autograd cannot follow (one of several that "
+    "unbind(), chunk() or split() made, one made under torch.no_grad() or by a custom function); use .clone(), or .detach()";
+inline constexpr const char* grad =
+    "the tensor requires grad, and the result would have no gradient; call .detach() first, or use torch.no_grad(), or write a "
+    "torch.autograd.Function around the call";
+inline constexpr const char* grad_written =
+    "the tensor requires grad, and autograd would not see what is written to it; call .detach() first, or use torch.no_grad()";
+inline constexpr const char* dual =
+    "the tensor requires forward gradients (it has a tangent), which would be lost; call "
+    "torch.autograd.forward_ad.unpack_dual(x).primal first";
+inline constexpr const char* transformed =
+    "a tensor inside a transform of torch.func or torch.vmap has no memory of its own; call this outside of the transform, or "
+    "write a torch.autograd.Function with setup_context around the call";
+inline constexpr const char* inference =
+    "an inference tensor must not be written in place outside inference mode; call .clone() first";
+
+/// `layout`: as torch writes it, "torch.sparse_coo".
+ISTHMUS_COLD inline std::string sparse(const std::string& layout) {
+    return concat({"layout is ", layout, "; wanted a dense tensor: call .to_dense() first"});
+}
+/// `dtype`: as torch writes it, "torch.quint8".
+ISTHMUS_COLD inline std::string quantised(const std::string& dtype) {
+    return concat(
+        {"dtype is ", dtype, ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
+}
+ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
+    return concat({"dtype ", dtype, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"});
+}
+}  // namespace torch_refusal
+
+/// Why torch does not take a tensor; `why` is torch's own text, for when the descriptor gives no reason.
+ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_known, const char* why) {
+    const DType dtype = t.dtype;
+    if (layout::has_negative_stride(t))
+        return make_error(ErrorCode::bad_layout,
+                          {"strides ", sizes_text(t.strides, t.ndim),
+                           " are negative, which torch does not support; copy it first (numpy: np.ascontiguousarray)"});
+    if (!dtype_is_known) {
+        const std::string nearest =
+            dtype == float4_e2m1fn ? "float4_e2m1fn_x2, two elements a byte" : concat({"uint", 8 * dtype.itemsize()});
+        return make_error(ErrorCode::bad_dtype, {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
+    }
+    return make_error(ErrorCode::consumer_failed, {"torch did not take the tensor: ", why});
+}
 
 /// A bit because of which the bytes are not the values.
 enum class LazyBit : std::uint8_t { none, conjugate, negative };

@@ -1,17 +1,44 @@
-// libtorch's stable C shims: the tensor pointer without compiling against torch.
+// torch's stable C shims, found in the libtorch of the process, and the streams that they tell.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
 #include <cstring>
 
-#include "dtypes.h"
 #include <isthmus/python/runtime/gil.h>
+#include <isthmus/python/runtime/life.h>
+#include <isthmus/python/runtime/lookups.h>
+#include "dtypes.h"
+#include "../../protocol/exchange_api.h"
+#include "../../../core/libraries.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// torch.Tensor as libtorch keeps it, once torch was imported in this process; borrowed, NULL before.
+inline PyTypeObject* torch_class_of_library() noexcept {
+    void* library = find_library(ISTHMUS_LIBRARY("torch_python"));
+    if (library == nullptr) return nullptr;
+    PyTypeObject** kept = nullptr;
+    PyTypeObject* type = find_symbol(library, "THPVariableClass", kept) ? *kept : nullptr;
+    release_library(library);
+    return type;
+}
+
+/// Whether torch was imported but its module cannot be found, as where a test isolates sys.modules.
+ISTHMUS_NOINLINE inline bool is_torch_hidden() {
+    return !dict_item(PyImport_GetModuleDict(), "torch._C") && torch_class_of_library() != nullptr;
+}
+
+/// import `module`, which is torch or below it: a new reference, or NULL with a Python exception set. While torch is hidden
+/// nothing is imported: a second initialisation of its C module overwrites the tables that its own methods live in.
+inline PyObject* import_torch(const char* module) {
+    if (ISTHMUS_LIKELY(!is_torch_hidden())) return PyImport_ImportModule(module);
+    PyErr_SetString(PyExc_ImportError, "torch was imported, but torch._C was taken out of sys.modules since; put it back");
+    return nullptr;
+}
 
 /// libtorch's stable C shims, found in the libtorch that the process has loaded: the tensor pointer without compiling against
 /// torch. Declared in torch/csrc/stable/c/shim.h and torch/csrc/inductor/aoti_torch/c/shim.h, which PyTorch promises to keep.
@@ -204,6 +231,37 @@ inline void drop_torch(void (*give_up)(void*), void* owner) {
     if (way == WayToInterpreter::another) return give_back_with_gil(give_up, owner);
     const InterpreterGuard guard;
     if (guard) give_up(owner);
+}
+
+/// By libtorch, without Python. no_stream if it cannot tell.
+ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_shim(Device device) noexcept {
+    void* stream = nullptr;
+    const auto ask = find_torch_stream();
+    return ask != nullptr && ask(device.id, &stream) == 0 ? stream_number(device, stream) : no_stream;
+}
+
+/// By torch.cuda.current_stream(), which every version has. no_stream if it cannot tell.
+ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
+    Ref module(import_torch("torch.cuda"));
+    Ref stream(module ? PyObject_CallMethod(module.get(), "current_stream", "i", static_cast<int>(device.id)) : nullptr);
+    Ref number(stream ? PyObject_GetAttrString(stream.get(), "cuda_stream") : nullptr);
+    void* handle = number ? PyLong_AsVoidPtr(number.get()) : nullptr;
+    const bool known = PyErr_Occurred() == nullptr;
+    PyErr_Clear();
+    return known ? stream_number(device, handle) : no_stream;
+}
+
+/// The current stream of this thread on a device with streams. `api` is the exchange table of torch.Tensor; NULL if it has
+/// none. Needs the GIL.
+inline std::int64_t torch_current_stream(Device device, const DLPackExchangeAPI* api) {
+    if (torch_has_shims())
+        if (const std::int64_t stream = torch_stream_by_shim(device); stream != no_stream) return stream;
+    return api != nullptr ? current_stream(api, device) : torch_stream_by_python(device);
+}
+
+/// Makes one of torch's streams wait for the work on a block's memory. False with a Python exception set.
+inline bool order_for_torch(const Block* block, std::int64_t stream) {
+    return order_export(block, stream == no_stream ? legacy_stream(block->dl.device) : stream);
 }
 
 }  // namespace detail

@@ -4,7 +4,6 @@
 
 #include "../../protocol/import_request.h"  // Python.h must come before any standard header
 
-#include "modules.h"
 #include "shims.h"
 
 ISTHMUS_BEGIN
@@ -33,21 +32,21 @@ struct TorchStorage {
 
     void call(int place) noexcept { functions[place](this); }
     /// The owner of a tensor already holds a reference, so this never adds the first one beside Python's.
-    void retain() noexcept { __atomic_fetch_add(&counts, one, __ATOMIC_RELAXED); }
+    void retain() noexcept { AtomicRef(counts).retain(one); }
     /// Drops one reference if it is neither the last nor the last beside Python's; false, with nothing done, if it may be.
     bool drop_shared() noexcept {
-        std::uint64_t now = __atomic_load_n(&counts, __ATOMIC_RELAXED);
+        std::uint64_t now = AtomicRef(counts).load_relaxed();
         if (ISTHMUS_UNLIKELY(static_cast<std::uint32_t>(now) <= ((now & shown_to_python) != 0 ? 2U : 1U))) return false;
-        return __atomic_compare_exchange_n(&counts, &now, now - one, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+        return AtomicRef(counts).compare_exchange(now, now - one);
     }
     void drop() noexcept {
-        const std::uint64_t left = __atomic_sub_fetch(&counts, one, __ATOMIC_ACQ_REL);
+        const std::uint64_t left = AtomicRef(counts).release(one) - one;
         const auto strong = static_cast<std::uint32_t>(left);
         if (ISTHMUS_LIKELY(strong > 1 || (strong == 1 && !(left & shown_to_python)))) return;
         if (strong == 1) return call(release_python);  // the only reference left is that of the storage's Python object
         if ((left & ~shown_to_python) != one_weak) {
             call(release_resources);
-            if ((__atomic_sub_fetch(&counts, one_weak, __ATOMIC_ACQ_REL) & ~shown_to_python) != 0) return;
+            if (((AtomicRef(counts).release(one_weak) - one_weak) & ~shown_to_python) != 0) return;
         }
         call(destroy);
     }

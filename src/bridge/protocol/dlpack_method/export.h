@@ -5,10 +5,8 @@
 #include "../../runtime/tensor_object.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/copy.h>
-#include "../capsule/export.h"
-#include "../exit.h"
-#include "../export_stream.h"
-#include "../watched.h"
+#include "../capsule.h"
+#include "../export.h"
 #include "../../runtime/tuples.h"
 #include "../../runtime/raise.h"
 

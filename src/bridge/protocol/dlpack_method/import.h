@@ -1,13 +1,14 @@
-// Import by `__dlpack__`: what the producer is asked, and when it is asked again.
+// Import by `__dlpack__`: the arguments of the call, when it is called again, and whether the memory may be written.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../capsule/import.h"  // Python.h must come before any standard header
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
-#include <string_view>
-
-#include "read_only.h"
+#include <isthmus/python/runtime/buffers.h>
 #include <isthmus/python/runtime/interned.h>
+#include <isthmus/python/runtime/lookups.h>
+#include "../capsule.h"
+#include "call.h"
 #include "../../runtime/shared_runtime.h"
 #include "../../runtime/tuples.h"
 
@@ -15,38 +16,53 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether the TypeError now set means that the producer does not know a keyword, rather than that something failed inside it.
-/// A Python function that could not be called has no frame in the traceback; a C function says it only in its text.
-ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keyword) {
-    const std::string text = exception_text(exception);
-    const std::string_view view = text;
-    const auto says = [&](const char* words) { return view.find(words) != std::string_view::npos; };
-    if (says("keyword") && says(keyword)) return true;
-    Ref trace(PyException_GetTraceback(exception));
-    if (trace) return false;
-    return says("takes no keyword arguments") || says("takes no arguments") || says("unexpected keyword") ||
-           says("incompatible function arguments") || says("takes at most") || says("positional argument");
+/// The second number of an interface's `data`. False, with a Python exception or without, if it does not say.
+inline bool interface_is_read_only(PyObject* object, PyObject* name) {
+    Ref described(PyObject_GetAttr(object, name));
+    const Ref data = described && PyDict_Check(described.get()) ? dict_item(described.get(), "data") : Ref();
+    if (!data || !PyTuple_Check(data.get()) || PyTuple_GET_SIZE(data.get()) != 2) return false;
+    const Ref flag = Ref::borrow(PyTuple_GET_ITEM(data.get(), 1));
+    return PyObject_IsTrue(flag.get()) > 0;
 }
 
-/// Whether a BufferError only passes on a failure further down: our own error, or infinite recursion. Asking again would then
-/// double the work at every level.
-inline bool tells_of_failure_below(PyObject* exception) {
-    if (SharedRuntime* shared = shared_runtime(); shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error))
-        return true;
-    Ref at = Ref::borrow(exception);
-    constexpr int deepest = 100'000;  // a chain of exceptions may be circular
-    for (int i = 0; i < deepest && at; ++i) {
-        if (PyErr_GivenExceptionMatches(at.get(), PyExc_RecursionError)) return true;
-        Ref cause(PyException_GetCause(at.get()));
-        at = cause ? std::move(cause) : Ref(PyException_GetContext(at.get()));
+inline bool buffer_is_read_only(PyObject* object) {
+    Py_buffer view;
+    if (!PyObject_CheckBuffer(object) || !take_buffer(object, view, PyBUF_FULL_RO)) return false;
+    const bool read_only = view.readonly != 0;
+    end_buffer(view);
+    return read_only;
+}
+
+/// Arrow's arrays are immutable by contract (arrow.apache.org, "The Arrow C data interface", "Immutability").
+inline bool is_arrow_array(PyObject* object) {
+    for (PyObject* name : {interned().arrow_array, interned().arrow_device_array}) {
+        Ref found(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name));
+        if (found || !PyErr_ExceptionMatches(PyExc_Exception)) return static_cast<bool>(found);
+        PyErr_Clear();
     }
     return false;
 }
 
-/// What `__dlpack__` is asked for; NULL where an argument is left out.
-struct DLPackQuestion {
-    Ref version, stream, device, copy;
+/// 1 when one of the object's other protocols says that its memory must not be written, 0 when none does, -1 with a Python
+/// exception set that must not be swallowed.
+ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_host) {
+    const Interned& names = interned();
+    const auto interrupted = [] {
+        if (PyErr_Occurred() == nullptr) return false;
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
+        PyErr_Clear();
+        return false;
+    };
+    if (on_host && buffer_is_read_only(object)) return 1;
+    if (interrupted()) return -1;
+    if (interface_is_read_only(object, on_host ? names.array_interface : names.cuda_array_interface)) return 1;
+    if (interrupted()) return -1;
+    if (is_arrow_array(object)) return 1;
+    return interrupted() ? -1 : 0;
+}
 
+/// The arguments of `__dlpack__` for an import.
+struct DLPackRequest : DLPackArguments {
     /// The stream is -1, although the caller did not ask for that. None would synchronise with the legacy default stream, which
     /// invalidates a graph capture and is not what a caller who named no stream asked for: so a producer of device memory is
     /// asked for no synchronisation.
@@ -66,7 +82,7 @@ struct DLPackQuestion {
             return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
         return (ISTHMUS_LIKELY(!options.has_stream()) && ISTHMUS_LIKELY(!has_driver())) || name_stream(request);
     }
-    /// Whether a producer that knows neither `dl_device` nor `copy` cannot answer. Other questions it can: it shares the
+    /// Whether a producer that knows neither `dl_device` nor `copy` cannot answer. Anything else it can: it shares the
     /// memory, or says by a flag that it did not.
     bool needs_newer_producer() const noexcept { return device || copy.get() == Py_True; }
 
@@ -96,50 +112,6 @@ private:
     }
 };
 
-enum class Asked { ok, failed, keyword_refused, buffer_error };
-
-/// The names of the keywords that are passed; those of the common cases are made only once.
-inline Ref keyword_names(PyObject* const* keywords, int count) {
-    const Interned& names = interned();
-    if (count == 1 && keywords[0] == names.max_version) return Ref::borrow(names.only_max_version);
-    if (count == 2 && keywords[0] == names.max_version && keywords[1] == names.copy) return Ref::borrow(names.version_and_copy);
-    Ref tuple(PyTuple_New(count));
-    for (int i = 0; tuple && i < count; ++i) {
-        Py_INCREF(keywords[i]);
-        PyTuple_SET_ITEM(tuple.get(), i, keywords[i]);
-    }
-    return tuple;
-}
-
-/// One call of `__dlpack__`, with the keywords that have a value. Its exception goes to `exception`.
-ISTHMUS_RARE inline Asked ask_dlpack(PyObject* object, const DLPackQuestion& question, Ref& capsule, Ref& exception) {
-    const Interned& names = interned();
-    PyObject* arguments[5] = {object};
-    PyObject* keywords[4];
-    int count = 0;
-    const auto pass = [&](PyObject* name, const Ref& value) {
-        if (!value) return;
-        keywords[count] = name;
-        arguments[++count] = value.get();
-    };
-    pass(names.max_version, question.version);
-    pass(names.stream, question.stream);
-    pass(names.dl_device, question.device);
-    pass(names.copy, question.copy);
-    const Ref kwnames = keyword_names(keywords, count);
-    if (kwnames) capsule = Ref(PyObject_VectorcallMethod(names.dlpack, arguments, 1, kwnames.get()));
-    if (capsule) return Asked::ok;
-    exception = Ref(take_exception());
-    if (PyErr_GivenExceptionMatches(exception.get(), PyExc_BufferError))
-        return tells_of_failure_below(exception.get()) ? Asked::failed : Asked::buffer_error;
-    if (!PyErr_GivenExceptionMatches(exception.get(), PyExc_TypeError)) return Asked::failed;
-    const char* last = question.version ? "max_version" : "stream";
-    return refuses_keyword(exception.get(), last) || (question.device && refuses_keyword(exception.get(), "dl_device")) ||
-                   (question.copy && refuses_keyword(exception.get(), "copy"))
-               ? Asked::keyword_refused
-               : Asked::failed;
-}
-
 ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception) {
     const Piece type = type_name(request.object);
     if (!exception)
@@ -150,41 +122,41 @@ ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception) {
 
 /// Asks again without what the producer said that it does not know, or could not answer in this version; the first error is the
 /// one reported. The request not to copy is dropped only if the keyword is unknown: with None a producer may copy.
-ISTHMUS_COLD inline bool ask_dlpack_again(ImportRequest& request, DLPackQuestion& question, Asked asked, Ref first,
+ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest& arguments, DLPackOutcome outcome, Ref first,
                                           Ref& capsule) {
-    const auto may_ask_again = [&] { return asked == Asked::keyword_refused || asked == Asked::buffer_error; };
-    if (asked == Asked::keyword_refused && question.needs_newer_producer())
+    const auto may_call_again = [&] { return outcome == DLPackOutcome::keyword_refused || outcome == DLPackOutcome::buffer_error; };
+    if (outcome == DLPackOutcome::keyword_refused && arguments.needs_newer_producer())
         return request.fail(
             ErrorCode::needs_copy,
             {type_name(request.object), ".__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data (",
              exception_text(first.get()), ")"});
-    if (!may_ask_again() || question.needs_newer_producer()) return fail_producer(request, std::move(first));
-    if (asked == Asked::keyword_refused && question.copy) {
-        question.copy = Ref();
+    if (!may_call_again() || arguments.needs_newer_producer()) return fail_producer(request, std::move(first));
+    if (outcome == DLPackOutcome::keyword_refused && arguments.copy) {
+        arguments.copy = Ref();
         // A producer that does not know the older of the two keywords does not know the newer one either.
         const std::string text = exception_text(first.get());
         const bool too_old = text.find("max_version") != text.npos && text.find("copy") == text.npos;
         if (!too_old) {
-            asked = ask_dlpack(request.object, question, capsule, first);
-            if (asked == Asked::ok) return true;
+            outcome = call_dlpack(request.object, arguments, capsule, first);
+            if (outcome == DLPackOutcome::ok) return true;
         }
     }
-    if (!may_ask_again() || !(question.version || question.no_synchronisation)) return fail_producer(request, std::move(first));
+    if (!may_call_again() || !(arguments.version || arguments.no_synchronisation)) return fail_producer(request, std::move(first));
     Ref second;
-    Asked then = asked;
-    if (question.version) {
-        question.version = Ref();
-        then = ask_dlpack(request.object, question, capsule, second);
+    DLPackOutcome then = outcome;
+    if (arguments.version) {
+        arguments.version = Ref();
+        then = call_dlpack(request.object, arguments, capsule, second);
     }
     // A producer that knows no streams at all: pass None, and use what it makes ready for the legacy default stream.
-    if (then == Asked::keyword_refused && question.no_synchronisation) {
-        question.stream = Ref();
+    if (then == DLPackOutcome::keyword_refused && arguments.no_synchronisation) {
+        arguments.stream = Ref();
         second = Ref();
-        then = ask_dlpack(request.object, question, capsule, second);
+        then = call_dlpack(request.object, arguments, capsule, second);
     }
-    if (then == Asked::ok) return true;
+    if (then == DLPackOutcome::ok) return true;
     // The second failure explains more only if the first was about the keyword.
-    if (asked == Asked::keyword_refused && second) first = std::move(second);
+    if (outcome == DLPackOutcome::keyword_refused && second) first = std::move(second);
     return fail_producer(request, std::move(first));
 }
 
@@ -198,14 +170,14 @@ ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObje
 }
 
 /// `__dlpack__` (array API standard 2024.12): versioned if the producer knows `max_version`, else as before DLPack 1.0. A
-/// producer is asked again only if it said that it does not know a keyword or cannot export this version.
+/// producer is called again only if it said that it does not know a keyword or cannot export this version.
 inline bool import_dlpack_method(ImportRequest& request) {
     request.keep_alive();
-    DLPackQuestion question;
-    if (!question.make(request)) return false;
+    DLPackRequest arguments;
+    if (!arguments.make(request)) return false;
     Ref capsule, exception;
-    const Asked asked = ask_dlpack(request.object, question, capsule, exception);
-    if (ISTHMUS_UNLIKELY(asked != Asked::ok) && !ask_dlpack_again(request, question, asked, std::move(exception), capsule))
+    const DLPackOutcome outcome = call_dlpack(request.object, arguments, capsule, exception);
+    if (ISTHMUS_UNLIKELY(outcome != DLPackOutcome::ok) && !call_dlpack_again(request, arguments, outcome, std::move(exception), capsule))
         return false;
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule.get())))
         return request.fail(ErrorCode::producer_failed, {type_name(request.object), ".__dlpack__() returned a ",
@@ -216,12 +188,11 @@ inline bool import_dlpack_method(ImportRequest& request) {
                                            {"asking this ", type_name(request.object), " whether it may be written"});
     if (!consume_any_capsule(request, capsule.get())) return false;
     if (ISTHMUS_LIKELY(!has_streams(request.out.dl().device.device_type))) return true;
-    if (question.no_synchronisation && question.stream) {  // only the producer knows its stream
-        const auto producer = reinterpret_cast<std::uintptr_t>(request.object);
-        request.out.set_stream(static_cast<std::int64_t>(producer), producer_flag);
+    if (arguments.no_synchronisation && arguments.stream) {  // only the producer knows its stream
+        request.out.set_producer(request.object);
         return true;
     }
-    return settle_device_stream(request, no_stream, static_cast<bool>(question.stream));
+    return settle_device_stream(request, no_stream, static_cast<bool>(arguments.stream));
 }
 
 }  // namespace detail

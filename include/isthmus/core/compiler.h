@@ -1,0 +1,151 @@
+// What compilers do differently: attributes, builtins and atomic operations. A port to another compiler starts and ends here.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#if !defined(__GNUC__) && !defined(__clang__)
+#error "Isthmus needs GCC or Clang, for their attributes and builtins: on Windows clang-cl or MinGW in place of cl"
+#endif
+/// A Windows DLL shows only what it exports, so nothing has to be hidden there.
+#if defined(_WIN32)
+#define ISTHMUS_HIDDEN
+#else
+#define ISTHMUS_HIDDEN __attribute__((visibility("hidden")))
+#endif
+/// What must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
+#if defined(_WIN32)
+#define ISTHMUS_EXPORT
+#else
+#define ISTHMUS_EXPORT __attribute__((visibility("default")))
+#endif
+/// State of one shared object: the dynamic linker must not merge it with another's.
+#define ISTHMUS_STATE inline ISTHMUS_HIDDEN
+/// Which way a branch nearly always goes. Only for the paths that benchmarks/instructions.json counts; a branch to an
+/// ISTHMUS_COLD function needs none, since the compiler already takes it to be unlikely.
+#define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+/// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely one.
+#define ISTHMUS_COLD __attribute__((cold, noinline))
+/// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for errors).
+#define ISTHMUS_RARE __attribute__((cold))
+/// A function off the fastest paths that does real work: a call of its own, optimised like any other.
+#define ISTHMUS_NOINLINE __attribute__((noinline))
+/// For the paths whose instructions are counted: inlined even where the compiler would rather call. With -Os the compiler
+/// chooses.
+#if defined(__OPTIMIZE_SIZE__)
+#define ISTHMUS_ALWAYS_INLINE inline
+#define ISTHMUS_INLINE_LAMBDA
+#else
+#define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
+#define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
+#endif
+/// A function whose result refers to the memory, not to the view that it was asked of: GCC warns of a temporary one.
+#if __has_cpp_attribute(gnu::no_dangling)
+#define ISTHMUS_OUTLIVES [[gnu::no_dangling]]
+#else
+#define ISTHMUS_OUTLIVES
+#endif
+/// A class that a function's caller must not ignore. nvcc takes an assignment to an object of one for an ignored result.
+#if defined(__CUDACC__)
+#define ISTHMUS_NODISCARD
+#else
+#define ISTHMUS_NODISCARD [[nodiscard]]
+#endif
+
+#include <isthmus/core/config.h>  // which includes this file too, and needs the attributes
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Sets `out` to a + b; true if that does not fit, and `out` is what remains of it.
+template <class A, class B, class T>
+ISTHMUS_ALWAYS_INLINE constexpr bool add_overflows(A a, B b, T& out) noexcept {
+    return __builtin_add_overflow(a, b, &out);
+}
+/// The same for a * b.
+template <class A, class B, class T>
+ISTHMUS_ALWAYS_INLINE constexpr bool multiply_overflows(A a, B b, T& out) noexcept {
+    return __builtin_mul_overflow(a, b, &out);
+}
+
+/// std::countr_zero of what is not 0, without the instructions that ask.
+ISTHMUS_ALWAYS_INLINE constexpr int trailing_zeros(unsigned long long bits) noexcept { return __builtin_ctzll(bits); }
+
+/// A part of std::atomic_ref: atomic operations on a plain member, of CPython's structs too. <atomic> brings a fifth of a
+/// file's compile time with it (waiting, and with it the clocks), so the compiler's builtins are used.
+template <class T>
+class AtomicRef {
+    using Value = std::remove_const_t<T>;
+
+public:
+    ISTHMUS_ALWAYS_INLINE constexpr explicit AtomicRef(T& place) noexcept : place_(&place) {}
+
+    ISTHMUS_ALWAYS_INLINE Value load_relaxed() const noexcept { return load_as<__ATOMIC_RELAXED>(); }
+    ISTHMUS_ALWAYS_INLINE Value load_acquire() const noexcept { return load_as<__ATOMIC_ACQUIRE>(); }
+    ISTHMUS_ALWAYS_INLINE Value load() const noexcept { return load_as<__ATOMIC_SEQ_CST>(); }
+    ISTHMUS_ALWAYS_INLINE void store_relaxed(Value value) const noexcept { __atomic_store(place_, &value, __ATOMIC_RELAXED); }
+    ISTHMUS_ALWAYS_INLINE void store_release(Value value) const noexcept { __atomic_store(place_, &value, __ATOMIC_RELEASE); }
+    ISTHMUS_ALWAYS_INLINE void store(Value value) const noexcept { __atomic_store(place_, &value, __ATOMIC_SEQ_CST); }
+    // These return the value from before.
+    ISTHMUS_ALWAYS_INLINE Value exchange(Value value) const noexcept {
+        return __atomic_exchange_n(place_, value, __ATOMIC_SEQ_CST);
+    }
+    ISTHMUS_ALWAYS_INLINE Value fetch_add(Value count) const noexcept {
+        return __atomic_fetch_add(place_, count, __ATOMIC_SEQ_CST);
+    }
+    ISTHMUS_ALWAYS_INLINE Value fetch_sub(Value count) const noexcept {
+        return __atomic_fetch_sub(place_, count, __ATOMIC_SEQ_CST);
+    }
+    ISTHMUS_ALWAYS_INLINE Value fetch_or(Value bits) const noexcept { return __atomic_fetch_or(place_, bits, __ATOMIC_SEQ_CST); }
+    /// Stores `wanted` if the value is still `expected`; otherwise sets `expected` to the value found.
+    ISTHMUS_ALWAYS_INLINE bool compare_exchange(Value& expected, Value wanted) const noexcept {
+        return __atomic_compare_exchange_n(place_, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+    /// Adds owners. Relaxed: whoever adds one already sees what is owned.
+    ISTHMUS_ALWAYS_INLINE void retain(Value count = 1) const noexcept { __atomic_fetch_add(place_, count, __ATOMIC_RELAXED); }
+    /// Removes owners; the value from before. Whoever removes the last sees what all others have written.
+    ISTHMUS_ALWAYS_INLINE Value release(Value count = 1) const noexcept {
+        return __atomic_fetch_sub(place_, count, __ATOMIC_ACQ_REL);
+    }
+
+private:
+    template <int order>
+    ISTHMUS_ALWAYS_INLINE Value load_as() const noexcept {
+        Value value;
+        __atomic_load(place_, &value, order);
+        return value;
+    }
+
+    T* place_;
+};
+
+/// The same for a member of ours: a count, or a published pointer.
+template <class T>
+class Atomic {
+public:
+    constexpr Atomic() noexcept = default;
+    constexpr explicit Atomic(T value) noexcept : value_(value) {}
+    Atomic(const Atomic&) = delete;
+    Atomic& operator=(const Atomic&) = delete;
+
+    T load_relaxed() const noexcept { return AtomicRef(value_).load_relaxed(); }
+    T load_acquire() const noexcept { return AtomicRef(value_).load_acquire(); }
+    T load() const noexcept { return AtomicRef(value_).load(); }
+    void store(T value) noexcept { AtomicRef(value_).store(value); }
+    void store_relaxed(T value) noexcept { AtomicRef(value_).store_relaxed(value); }
+    T fetch_add(T count) noexcept { return AtomicRef(value_).fetch_add(count); }
+    T fetch_sub(T count) noexcept { return AtomicRef(value_).fetch_sub(count); }
+    bool compare_exchange(T& expected, T wanted) noexcept { return AtomicRef(value_).compare_exchange(expected, wanted); }
+    void retain() noexcept { AtomicRef(value_).retain(); }
+    /// Removes an owner; true for the last one.
+    bool release() noexcept { return AtomicRef(value_).release() == T{1}; }
+
+private:
+    T value_{};
+};
+
+}  // namespace detail
+
+ISTHMUS_END

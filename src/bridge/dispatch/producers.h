@@ -1,0 +1,114 @@
+// Types that need something which their protocol does not say, and types that hold tensors without being one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/runtime/classes.h>  // Python.h must come before any standard header
+
+#include <isthmus/python/runtime/errors.h>
+#include "../protocol/import_request.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Used only for the text of an error, so the name of the package is enough, wherever in it the class is.
+struct Hint {
+    const char* package;
+    const char* name;
+    const char* call;       ///< `x` is the object
+    bool is_table = false;  ///< of many columns: no tensor, though it offers a protocol that a single column has too
+};
+inline constexpr Hint hints[] = {
+    {"pyarrow", "Table", "x.column(name).combine_chunks()", true},
+    {"pyarrow", "RecordBatch", "x.column(name)", true},
+    {"pyarrow", "RecordBatchReader", "x.read_all().column(name).combine_chunks()", true},
+    {"pyarrow", "ChunkedArray", "x.combine_chunks()"},
+    {"polars", "DataFrame", "x.to_numpy()", true},
+    {"polars", "LazyFrame", "x.collect().to_numpy()", true},
+    {"polars", "Series", "x.rechunk()"},
+    {"pandas", "DataFrame", "x.to_numpy()", true},
+    {"pandas", "Series", "x.to_numpy()"},
+    {"pandas", "Index", "x.to_numpy()"},
+    {"pandas", "ExtensionArray", "x.to_numpy()"},
+    {"xarray", "DataArray", "x.values", true},
+    {"xarray", "Variable", "x.values", true},
+    {"xarray", "Dataset", "x[name].values", true},
+    {"dask", "Array", "x.compute()"},
+    {"zarr", "Array", "x[...]"},
+    {"h5py", "Dataset", "x[...]"},
+    {"scipy", "_spbase", "x.toarray()"},
+    {"tensorflow", "Variable", "x.value()"},
+};
+
+inline const Hint* find_hint(PyTypeObject* type) {
+    for (const Hint& hint : hints) {
+        const auto is_named = [&](PyTypeObject* base) {
+            const ClassName said(base);
+            return said.name == hint.name && package_of(said.module) == hint.package;
+        };
+        if (any_base(type, is_named)) return &hint;
+    }
+    return nullptr;
+}
+
+struct KnownProducer {
+    const char* public_name;             ///< the class, where its package shows it
+    const char* names[2] = {};           ///< and what it calls itself, which tells also while the package is out of sys.modules
+    Protocol protocol = Protocol::none;  ///< none: as any other type
+    bool immutable = false;              ///< see ProducerType
+    bool only_dlpack = false;            ///< see ProducerType
+    bool is_eager_tensor = false;
+    const char* refusal = nullptr;
+};
+/// The first row of which a type is an instance counts.
+inline constexpr KnownProducer known_producers[] = {
+    {.public_name = "jax.core.Tracer",
+     .names = {"jax._src.core.Tracer"},
+     .refusal = "a traced value has no memory; call it outside jit, vmap and grad, or through jax.pure_callback"},
+    {.public_name = "jax.Array",
+     .names = {"jaxlib._jax.ArrayImpl", "jaxlib.xla_extension.ArrayImpl"},
+     .protocol = Protocol::buffer_or_dlpack,
+     .immutable = true},
+    {.public_name = "tensorflow.python.framework.ops.SymbolicTensor",
+     .names = {"tensorflow.python.framework.ops.SymbolicTensor"},
+     .refusal = "a traced value has no memory; call it outside tf.function, or through tf.numpy_function"},
+    {.public_name = "tensorflow.Tensor",
+     .names = {"tensorflow.python.framework.ops.EagerTensor"},
+     .protocol = Protocol::buffer_or_dlpack,
+     .immutable = true,
+     .is_eager_tensor = true},
+    {.public_name = "torch.utils.dlpack.ReadOnlyTensorWrapper",
+     .names = {"torch.utils.dlpack.ReadOnlyTensorWrapper"},
+     .immutable = true},
+    {.public_name = "torch.nn.parameter.UninitializedTensorMixin",
+     .names = {"torch.nn.parameter.UninitializedTensorMixin"},
+     .refusal = "it is uninitialized, and has neither shape nor values yet; call .materialize(shape), or run the module once"},
+    {.public_name = "torch._subclasses.fake_tensor.FakeTensor",
+     .names = {"torch._subclasses.fake_tensor.FakeTensor"},
+     .refusal = "a fake tensor has no memory; call this outside of FakeTensorMode and torch.compile"},
+    // Its buffer does not hold the memory: `x *= y` frees it, and gives it to another array. It is always writable.
+    {.public_name = "mlx.core.array", .names = {"mlx.core.array"}, .only_dlpack = true},
+    {.public_name = "openvino.Tensor", .names = {"openvino._pyopenvino.Tensor"}, .protocol = Protocol::openvino},
+    {.public_name = "numpy.ma.MaskedArray",
+     .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},
+     .refusal = "its mask would be lost; call .filled() or take .data"},
+};
+
+/// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence leaves
+/// nothing uncertain.
+inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
+    for (const char* name : known.names)
+        if (name != nullptr && has_base_called(type, name)) return true;
+    bool found = true;
+    return is_of_class(type, known.public_name, found);
+}
+
+inline const KnownProducer* find_known_producer(const ProducerType& type) {
+    for (const KnownProducer& known : known_producers)
+        if (is_producer(type.type, known)) return &known;
+    return nullptr;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

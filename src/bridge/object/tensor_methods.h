@@ -1,0 +1,201 @@
+// Getters and methods of isthmus.Tensor: to(), the array protocols of NumPy, pickle.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
+
+#include <isthmus/core/copy.h>
+#include <isthmus/core/view/view.h>
+#include <isthmus/python/framework/facts.h>
+#include "../framework/numpy/export.h"
+#include "value_types.h"
+#include "../runtime/raise.h"
+#include "../runtime/tensor_object.h"
+#include "../runtime/tuples.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// A getter from a function of the block.
+template <auto get>
+PyObject* getter(PyObject* self, void*) {
+    Block* block = block_of(self);
+    return block != nullptr ? get(block) : nullptr;
+}
+
+/// The Python object that keeps the memory, or None.
+inline PyObject* block_owner(Block* block) {
+    if (PyObject* owner = python_source_of(block)) return Py_NewRef(owner);
+    PyObject* array = array_of(root_of(block));
+    return array != nullptr ? array : Py_NewRef(Py_None);
+}
+
+inline PyObject* tensor_repr(PyObject* self) {
+    Block* block = reinterpret_cast<TensorObject*>(self)->block;
+    if (block == nullptr) return PyUnicode_FromString("<isthmus.Tensor, cleared>");
+    std::string text = concat({"isthmus.Tensor(", describe_tensor(block->dl), " at ", hex(block->dl.data)});
+    if (!layout::is_contiguous(block->dl.shape, block->dl.strides, block->dl.ndim))
+        text += concat({", strides ", sizes_text(block->dl.strides, block->dl.ndim)});
+    if (block->flags & flag::read_only) text += ", read-only";
+    if (block->flags & flag::padded) text += ", padded";
+    Ref owner(block_owner(block));
+    if (owner && owner.get() != Py_None) text += concat({", owner ", type_name(owner.get())});
+    PyErr_Clear();
+    return PyUnicode_FromString((concat({text, ")"})).c_str());
+}
+
+inline PyGetSetDef tensor_getset[] = {
+    {"data_ptr", getter<[](Block* b) { return PyLong_FromVoidPtr(b->dl.data); }>, nullptr,
+     "Address of the first element, byte offset included.", nullptr},
+    {"shape", getter<[](Block* b) { return tuple_of(b->dl.shape, b->dl.ndim); }>, nullptr, "Sizes, one per dimension.",
+     nullptr},
+    {"strides", getter<[](Block* b) { return tuple_of(b->dl.strides, b->dl.ndim); }>, nullptr,
+     "Steps in elements, one per dimension.", nullptr},
+    {"byte_strides", getter<[](Block* b) { return tuple_of(b->dl.strides, b->dl.ndim, DType(b->dl.dtype).itemsize()); }>,
+     nullptr, "Steps in bytes, one per dimension.", nullptr},
+    {"dtype", getter<[](Block* b) { return new_value_object(shared_runtime()->dtype, DType(b->dl.dtype)); }>, nullptr,
+     "What one element is (isthmus.DType).", nullptr},
+    {"device", getter<[](Block* b) { return new_value_object(shared_runtime()->device, Device(b->dl.device)); }>, nullptr,
+     "Where the memory is (isthmus.Device).", nullptr},
+    {"read_only", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::read_only) != 0); }>, nullptr,
+     "The memory must not be written.", nullptr},
+    {"is_copied", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::copied) != 0); }>, nullptr,
+     "The memory is a copy that was made for this tensor.", nullptr},
+    {"is_padded", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::padded) != 0); }>, nullptr,
+     "Elements of fewer than 8 bits have whole bytes of their own.", nullptr},
+    {"is_contiguous",
+     getter<[](Block* b) { return PyBool_FromLong(layout::is_contiguous(b->dl.shape, b->dl.strides, b->dl.ndim)); }>, nullptr,
+     "Row-major and compact.", nullptr},
+    {"ndim", getter<[](Block* b) { return PyLong_FromLong(b->dl.ndim); }>, nullptr, "Number of dimensions.", nullptr},
+    {"size", getter<[](Block* b) { return PyLong_FromLongLong(layout::numel(b->dl)); }>, nullptr, "Number of elements.",
+     nullptr},
+    {"itemsize", getter<[](Block* b) { return PyLong_FromLongLong(DType(b->dl.dtype).itemsize()); }>, nullptr,
+     "Bytes of one element, rounded up.", nullptr},
+    {"nbytes", getter<[](Block* b) { return PyLong_FromLongLong(layout::nbytes(b->dl, b->flags & flag::padded)); }>, nullptr,
+     "Bytes of all elements when compact.", nullptr},
+    {"owner", getter<block_owner>, nullptr, "The Python object that keeps the memory alive, or None when C++ does.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    static const char* names[] = {"", "allow_read_only_loss", "allow_copy", nullptr};
+    const char* name = nullptr;
+    int read_only_loss = 0, copy = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|$pp:to", const_cast<char**>(names), &name, &read_only_loss, &copy))
+        return nullptr;
+    Block* block = block_of(self);
+    if (block == nullptr) return nullptr;
+    Framework framework = Framework::none;
+    if (!parse_framework(name, framework)) {
+        std::string known;
+        for (const auto& facts : framework_facts) known += concat({(known.empty() ? "" : ", "), facts.name});
+        return raise(ErrorCode::bad_argument, ErrorKind::value,
+                     {"argument 'framework': found '", name, "'; wanted one of ", known});
+    }
+    retain(block);
+    Result<PyObject*> result = to_py(Tensor::steal(block), framework, ExportOptions{read_only_loss != 0, copy != 0});
+    if (result) return *result;
+    set_python_error(result.error());
+    return nullptr;
+}
+
+inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
+    Block* block = block_of(self);
+    if (block == nullptr) return nullptr;
+    if (block->flags & flag::read_only) return Py_NewRef(self);
+    Block* alias = alias_shown_block(block, block->dl, (block->flags & flag::dlpack_known) | flag::read_only);
+    return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
+}
+
+/// `__array__(dtype=None, copy=None)` (NumPy 2's semantics, on 1.x too): the same memory, unless the dtype or the caller wants
+/// a copy.
+inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    static const char* names[] = {"dtype", "copy", nullptr};
+    PyObject *dtype = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", const_cast<char**>(names), &dtype, &copy))
+        return nullptr;
+    Block* block = block_of(self);
+    if (block == nullptr) return nullptr;
+    Result<PyObject*> made = export_to_numpy(block);
+    if (!made) {
+        set_python_error(made.error());
+        return nullptr;
+    }
+    Ref array(*made);
+    bool other = false;
+    if (dtype != Py_None) {
+        Ref numpy(PyImport_ImportModule("numpy"));
+        Ref wanted(numpy ? PyObject_CallMethod(numpy.get(), "dtype", "O", dtype) : nullptr);
+        Ref found(wanted ? PyObject_GetAttrString(array.get(), "dtype") : nullptr);
+        const int equal = found ? PyObject_RichCompareBool(wanted.get(), found.get(), Py_EQ) : -1;
+        if (equal < 0) return nullptr;
+        other = equal == 0;
+        if (other && copy == Py_False)
+            return raise_argument("dtype", dtype,
+                                  (concat({"the tensor's own dtype ", DType(block->dl.dtype), " with copy=False"})).c_str());
+        if (other) return PyObject_CallMethod(array.get(), "astype", "O", wanted.get());
+    }
+    return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();
+}
+
+/// The elements as they lie where they lie dense, in whatever order of dimensions and direction; else a row-major copy of them.
+inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
+    const DLTensor& t = tensor.descriptor();
+    std::int64_t low = 0, high = 0;
+    const bool packed = tensor.dtype().is_subbyte() && !tensor.is_padded();
+    dense = tensor.numel() == 0 || packed ||
+            (layout::is_dense(t.shape, t.strides, t.ndim) &&
+             layout::extent(t.shape, t.strides, t.ndim, tensor.itemsize(), low, high));
+    if (!dense) return copy_of(t, tensor.flags() & flag::dlpack_known);
+    return tensor.as_strided(static_cast<char*>(tensor.data()) + low, {tensor.nbytes()}, {1}, uint8);
+}
+
+/// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the bytes are a
+/// PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
+inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+    Block* block = block_of(self);
+    if (block == nullptr) return nullptr;
+    const long protocol = PyLong_AsLong(argument);
+    if (protocol == -1 && PyErr_Occurred() != nullptr) return nullptr;
+    const DLTensor& t = block->dl;
+    if (!Device(t.device).is_host())
+        return raise(ErrorCode::bad_device, ErrorKind::buffer,
+                     {"the tensor is on ", Device(t.device), "; copy it to the cpu before pickling"});
+    retain(block);
+    bool dense = false;
+    Result<Tensor> taken = pickled_bytes(Tensor::steal(block), dense);
+    if (!taken) {
+        set_python_error(taken.error());
+        return nullptr;
+    }
+    const Tensor& whole = *taken;
+    const Py_ssize_t nbytes = static_cast<Py_ssize_t>(whole.nbytes());
+    Ref bytes;
+    if (protocol >= 5) {
+        Tensor flat = whole.as_strided(whole.data(), {std::int64_t{nbytes}}, {1}, uint8);
+        Ref shown(new_tensor_object(flat.release_block()));
+        bytes = Ref(shown ? PyPickleBuffer_FromObject(shown.get()) : nullptr);
+    } else {
+        // A bytearray comes back writable, as the memory was.
+        const auto* data = static_cast<const char*>(whole.data());
+        bytes = Ref((block->flags & flag::read_only) ? PyBytes_FromStringAndSize(data, nbytes)
+                                                     : PyByteArray_FromStringAndSize(data, nbytes));
+    }
+    Ref module(bytes ? PyImport_ImportModule("isthmus") : nullptr);
+    Ref rebuild(module ? PyObject_GetAttrString(module.get(), "_rebuild") : nullptr);
+    Ref shape(rebuild ? tuple_of(t.shape, t.ndim) : nullptr);
+    // The strides of sizes 1 and 0 come back too, though no element is reached by them.
+    std::int64_t row_major[max_ndim];
+    const bool plain = !dense || (layout::row_major(t.shape, t.ndim, row_major) &&
+                                  std::memcmp(row_major, t.strides, static_cast<std::size_t>(t.ndim) * sizeof *row_major) == 0);
+    Ref strides(!shape ? nullptr : plain ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim));
+    if (!strides) return nullptr;
+    return Py_BuildValue("O(OsOOOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),
+                         (block->flags & flag::padded) ? Py_True : Py_False, strides.get(),
+                         (block->flags & flag::read_only) ? Py_True : Py_False);
+}
+
+}  // namespace detail
+
+ISTHMUS_END

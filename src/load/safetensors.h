@@ -1,0 +1,161 @@
+// The header of a safetensors file: which tensors it holds, and where.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include <isthmus/load.h>
+
+#include "json.h"
+
+ISTHMUS_BEGIN
+
+namespace load_impl {
+
+/// How safetensors writes a dtype (Dtype in its own tensor.rs).
+struct FileDType {
+    std::string_view name;
+    DType dtype;
+};
+inline constexpr FileDType file_dtypes[] = {
+    {"BOOL", boolean},
+    {"F4", float4_e2m1fn},
+    {"F6_E2M3", float6_e2m3fn},
+    {"F6_E3M2", float6_e3m2fn},
+    {"U8", uint8},
+    {"I8", int8},
+    {"F8_E5M2", float8_e5m2},
+    {"F8_E4M3", float8_e4m3fn},
+    {"F8_E8M0", float8_e8m0fnu},
+    {"F8_E4M3FNUZ", float8_e4m3fnuz},
+    {"F8_E5M2FNUZ", float8_e5m2fnuz},
+    {"I16", int16},
+    {"U16", uint16},
+    {"F16", float16},
+    {"BF16", bfloat16},
+    {"I32", int32},
+    {"U32", uint32},
+    {"F32", float32},
+    {"C64", complex64},
+    {"F64", float64},
+    {"I64", int64},
+    {"U64", uint64},
+};
+
+/// What a header says, checked: the tensors follow each other through the whole file without a hole, in this order.
+struct Header {
+    std::vector<TensorEntry> entries;
+    std::vector<std::pair<std::string, std::string>> metadata;
+};
+
+[[noreturn]] ISTHMUS_COLD inline void fail_file(isthmus::detail::Message text) {
+    throw Error(ErrorCode::bad_file, ErrorKind::value, isthmus::detail::concat({text}));
+}
+
+inline DType parse_file_dtype(const std::string& name, const std::string& tensor) {
+    for (const FileDType& known : file_dtypes)
+        if (known.name == name) return known.dtype;
+    fail_file({"tensor '", tensor, "' has the dtype '", name, "', which is none of safetensors' that are known here"});
+}
+
+/// Reads one tensor, with offsets as the file has them: from the end of the header.
+inline TensorEntry read_entry(JsonReader& json, std::string name) {
+    TensorEntry entry{std::move(name), {}, {}, 0, 0};
+    bool dtype = false, shape = false, offsets = false;
+    const auto once = [&](bool& seen, std::string_view field) {
+        if (std::exchange(seen, true)) json.fail({"a second '", field, "' of tensor '", entry.name, "'"});
+    };
+    json.object([&](const std::string& field) {
+        if (field == "dtype") {
+            once(dtype, field);
+            entry.dtype = parse_file_dtype(json.string(), entry.name);
+        } else if (field == "shape") {
+            once(shape, field);
+            json.array([&] { entry.shape.push_back(json.whole_number()); });
+        } else if (field == "data_offsets") {
+            once(offsets, field);
+            json.expect('[');
+            entry.begin = static_cast<std::uint64_t>(json.whole_number());
+            json.expect(',');
+            entry.end = static_cast<std::uint64_t>(json.whole_number());
+            json.expect(']');
+        } else {
+            json.fail({"tensor '", entry.name, "' has a field '", field, "'; wanted dtype, shape and data_offsets"});
+        }
+    });
+    if (!dtype || !shape || !offsets)
+        json.fail({"tensor '", entry.name, "' has no ", !dtype ? "dtype" : !shape ? "shape" : "data_offsets"});
+    return entry;
+}
+
+/// Whether the entry's bytes are those of its dtype and sizes.
+inline void check_entry(const TensorEntry& entry) {
+    const int ndim = static_cast<int>(std::min<std::size_t>(entry.shape.size(), max_ndim + 1));
+    if (ndim > max_ndim)
+        fail_file({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; wanted at most ", max_ndim});
+    std::int64_t numel = 0, bits = 0;
+    if (!layout::numel(entry.shape.data(), ndim, numel) || isthmus::detail::multiply_overflows(numel, entry.dtype.element_bits(), bits))
+        fail_file({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"});
+    if (bits % 8 != 0)
+        fail_file({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"});
+    if (entry.end < entry.begin || entry.end - entry.begin != static_cast<std::uint64_t>(bits / 8))
+        fail_file({"tensor '", entry.name, "' has the bytes ", entry.begin, " to ", entry.end, "; wanted ", bits / 8,
+                   " bytes for ", isthmus::detail::sizes_text(entry.shape.data(), ndim), " of ", entry.dtype});
+}
+
+/// Sorts the entries as they lie in the file, and refuses holes, overlaps, and bytes that belong to no tensor.
+inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin, std::uint64_t file_size) {
+    std::stable_sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
+        return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    });
+    std::uint64_t next = 0;
+    for (TensorEntry& entry : entries) {
+        check_entry(entry);
+        if (entry.begin != next)
+            fail_file({"tensor '", entry.name, "' begins at byte ", entry.begin, "; wanted ", next,
+                       ", where the one before it ends"});
+        if (entry.end > file_size - begin)
+            fail_file({"tensor '", entry.name, "' ends at byte ", entry.end, ", but ", file_size - begin,
+                       " follow the header: the file is cut short"});
+        next = entry.end;
+        entry.begin += begin;
+        entry.end += begin;
+    }
+    if (next != file_size - begin) fail_file({file_size - begin - next, " bytes at the end of the file belong to no tensor"});
+}
+
+/// The sizes of a file's parts: 8 bytes that say how long the header is (little-endian), the header, the elements.
+inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
+
+/// Where the header ends, from the first 8 bytes of a file. Throws Error(bad_file).
+inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
+    std::uint64_t size = 0;
+    for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];
+    if (size > longest_header) fail_file({"the header's length is ", size, " bytes; wanted at most ", longest_header});
+    if (size > file_size - header_begin)
+        fail_file({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"});
+    return header_begin + size;
+}
+
+/// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not
+/// sound: a name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of
+/// safetensors' README.
+inline Header read_header(std::string_view text, std::uint64_t file_size) {
+    if (text.empty() || text.front() != '{') fail_file("the header does not begin with '{'");
+    if (!isthmus::detail::is_utf8(text)) fail_file("the header is not UTF-8");
+    Header header;
+    bool has_metadata = false;
+    JsonReader json(text);
+    json.object([&](std::string name) {
+        if (name != "__metadata__") return header.entries.push_back(read_entry(json, std::move(name)));
+        if (std::exchange(has_metadata, true)) json.fail("a second '__metadata__'");
+        json.object([&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });
+    });
+    json.end();
+    check_entries(header.entries, header_begin + text.size(), file_size);
+    return header;
+}
+
+}  // namespace load_impl
+
+ISTHMUS_END

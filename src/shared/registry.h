@@ -1,0 +1,367 @@
+// What a process knows about its segments: where they are, which ranges are in use here or lent, and what a fork
+// changes. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include <isthmus/shared.h>
+
+#include "system.h"
+
+ISTHMUS_BEGIN
+
+namespace shared::impl {
+
+struct Region;
+
+/// A range of a region that tensors of this process use.
+struct Slot {
+    std::size_t size = 0;
+    std::uint32_t users = 0;  ///< tensors and other handles
+    bool sent = false;        ///< a receiver may hold a lease on it
+    bool forked = false;      ///< a forked child may hold one
+    bool unleasable = false;  ///< has no lease, so that it is unknown when it is free again
+    Region* home = nullptr;   ///< where its pages are, after they have moved to a region of the other kind
+    std::size_t home_offset = 0;
+    Mapping aside;  ///< the pages that belong at its address, while others are mapped there
+};
+
+enum class RegionKind : std::uint8_t {
+    segment,   ///< made here; one slot, all of it
+    pool,      ///< made here; slots are cut out of it and recycled
+    received,  ///< came from another process; slots are leases
+};
+
+struct Region {
+    RegionKind kind{};
+    bool writers = false;    ///< others may map it writable
+    bool inherited = false;  ///< its open file, and with it the leases, is also another process's (after a fork)
+    std::uint32_t users = 0;
+    File file;    ///< to send it on; if it was received, also the open file that holds this process's leases
+    Mapping map;  ///< all of it; none if each tensor has a private mapping
+    std::size_t size = 0;
+    Identity identity;
+    Access access{};                          ///< how `map` is mapped
+    std::map<std::size_t, Slot> by_offset;
+    std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
+    std::size_t free_bytes = 0;
+    PoolState* pool = nullptr;
+    File for_child;  ///< holds leases on what a forked child has inherited
+
+    std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(map.data()); }
+    /// The slot that holds [from, to); end() if there is none.
+    std::map<std::size_t, Slot>::iterator slot_of(std::size_t from, std::size_t to) {
+        auto slot = by_offset.upper_bound(from);
+        if (slot == by_offset.begin()) return by_offset.end();
+        --slot;
+        return to <= slot->first + slot->second.size ? slot : by_offset.end();
+    }
+};
+
+/// A range that is no longer used here but that others may still read.
+struct Lent {
+    Region* region;
+    std::size_t offset, size;
+};
+
+struct PoolState {
+    std::size_t limit = SIZE_MAX, idle_limit = SIZE_MAX;
+    std::vector<Region*> regions;
+    std::deque<Lent> lent;
+
+    std::size_t reserved() const noexcept {
+        std::size_t sum = 0;
+        for (const Region* region : regions) sum += region->size;
+        return sum;
+    }
+};
+
+/// Returns a range to the free ones, joined with its neighbours.
+inline void free_range(Region& region, std::size_t offset, std::size_t size) {
+    region.free_bytes += size;
+    auto next = region.free.lower_bound(offset);
+    if (next != region.free.end() && offset + size == next->first) {
+        size += next->second;
+        next = region.free.erase(next);
+    }
+    if (next != region.free.begin()) {
+        auto before = std::prev(next);
+        if (before->first + before->second == offset) {
+            before->second += size;
+            return;
+        }
+    }
+    region.free.emplace_hint(next, offset, size);
+}
+
+/// Takes the first free range that is large enough; false if there is none.
+inline bool take_range(Region& region, std::size_t size, std::size_t& offset) {
+    if (region.free_bytes < size) return false;
+    for (auto range = region.free.begin(); range != region.free.end(); ++range) {
+        if (range->second < size) continue;
+        offset = range->first;
+        const std::size_t rest = range->second - size;
+        region.free.erase(range);
+        if (rest != 0) region.free.emplace(offset + size, rest);
+        region.free_bytes -= size;
+        return true;
+    }
+    return false;
+}
+
+/// One lock guards all of it: a fork must find everything in a consistent state, and the work under the lock takes
+/// microseconds.
+struct Registry {
+    std::mutex mutex;
+    std::map<std::uintptr_t, Region*> by_address;
+    /// Received regions that more messages may join: by object and by how it is mapped.
+    using Joinable = std::tuple<Identity, Access>;
+    std::map<Joinable, Region*> joinable;
+    std::set<Region*> regions;
+    std::set<PoolState*> pools;
+};
+
+ISTHMUS_EXPORT inline Registry& registry();
+
+using Guard = std::lock_guard<std::mutex>;
+
+/// Adds a region. Call with the lock held.
+inline void add_region(Registry& r, Region* region) {
+    r.regions.insert(region);
+    if (region->map) r.by_address.emplace(region->address(), region);
+}
+
+/// Regions without users, deleted when this is destroyed, which must be after the lock was released.
+using Dead = std::vector<std::unique_ptr<Region>>;
+
+/// One user less. Call with the lock held.
+inline void drop_region(Registry& r, Region* region, Dead& dead) {
+    if (--region->users != 0) return;
+    r.regions.erase(region);
+    if (region->map) r.by_address.erase(region->address());
+    if (auto found = r.joinable.find({region->identity, region->access}); found != r.joinable.end() && found->second == region)
+        r.joinable.erase(found);
+    dead.emplace_back(region);
+}
+
+/// Where a tensor is: the region that holds its pages, the slot there, and the offset of its first element.
+struct Place {
+    Region* region = nullptr;
+    std::size_t slot_offset = 0, slot_size = 0, offset = 0;
+    Region* seen_in = nullptr;  ///< the region at whose address it is, which differs after a move
+    std::size_t seen_at = 0;
+};
+
+/// Finds the slot that holds the bytes from `first` to `last`, counted from `data`; false if no segment does. Call with
+/// the lock held.
+inline bool find_place(Registry& r, const void* data, std::int64_t first, std::int64_t last, Place& place) {
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(first);
+    auto found = r.by_address.upper_bound(begin);
+    if (found == r.by_address.begin()) return false;
+    Region* region = std::prev(found)->second;
+    const std::size_t from = begin - region->address();
+    const std::size_t to = from + static_cast<std::size_t>(last - first);
+    if (from >= region->size || to >= region->size) return false;
+    const auto slot = region->slot_of(from, to + 1);
+    if (slot == region->by_offset.end()) return false;
+    place = {region, slot->first, slot->second.size, from - static_cast<std::size_t>(first), region, slot->first};
+    if (slot->second.home != nullptr) {
+        place.region = slot->second.home;
+        place.slot_offset = slot->second.home_offset;
+        place.offset = place.offset - slot->first + place.slot_offset;
+    }
+    return true;
+}
+
+// A forked child shares the open files of its parent, and with them the leases: neither may end a lease that the other
+// still needs, and the child never hands out memory of a pool that is also its parent's.
+
+inline void before_fork() noexcept {
+    Registry& r = registry();
+    r.mutex.lock();
+    for (Region* region : r.regions) {
+        if (region->kind == RegionKind::received) continue;
+        for (auto& [offset, slot] : region->by_offset) {
+            if (slot.users == 0) continue;
+            if (!region->for_child) region->for_child = reopen(region->file);
+            if (!region->for_child || !lease(region->for_child, offset, slot.size)) slot.unleasable = true;
+            slot.forked = true;
+        }
+    }
+}
+inline void after_fork_in_parent() noexcept {
+    Registry& r = registry();
+    for (Region* region : r.regions) {
+        region->for_child = File();
+        if (region->kind == RegionKind::received) region->inherited = true;
+    }
+    r.joinable.clear();
+    r.mutex.unlock();
+}
+
+inline void after_fork_in_child() noexcept {
+    Registry& r = registry();
+    r.joinable.clear();
+    for (Region* region : r.regions) region->inherited = true;
+    Dead dead;
+    for (PoolState* pool : r.pools) {
+        pool->lent.clear();
+        for (Region* region : pool->regions) {
+            region->pool = nullptr;
+            drop_region(r, region, dead);
+        }
+        pool->regions.clear();
+    }
+    r.mutex.unlock();
+}
+
+/// One per process if the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
+/// while the process ends.
+inline Registry& registry() {
+    static Registry* const made = [] {
+        auto* r = new Registry;
+#if !defined(_WIN32)
+        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+#endif
+        return r;
+    }();
+    return *made;
+}
+
+inline bool is_idle(const Region& region) noexcept { return region.free_bytes == region.size; }
+
+/// Releases whole regions that nobody uses to the system, until no more than `keep` bytes of them are left.
+inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead) {
+    std::size_t idle = 0;
+    for (const Region* region : pool.regions)
+        if (is_idle(*region)) idle += region->size;
+    for (std::size_t i = 0; i < pool.regions.size() && idle > keep;) {
+        Region* region = pool.regions[i];
+        if (!is_idle(*region)) {
+            ++i;
+            continue;
+        }
+        idle -= region->size;
+        pool.regions.erase(pool.regions.begin() + static_cast<std::ptrdiff_t>(i));
+        region->pool = nullptr;
+        drop_region(r, region, dead);
+    }
+}
+
+/// Takes back what was lent and is no longer leased, the oldest first, looking at `max` ranges at most.
+inline bool take_back(PoolState& pool, std::size_t max) {
+    bool any = false;
+    for (std::size_t left = std::min(max, pool.lent.size()); left > 0; --left) {
+        const Lent item = pool.lent.front();
+        pool.lent.pop_front();
+        if (leased(item.region->file, item.offset, item.size)) {
+            pool.lent.push_back(item);
+            continue;
+        }
+        free_range(*item.region, item.offset, item.size);
+        any = true;
+    }
+    return any;
+}
+
+/// The last user of a pool's slot in this process is gone. Call with the lock held.
+inline void retire_slot(Registry& r, Region& region, std::size_t offset, const Slot& slot, Dead& dead) {
+    if (region.pool == nullptr || region.inherited) return;  // freed with its region
+    // A slot that was sent without a lease counts as lent for good: its memory comes back with the region.
+    if (slot.unleasable) return;
+    if ((slot.sent || slot.forked) && leased(region.file, offset, slot.size)) {
+        region.pool->lent.push_back({&region, offset, slot.size});
+        return;
+    }
+    free_range(region, offset, slot.size);
+    if (is_idle(region)) trim_pool(r, *region.pool, region.pool->idle_limit, dead);
+}
+
+/// One user of a slot, and of its region, less. Call with the lock held.
+inline void drop_slot(Registry& r, Region* region, std::size_t offset, Dead& dead) {
+    const auto found = region->by_offset.find(offset);
+    if (found == region->by_offset.end() || --found->second.users != 0) return drop_region(r, region, dead);
+    Slot slot = std::move(found->second);
+    region->by_offset.erase(found);
+    if (region->kind == RegionKind::received && !region->inherited) unlease(region->file, offset, slot.size);
+    if (region->kind == RegionKind::pool) {
+        // The pages that belong at this address must come back before the range can be used again.
+        const bool in_place = slot.home == nullptr || move_pages(std::move(slot.aside), region->map.data() + offset);
+        if (slot.home != nullptr) drop_slot(r, slot.home, slot.home_offset, dead);
+        if (in_place) retire_slot(r, *region, offset, slot, dead);
+    }
+    drop_region(r, region, dead);
+}
+
+/// A use of a slot: the owner of the tensors in it.
+class Hold {
+public:
+    Hold(Region* region, std::size_t offset) noexcept : region_(region), offset_(offset) {}
+    Hold(Hold&& other) noexcept
+        : region_(std::exchange(other.region_, nullptr)),
+          offset_(other.offset_),
+          file_(std::move(other.file_)),
+          view_(std::move(other.view_)) {}
+    Hold& operator=(Hold&&) = delete;
+    ~Hold() {
+        if (region_ == nullptr) return;
+        view_ = Mapping();  // before the lease ends
+        Dead dead;
+        Registry& r = registry();
+        Guard guard(r.mutex);
+        drop_slot(r, region_, offset_, dead);
+    }
+    Region& region() const noexcept { return *region_; }
+    std::size_t offset() const noexcept { return offset_; }
+    /// Keeps the open file that holds the lease, if the region's could not.
+    void keep(File file) noexcept { file_ = std::move(file); }
+    /// Keeps a private mapping, which data() then shows.
+    void keep(Mapping view) noexcept { view_ = std::move(view); }
+    char* data() const noexcept { return view_ ? view_.data() : region_->map.data() + offset_; }
+
+private:
+    Region* region_;
+    std::size_t offset_;
+    File file_;
+    Mapping view_;
+};
+
+/// One user of a slot more. Call with the lock held.
+inline Hold hold_slot(Region& region, std::size_t offset, Slot& slot) noexcept {
+    ++slot.users;
+    ++region.users;
+    return {&region, offset};
+}
+
+/// A new slot with one user. Call with the lock held.
+inline Hold add_slot(Region& region, std::size_t offset, std::size_t size) {
+    Slot& slot = region.by_offset[offset] = Slot{};
+    slot.size = size;
+    return hold_slot(region, offset, slot);
+}
+
+/// `bytes` in whole pages, one at least.
+Result<std::size_t> whole_pages(std::size_t bytes);
+/// Bytes of a row-major tensor; an Error that names the argument if they overflow.
+Result<std::size_t> bytes_of(const Shape& shape, DType dtype);
+/// A new region: reserved, mapped and sealed, in this order. It has no user yet and is not in the registry.
+Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers);
+/// A slot of `bytes` of the pool, in a region that others may or may not write.
+Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wait& wait);
+
+}  // namespace shared::impl
+
+ISTHMUS_END
