@@ -31,7 +31,7 @@ def version_of(compiler: str) -> bytes:
 
 
 def library_sources(include: str | Path) -> list[Path]:
-    """The units of the library that these headers declare, but torch's: beside them in a source tree, below them as installed."""
+    """The units of the library that these headers declare, without torch's: of a source tree, or as installed."""
     folders = [Path(include) / "isthmus" / "src", Path(include).parent / "src"]
     return sorted(unit for folder in folders for unit in folder.glob("*.cpp") if unit.name != "torch.cpp")
 
