@@ -67,8 +67,8 @@ class Linters:
         files = sorted({entry["file"] for entry in commands} & ours)
         cache = build / "clang-tidy"
         cache.mkdir(exist_ok=True)
-        headers = hashlib.sha256()
-        for name in [".clang-tidy", *tracked("*.h")]:
+        headers = hashlib.sha256()  # and the bodies, which the units include
+        for name in [".clang-tidy", *tracked("*.h", "src/*.cpp")]:
             headers.update(name.encode() + (ROOT / name).read_bytes())
 
         def check(file: str) -> tuple[str, bool, str]:
