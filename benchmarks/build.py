@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +24,9 @@ OUT = ROOT / "build" / "bench"
 MODULES = OUT / "modules"
 SUFFIX: str = sysconfig.get_config_var("EXT_SUFFIX")
 OPTIMISE = ["-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden"]
+# What nanobind's own CMake functions give a module, and isthmus::python too: what is not called is left out.
+SECTIONS = ["-ffunction-sections", "-fdata-sections"]
+DROP_UNUSED = "-Wl,--gc-sections"
 
 
 @dataclass
@@ -37,6 +40,15 @@ class Built:
 
 
 @dataclass
+class Library:
+    """Sources that a project compiles once, beside the files of its modules."""
+
+    sources: list[Path]
+    flags: list[str]
+    depends: list[Path] = field(default_factory=list)
+
+
+@dataclass
 class Recipe:
     """How one file of C or C++ becomes a module: enough to compile it here, and to time its compiler elsewhere."""
 
@@ -45,6 +57,7 @@ class Recipe:
     link: list[str] = field(default_factory=list)
     depends: list[Path] = field(default_factory=list)
     suffix: str = ""
+    libraries: list[Library] = field(default_factory=list)
 
 
 class Unavailable(Exception):
@@ -94,15 +107,33 @@ def floor_recipe() -> Recipe:
     return Recipe(sorted((PEERS / "floor").glob("*.c")), ["-std=c11", f"-I{dlpack_include()}", f"-I{include}"], ["-ldl"])
 
 
+def isthmus_library() -> Library:
+    """What isthmus::python compiles: at -O2, whatever its user chose."""
+    units = sorted(unit for unit in (ROOT / "src").glob("*.cpp") if unit.name != "torch.cpp")
+    return Library(units, [*isthmus_flags(), "-O2"], sorted([*headers(), *(ROOT / "src").rglob("*.*")]))
+
+
+def isthmus_flags() -> list[str]:
+    return ["-std=c++20", f"-I{ROOT / 'include'}", f"-I{dlpack_include()}"]
+
+
+def headers() -> list[Path]:
+    return sorted((ROOT / "include").rglob("*.h"))
+
+
 def isthmus_recipe() -> Recipe:
-    flags = ["-std=c++20", f"-I{ROOT / 'include'}", f"-I{dlpack_include()}"]
-    return Recipe([PEERS / "isthmus/module.cpp"], flags, ["-ldl"], depends=sorted((ROOT / "include").rglob("*.h")))
+    library = isthmus_library()
+    return Recipe([PEERS / "isthmus/module.cpp"], isthmus_flags(), ["-ldl"], headers(), libraries=[library])
+
+
+def header_only_recipe() -> Recipe:
+    recipe = isthmus_recipe()
+    flags = [*recipe.flags, "-DISTHMUS_IMPLEMENTATION", "-DMODULE=bench_isthmus_header_only"]
+    return replace(recipe, flags=flags, depends=recipe.libraries[0].depends, libraries=[])
 
 
 def operator_recipe() -> Recipe:
-    recipe = isthmus_recipe()
-    recipe.sources = [PEERS / "isthmus_operator/module.cpp"]
-    return recipe
+    return replace(isthmus_recipe(), sources=[PEERS / "isthmus_operator/module.cpp"])
 
 
 def cython_recipe() -> Recipe:
@@ -124,7 +155,7 @@ def xla_ffi_recipe() -> Recipe:
 def nanobind_recipe() -> Recipe:
     home = package_folder("nanobind")
     flags = ["-std=c++17", f"-I{home / 'include'}", f"-I{home / 'ext/robin_map/include'}", "-fno-strict-aliasing"]
-    return Recipe([PEERS / "nanobind/module.cpp", home / "src/nb_combined.cpp"], flags)
+    return Recipe([PEERS / "nanobind/module.cpp"], flags, libraries=[Library([home / "src/nb_combined.cpp"], flags)])
 
 
 def pybind11_recipe() -> Recipe:
@@ -133,9 +164,17 @@ def pybind11_recipe() -> Recipe:
 
 def day_recipe(binder: Recipe, module: str, optimise: list[str]) -> Recipe:
     """A binder's module with Isthmus's casters beside its own types, at the flags that the binder's CMake function gives."""
-    ours = isthmus_recipe()
-    flags = [*optimise, *(flag for flag in binder.flags if not flag.startswith("-std=")), *ours.flags]
-    return Recipe([PEERS / module, *binder.sources[1:]], flags, ours.link, depends=[*ours.depends, PEERS / "day.h"])
+    recipe = with_binder(isthmus_recipe(), binder)
+    libraries = [replace(library, flags=[*optimise, *library.flags]) for library in recipe.libraries]
+    depends = [*recipe.depends, PEERS / "day.h"]
+    flags = [*optimise, *recipe.flags]
+    return replace(recipe, sources=[PEERS / module], flags=flags, depends=depends, libraries=libraries)
+
+
+def with_binder(ours: Recipe, binder: Recipe) -> Recipe:
+    """A module with Isthmus's casters: what both want of the compiler, and the libraries of both."""
+    flags = [*(flag for flag in binder.flags if not flag.startswith("-std=")), *ours.flags]
+    return replace(ours, flags=flags, libraries=[*binder.libraries, *ours.libraries])
 
 
 def nanobind_day_recipe() -> Recipe:
@@ -183,6 +222,7 @@ class Peer:
 PEER_LIST = [
     Peer("floor", "bench_floor", floor_recipe, lambda: ""),
     Peer("isthmus", "bench_isthmus", isthmus_recipe, isthmus_version),
+    Peer("isthmus header-only", "bench_isthmus_header_only", header_only_recipe, isthmus_version),
     Peer("isthmus operator", "bench_isthmus_operator", operator_recipe, isthmus_version),
     Peer("xla ffi", "bench_xla_ffi", xla_ffi_recipe, lambda: package_version("jaxlib")),
     Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
@@ -217,15 +257,38 @@ def fingerprint(files: list[Path], words: list[str]) -> str:
     return digest.hexdigest()
 
 
-def compile_command(recipe: Recipe, out: Path, include: str = "") -> list[str]:
+def object_command(source: Path, flags: list[str], include: str = "") -> list[str]:
+    return [compiler(source), *OPTIMISE, *SECTIONS, *flags, include or python_include(), "-c", str(source)]
+
+
+def library_objects(recipe: Recipe, include: str = "") -> list[Path]:
+    """Compiled once for all modules of the same flags and Python."""
+    objects = []
+    for library in recipe.libraries:
+        for source in library.sources:
+            command = object_command(source, library.flags, include)
+            state = fingerprint([source, *library.depends], command)
+            folder = OUT / "libraries" / state[:24]
+            objects.append(folder / f"{source.stem}.o")
+            if not (folder / "done").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                run([*command, "-o", str(objects[-1])], folder / "log")
+                (folder / "done").touch()
+    return objects
+
+
+def module_command(recipe: Recipe, out: Path, include: str = "") -> list[str]:
+    """What makes the module of its own files; of its libraries the objects are compiled here."""
     flags = [*OPTIMISE, *recipe.flags, include or python_include()]
-    return [compiler(recipe.sources[0]), *flags, "-shared", *map(str, recipe.sources), "-o", str(out), *recipe.link]
+    link = [*([DROP_UNUSED] if recipe.libraries else []), *recipe.link]
+    parts = map(str, [*recipe.sources, *library_objects(recipe, include)])
+    return [compiler(recipe.sources[0]), *flags, "-shared", *parts, "-o", str(out), *link]
 
 
 def build_native(peer: Peer, recipe: Recipe, suffix: str = SUFFIX, include: str = "") -> Path:
     """`suffix` and `include` of another interpreter than the one that runs this."""
     target = MODULES / (peer.module + (recipe.suffix or suffix))
-    command = compile_command(recipe, target, include)
+    command = module_command(recipe, target, include)
     stamp = OUT / f"{target.name}.stamp"
     state = fingerprint([*recipe.sources, *recipe.sources[0].parent.glob("*.h"), *recipe.depends], [*command, peer.version()])
     if not (target.exists() and stamp.exists() and stamp.read_text() == state):

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -184,10 +184,9 @@ class Worker:
         self.about = json.loads(shown.stdout)
         folder = build.MODULES / self.about["python"]
         folder.mkdir(parents=True, exist_ok=True)
-        recipe = build.isthmus_recipe()
-        recipe.sources = [build.PEERS / "isthmus_threads/module.cpp"]
+        recipe = replace(build.isthmus_recipe(), sources=[build.PEERS / "isthmus_threads/module.cpp"])
         out = folder / (MODULE + self.about.pop("suffix"))
-        build.run(build.compile_command(recipe, out, f"-I{self.about.pop('include')}"), folder / "build.log")
+        build.run(build.module_command(recipe, out, f"-I{self.about.pop('include')}"), folder / "build.log")
         self.process = subprocess.Popen(
             [python, __file__, "--serve", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

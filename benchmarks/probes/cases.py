@@ -10,6 +10,24 @@ from typing import Any
 
 Case = tuple[str, str, Any, Any]
 
+#: Library → module: the bridge as a library, and compiled into the module's one file.
+OURS = {"isthmus": "bench_isthmus", "isthmus header-only": "bench_isthmus_header_only"}
+#: Row → the floor's function, and ours.
+NUMPY = {
+    "numpy → C++, borrowed": ("borrow_numpy", "borrow"),
+    "numpy → C++, owned": ("own_numpy", "own"),
+    "numpy: there and back": ("round_trip_numpy", "round_trip"),
+    "C++ → numpy": ("to_numpy", "to_numpy"),
+    "C++ → capsule": ("to_capsule", "to_capsule"),
+    "std::vector → capsule": ("vector_to_capsule", "vector_to_capsule"),
+}
+TORCH = {
+    "torch → C++, borrowed": ("borrow_inside", "borrow"),
+    "torch → C++, owned": ("own_inside", "own"),
+    "torch: there and back": ("round_trip_inside", "round_trip"),
+    "C++ → torch": ("to_torch_shims", "to_torch"),
+}
+
 
 def cases(modules: str, with_torch: bool) -> Iterator[Case]:
     sys.path.insert(0, modules)
@@ -17,33 +35,23 @@ def cases(modules: str, with_torch: bool) -> Iterator[Case]:
         import torch
     import numpy as np
 
-    floor, ours = importlib.import_module("bench_floor"), importlib.import_module("bench_isthmus")
+    floor = importlib.import_module("bench_floor")
     floor.load_numpy()
+    ours = [(name, importlib.import_module(module)) for name, module in OURS.items()]
     floor.set_size(1000)
-    ours.set_size(1000)
     x = np.zeros(1000, np.float32)
-    ours.hold(x)
-    yield "numpy → C++, borrowed", "floor", floor.borrow_numpy, x
-    yield "numpy → C++, borrowed", "isthmus", ours.borrow, x
-    yield "numpy → C++, owned", "floor", floor.own_numpy, x
-    yield "numpy → C++, owned", "isthmus", ours.own, x
-    yield "numpy: there and back", "floor", floor.round_trip_numpy, x
-    yield "numpy: there and back", "isthmus", ours.round_trip, x
-    yield "C++ → numpy", "floor", floor.to_numpy, x
-    yield "C++ → numpy", "isthmus", ours.to_numpy, x
-    yield "C++ → capsule", "floor", floor.to_capsule, x
-    yield "C++ → capsule", "isthmus", ours.to_capsule, x
-    yield "std::vector → capsule", "floor", floor.vector_to_capsule, x
-    yield "std::vector → capsule", "isthmus", ours.vector_to_capsule, x
+    for _, module in ours:
+        module.set_size(1000)
+        module.hold(x)
+
+    def listed(rows: dict[str, tuple[str, str]], argument: Any) -> Iterator[Case]:
+        for row, (by_hand, function) in rows.items():
+            yield row, "floor", getattr(floor, by_hand), argument
+            for name, module in ours:
+                yield row, name, getattr(module, function), argument
+
+    yield from listed(NUMPY, x)
     if not with_torch or not floor.load_shims():
         return
     floor.load_exchange(torch.Tensor)
-    t = torch.zeros(1000)
-    yield "torch → C++, borrowed", "floor", floor.borrow_inside, t
-    yield "torch → C++, borrowed", "isthmus", ours.borrow, t
-    yield "torch → C++, owned", "floor", floor.own_inside, t
-    yield "torch → C++, owned", "isthmus", ours.own, t
-    yield "torch: there and back", "floor", floor.round_trip_inside, t
-    yield "torch: there and back", "isthmus", ours.round_trip, t
-    yield "C++ → torch", "floor", floor.to_torch_shims, t
-    yield "C++ → torch", "isthmus", ours.to_torch, t
+    yield from listed(TORCH, torch.zeros(1000))

@@ -5,25 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import build
 
 
-def told(recipe: build.Recipe, peer: str, *more: Path) -> build.Recipe:
-    return replace(recipe, sources=[build.PEERS / peer / "stories.cpp", *more])
+def told(recipe: build.Recipe, peer: str) -> build.Recipe:
+    return replace(recipe, sources=[build.PEERS / peer / "stories.cpp"])
 
 
 def isthmus() -> build.Recipe:
     """Isthmus' casters in a nanobind module."""
-    ours, theirs = build.isthmus_recipe(), build.nanobind_recipe()
-    flags = [*(flag for flag in theirs.flags if not flag.startswith("-std=")), *ours.flags]
-    return told(replace(ours, flags=flags), "isthmus", *theirs.sources[1:])
+    return told(build.with_binder(build.isthmus_recipe(), build.nanobind_recipe()), "isthmus")
 
 
 def nanobind() -> build.Recipe:
-    recipe = build.nanobind_recipe()
-    return told(recipe, "nanobind", *recipe.sources[1:])
+    return told(build.nanobind_recipe(), "nanobind")
 
 
 def producers() -> build.Recipe:

@@ -55,7 +55,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* bloc
 }
 
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted, const ExportOptions& options) {
     const PendingException pending;
     const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
     const FrameworkFacts* facts = find_framework(framework);
@@ -66,6 +66,9 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wa
         if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
     }
     return export_noted(block, framework, *facts, options);
+}
+ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
+    return export_by_framework(block, wanted, options);
 }
 
 /// The object goes back to its framework, whose current stream may be another than the one that the tensor is on now.

@@ -1,4 +1,4 @@
-// The definitions of what isthmus/python/api.h declares: included by it, or compiled once (ISTHMUS_COMPILED).
+// Exports: to_py() and to_py_like().
 // SPDX-License-Identifier: Apache-2.0
 
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
@@ -18,23 +18,24 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework f
     if (shared_types() == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
     return export_block(block, framework, options);
 }
+ISTHMUS_ALWAYS_INLINE bool has_exported() noexcept {
+    const SharedRuntime* shared = *shared_state;
+    return shared != nullptr && load_shared(shared->tensor) != nullptr;
+}
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
 #if !defined(NDEBUG)
     if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
 #endif
-    const SharedRuntime* shared = *shared_state;
-    if (ISTHMUS_UNLIKELY(shared == nullptr || load_shared(shared->tensor) == nullptr))
-        return export_first(tensor.block(), framework, options);
+    if (ISTHMUS_UNLIKELY(!has_exported())) return export_first(tensor.block(), framework, options);
     // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses it
     return export_block(tensor.block(), framework, options);
 }
 
 /// Whether a capsule of the block is all that its exit comes to: nobody has to be asked, ordered or told.
 ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
-    const SharedRuntime* shared = *shared_state;
-    return shared != nullptr && load_shared(shared->tensor) != nullptr && observer.load_relaxed() == nullptr &&
+    return has_exported() && observer.load_relaxed() == nullptr &&
            (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
 }
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
@@ -49,7 +50,13 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework fr
 }  // namespace detail
 
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
-    return detail::surviving_exit([&] { return detail::export_tensor(tensor, framework, options); });
+    return detail::surviving_exit([&] {
+        // Most tensors come from C++. They take no further call here.
+        if (ISTHMUS_LIKELY(tensor) && ISTHMUS_LIKELY(detail::has_exported()) &&
+            !detail::may_be_same_object(tensor.block(), framework))
+            return detail::export_by_framework(tensor.block(), framework, options);
+        return detail::export_tensor(tensor, framework, options);
+    });
 }
 
 Result<PyObject*> to_py(Tensor&& tensor, Framework framework, const ExportOptions& options) noexcept {
@@ -57,6 +64,10 @@ Result<PyObject*> to_py(Tensor&& tensor, Framework framework, const ExportOption
 }
 
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
+    // The example is often the array that the tensor was made from; its type is looked up once then.
+    if (tensor && detail::has_exported() && tensor.block()->owner == example &&
+        ISTHMUS_LIKELY(tensor.block()->ops == &detail::python_owners->array_object))
+        if (PyObject* same = detail::same_plain_numpy(tensor.block(), Framework::numpy)) return same;
     return detail::surviving_exit(
         [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
 }

@@ -3,6 +3,12 @@
 
 #include <vector>
 
+#if !defined(MODULE)
+#define MODULE bench_isthmus
+#endif
+#define JOINED(a, b) a##b
+#define INIT(module) JOINED(PyInit_, module)
+
 using isthmus::Framework;
 using isthmus::Tensor;
 
@@ -130,7 +136,7 @@ PyModuleDef definition{PyModuleDef_HEAD_INIT, "bench_isthmus", nullptr, -1, meth
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_bench_isthmus() {
+PyMODINIT_FUNC INIT(MODULE)() {
     PyObject* module = PyModule_Create(&definition);
 #if defined(Py_GIL_DISABLED)
     if (module != nullptr) PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
