@@ -31,21 +31,6 @@
 #define ISTHMUS_VERSION_PATCH 0
 #define ISTHMUS_VERSION "0.1.0"
 
-/// The layout of what two extensions in one process share (the Python types, the memory block of a tensor).
-/// A change of that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and
-/// exchange tensors through DLPack.
-#define ISTHMUS_ABI 2
-#define ISTHMUS_ABI_NAMESPACE abi2
-
-/// Hides every symbol, whatever flags an extension is compiled with: two extensions in one process may be built from different
-/// versions of Isthmus, and the dynamic linker must not merge their symbols.
-#define ISTHMUS_BEGIN   \
-    namespace isthmus { \
-    inline namespace ISTHMUS_ABI_NAMESPACE ISTHMUS_HIDDEN {
-#define ISTHMUS_END \
-    }               \
-    }
-
 #include <isthmus/core/compiler.h>
 
 // Definitions stand in src/, compiled once: by a library, or by the one file of a program that defines ISTHMUS_IMPLEMENTATION.
