@@ -1,4 +1,4 @@
-// What the list of live tensors says of Python: whose memory a block is, and where the program was.
+// The Python facts in the list of live tensors: whose memory a block is, and where the program was.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

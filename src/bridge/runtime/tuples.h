@@ -27,7 +27,7 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
     return tuple.release();
 }
 
-/// What became of read_integers().
+/// The outcome of read_integers().
 enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
 /// Reads a sequence of integers, or of objects with `__index__`; a bool is not one. Leaves no exception.
