@@ -1,4 +1,4 @@
-// What the GIL guarantees and an interpreter without one does not: one name for each guarantee, free of cost with a GIL.
+// The guarantees of the GIL, for an interpreter without one: one name for each guarantee, free of cost with a GIL.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

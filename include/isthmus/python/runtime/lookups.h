@@ -1,4 +1,4 @@
-// What a dictionary, a class or a sequence holds, as a strong reference: another thread may remove it at any moment.
+// Items of a dictionary, a class or a sequence, as strong references: another thread may remove them at any moment.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The value of a key; empty where there is none, or with a Python exception set.
+/// The value of a key; empty if there is none, or with a Python exception set.
 inline Ref dict_item(PyObject* dict, PyObject* key) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject* value = nullptr;
@@ -49,7 +49,7 @@ inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
     return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
 }
 
-/// What a type and its bases have under this name. Looked up as CPython looks up special methods: the metaclass is not asked,
+/// The attribute of a type or its bases. Looked up as CPython looks up special methods: not on the metaclass,
 /// and no code runs.
 inline Ref type_item(PyTypeObject* type, PyObject* name) {
 #if PY_VERSION_HEX >= 0x030D0000

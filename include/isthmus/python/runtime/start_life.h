@@ -1,4 +1,4 @@
-// How one life of the interpreter begins for this shared object.
+// The start of an interpreter session for this shared object.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
