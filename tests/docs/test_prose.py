@@ -63,7 +63,7 @@ def comments_of(source: Path) -> str:
             paragraphs.append("")
         if comment is not None:
             paragraphs[-1] += " " + comment[2]
-    return "\n\n".join(p.strip() for p in paragraphs if p)
+    return re.sub(r"`[^`]*`", "_", "\n\n".join(p.strip() for p in paragraphs if p))
 
 
 def found_in(text: str) -> list[str]:

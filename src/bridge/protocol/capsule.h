@@ -114,7 +114,7 @@ Managed* claim_capsule(PyObject* capsule, const char* name, const char* used) no
         PyErr_Clear();
     return static_cast<Managed*>(managed);
 }
-/// Gives back what was claimed and then refused: it belongs to the producer again, or to another consumer.
+/// Rolls back the claim of a capsule that was then refused: it belongs to the producer again, or to another consumer.
 inline bool unclaim_capsule(PyObject* capsule, const char* name) noexcept {
     const ObjectLock lock(capsule);
     return PyCapsule_SetName(capsule, name) == 0;

@@ -40,7 +40,7 @@ inline bool drop_shared_object(PyObject* object) noexcept {
     return ISTHMUS_LIKELY(runs_our_interpreter()) && drop_if_not_last(object);
 }
 
-/// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
+/// Releases a reference from any thread, with or without the GIL, also while the interpreter ends.
 inline void drop_object(PyObject* object) noexcept {
     if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
     give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
