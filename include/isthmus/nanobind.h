@@ -11,7 +11,7 @@
 #endif
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/incoming.h>
+#include <isthmus/python/binding.h>
 
 // Whether an argument's type may say that None is welcome.
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
@@ -93,24 +93,26 @@ ISTHMUS_COLD inline void keep_like(nanobind::detail::cleanup_list* cleanup, PyOb
     cleanup->append(Py_NewRef(object));
 }
 
-/// What the casters of arguments have in common. An owning handle may be cast by hand, what is borrowed may not.
+/// What follows once an argument was loaded, the same for all types: one function a module.
+ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, std::uint32_t flags,
+                                             nanobind::detail::cleanup_list* cleanup) {
+    if (loaded == Loaded::raised) nanobind::raise_python_error();
+    if (loaded != Loaded::yes) return false;
+    nanobind_translate_errors();
+    if (ISTHMUS_UNLIKELY(default_result.reply) && is_call(flags) && object != Py_None) keep_like(cleanup, object);
+    return true;
+}
+/// Loads what a caster of arguments is for. An owning handle may be cast by hand, a borrow may not.
 template <class X>
-struct NanobindArgument {
-    static constexpr bool owning = std::is_same_v<X, Tensor>;
-    Incoming<X> incoming;
-
-    bool load(PyObject* object, std::uint32_t flags, X& value, nanobind::detail::cleanup_list* cleanup) {
-        if (!owning && !is_call(flags)) return false;
-        // nanobind tries every overload without conversions first, and a function without overloads with them at once.
-        const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
-        const Loaded loaded = incoming.load(object, value, last);
-        if (loaded == Loaded::raised) nanobind::raise_python_error();
-        if (loaded != Loaded::yes) return false;
-        nanobind_translate_errors();
-        if (ISTHMUS_UNLIKELY(default_result.reply) && is_call(flags) && object != Py_None) keep_like(cleanup, object);
-        return true;
-    }
-};
+ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
+                                    nanobind::detail::cleanup_list* cleanup) {
+    if (!std::is_same_v<X, Tensor> && !is_call(flags)) return false;
+    // nanobind tries every overload without conversions first, and a function without overloads with them at once.
+    const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
+    const Loaded loaded = loader.try_load(object, value, last);
+    if (ISTHMUS_LIKELY(loaded == Loaded::yes && load_shared(nanobind_translates) && !default_result.reply)) return true;
+    return nanobind_finish(loaded, object, flags, cleanup);
+}
 
 }  // namespace detail
 
@@ -130,24 +132,24 @@ struct isthmus_argument_caster {
     static constexpr bool can_cast() {
         return true;
     }
-    explicit operator X*() { return &announced(); }
-    explicit operator X&() { return announced(); }
-    explicit operator X&&() { return static_cast<X&&>(announced()); }
+    explicit operator X*() { return &committed(); }
+    explicit operator X&() { return committed(); }
+    explicit operator X&&() { return static_cast<X&&>(committed()); }
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return argument.load(src.ptr(), flags, value, cleanup);
+        return isthmus::detail::nanobind_load(loader, src.ptr(), flags, value, cleanup);
     }
 
 private:
-    X& announced() {
-        argument.incoming.announce().value();
+    X& committed() {
+        loader.commit_or_throw();
         return value;
     }
 
     X value;
-    isthmus::detail::NanobindArgument<X> argument;
+    isthmus::detail::ArgumentLoader<X> loader;
 };
-/// What is borrowed is an argument and nothing else. nanobind asks can_cast() of a caster that ends before its value is used.
+/// A borrow is an argument and nothing else. nanobind asks can_cast() of a caster that ends before its value is used.
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
@@ -217,11 +219,11 @@ template <class V, isthmus::detail::Literal... names>
 struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     : isthmus_borrowing_caster<std::optional<isthmus::Argument<V, names...>>, isthmus_optional_name<V>> {};
 template <class X>
-struct type_caster<isthmus::detail::Unannounced<X>>
-    : isthmus_borrowing_caster<isthmus::detail::Unannounced<X>, isthmus_same_name<X>> {};
+struct type_caster<isthmus::detail::Uncommitted<X>>
+    : isthmus_borrowing_caster<isthmus::detail::Uncommitted<X>, isthmus_same_name<X>> {};
 template <class V>
-struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
-    : isthmus_borrowing_caster<std::optional<isthmus::detail::Unannounced<V>>, isthmus_optional_name<V>> {};
+struct type_caster<std::optional<isthmus::detail::Uncommitted<V>>>
+    : isthmus_borrowing_caster<std::optional<isthmus::detail::Uncommitted<V>>, isthmus_optional_name<V>> {};
 // None is welcome, as <nanobind/stl/optional.h> has it for its own; before 2.11 the author writes nb::arg().none().
 #if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
 template <class T, int N, class... C>
@@ -229,7 +231,7 @@ struct has_arg_defaults<std::optional<isthmus::View<T, N, C...>>> : std::true_ty
 template <class V, isthmus::detail::Literal... names>
 struct has_arg_defaults<std::optional<isthmus::Argument<V, names...>>> : std::true_type {};
 template <class V>
-struct has_arg_defaults<std::optional<isthmus::detail::Unannounced<V>>> : std::true_type {};
+struct has_arg_defaults<std::optional<isthmus::detail::Uncommitted<V>>> : std::true_type {};
 #endif
 /// A struct of isthmus/fields.h. As a result it is a dict.
 template <isthmus::detail::HasFields S>

@@ -50,16 +50,16 @@ struct isthmus_container_caster : isthmus_refused_outside_a_call {
     static constexpr auto Name = Text::text();
     template <class T>
     using Cast = movable_cast_t<T>;
-    explicit operator X*() { return &incoming.get(); }
-    explicit operator X&() { return incoming.get(); }
-    explicit operator X&&() { return static_cast<X&&>(incoming.get()); }
+    explicit operator X*() { return &loader.get(); }
+    explicit operator X&() { return loader.get(); }
+    explicit operator X&&() { return static_cast<X&&>(loader.get()); }
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return isthmus::detail::is_call(flags) && incoming.load(src.ptr(), {flags, cleanup});
+        return isthmus::detail::is_call(flags) && loader.load(src.ptr(), {flags, cleanup});
     }
 
 private:
-    isthmus::detail::IncomingContainer<isthmus::detail::NanobindBinder, X> incoming;
+    isthmus::detail::ContainerLoader<isthmus::detail::NanobindBinder, X> loader;
 };
 
 template <class E>

@@ -13,8 +13,8 @@
 #include <deque>
 
 #include <isthmus/python/agreeing.h>
+#include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
-#include <isthmus/python/incoming.h>
 
 ISTHMUS_BEGIN
 
@@ -47,9 +47,10 @@ ISTHMUS_STATE ErrorWatcher pybind11_watcher{[]() noexcept {
 }};
 ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 
-/// A result, or the exception that is set: of NULL pybind11 makes a TypeError of its own.
+[[noreturn]] ISTHMUS_COLD inline void raise_in_pybind11() { throw pybind11::error_already_set(); }
+/// A result, or the exception that is set: of NULL pybind11 makes another TypeError.
 inline pybind11::handle made(PyObject* result) {
-    if (result == nullptr) throw pybind11::error_already_set();
+    if (ISTHMUS_UNLIKELY(result == nullptr)) raise_in_pybind11();
     return result;
 }
 
@@ -70,31 +71,36 @@ struct PybindValue {
     Value value;
 };
 
+/// What follows once an argument was loaded, the same for all types: one function a module.
+ISTHMUS_NOINLINE inline bool pybind11_finish(Loaded loaded) {
+    if (loaded == Loaded::raised) raise_in_pybind11();
+    if (loaded == Loaded::yes) pybind11_translate_errors();
+    return loaded == Loaded::yes;
+}
+
 /// What the casters of arguments have in common.
 template <class X>
 struct PybindArgument : PybindValue<X> {
     // pybind11 asks for these once every argument of the call was read.
-    operator X*() { return &announced(); }
-    operator X&() { return announced(); }
-    operator X&&() && { return std::move(announced()); }
+    operator X*() { return &committed(); }
+    operator X&() { return committed(); }
+    operator X&&() && { return std::move(committed()); }
 
     // It tries every overload without conversions first, and a function without overloads with them at once.
-    bool load(pybind11::handle src, bool convert) {
-        const Loaded loaded = incoming.load(src.ptr(), this->value, convert);
-        if (loaded == Loaded::raised) throw pybind11::error_already_set();
-        if (loaded == Loaded::yes) pybind11_translate_errors();
-        return loaded == Loaded::yes;
+    ISTHMUS_NOINLINE bool load(pybind11::handle src, bool convert) {
+        const Loaded loaded = loader_.try_load(src.ptr(), this->value, convert);
+        return ISTHMUS_LIKELY(loaded == Loaded::yes && load_shared(pybind11_translates)) || pybind11_finish(loaded);
     }
 
 private:
-    X& announced() {
-        incoming.announce().value();
+    X& committed() {
+        loader_.commit_or_throw();
         return this->value;
     }
 
-    Incoming<X> incoming;
+    ArgumentLoader<X> loader_;
 };
-/// What is borrowed is an argument and nothing else.
+/// A borrow is an argument and nothing else.
 template <class X>
 struct PybindBorrowed {
     template <class U>
@@ -141,19 +147,19 @@ struct PybindBinder {
         bool load(PyObject* object, const How& how) { return caster.load(object, how.convert); }
         decltype(auto) take() { return pybind11::detail::cast_op<E&&>(std::move(caster)); }
     };
-    static bool raise() { throw pybind11::error_already_set(); }
+    static bool raise() { raise_in_pybind11(); }
 };
 
 template <class X>
 struct PybindContainer : PybindBorrowed<X> {
-    operator X*() { return &incoming_.get(); }
-    operator X&() { return incoming_.get(); }
-    operator X&&() && { return std::move(incoming_.get()); }
+    operator X*() { return &loader_.get(); }
+    operator X&() { return loader_.get(); }
+    operator X&&() && { return std::move(loader_.get()); }
 
-    bool load(pybind11::handle src, bool convert) { return incoming_.load(src.ptr(), {convert}); }
+    bool load(pybind11::handle src, bool convert) { return loader_.load(src.ptr(), {convert}); }
 
 private:
-    IncomingContainer<PybindBinder, X> incoming_;
+    ContainerLoader<PybindBinder, X> loader_;
 };
 
 /// The first tensor argument of the call whose result is being made; NULL otherwise.
@@ -168,7 +174,7 @@ public:
     PybindLike(const PybindLike&) = delete;
     PybindLike& operator=(const PybindLike&) = delete;
     ~PybindLike() {
-        if (told_) pybind11_like() = before_;
+        if (set_) pybind11_like() = before_;
     }
     void found(pybind11::handle argument) noexcept {
         if (object_ == nullptr && !argument.is_none()) object_ = argument.ptr();
@@ -176,21 +182,21 @@ public:
     void returned() noexcept {
         if (object_ == nullptr) return;
         before_ = std::exchange(pybind11_like(), object_);
-        told_ = true;
+        set_ = true;
     }
 
 private:
     PyObject* object_ = nullptr;
     PyObject* before_ = nullptr;
-    bool told_ = false;
+    bool set_ = false;
 };
 
 template <class X>
 inline constexpr bool takes_tensor = borrows<X> || std::is_same_v<X, Tensor>;
 template <class X>
-inline constexpr bool takes_tensor<Unannounced<X>> = true;
+inline constexpr bool takes_tensor<Uncommitted<X>> = true;
 template <class X>
-inline constexpr bool takes_tensor<std::optional<Unannounced<X>>> = true;
+inline constexpr bool takes_tensor<std::optional<Uncommitted<X>>> = true;
 
 }  // namespace detail
 
@@ -271,12 +277,12 @@ struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <class X>
-struct type_caster<isthmus::detail::Unannounced<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Unannounced<X>> {
+struct type_caster<isthmus::detail::Uncommitted<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
     static constexpr auto name = type_caster<X>::name;
 };
 template <class V>
-struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
-    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Unannounced<V>>> {
+struct type_caster<std::optional<isthmus::detail::Uncommitted<V>>>
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Uncommitted<V>>> {
     static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <>
@@ -409,7 +415,7 @@ struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::det
         if (isthmus::detail::is_no_tensor(src.ptr())) return false;
         auto result = isthmus::from_py_torch(src.ptr());
         if (!result && isthmus::detail::pass_on(result.error(), false) == isthmus::detail::Loaded::raised)
-            throw error_already_set();
+            isthmus::detail::raise_in_pybind11();
         if (!result) return false;
         isthmus::pybind11_translate_errors();
         this->value = std::move(*result);

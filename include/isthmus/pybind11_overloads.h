@@ -33,7 +33,7 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
     const auto explain = [names = detail::parameter_names(extra...), name = std::string(name)](PyObject* args,
                                                                                                PyObject* kwargs) {
         detail::raise_overloads<f...>({name.c_str(), args, kwargs, names});
-        throw pybind11::error_already_set();
+        detail::raise_in_pybind11();
     };
     // Left out, it is the mark; else it is the first of the arguments.
     const auto mark = pybind11::reinterpret_borrow<pybind11::object>(Py_NotImplemented);

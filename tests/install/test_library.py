@@ -192,8 +192,7 @@ USES = {
     PyObject* take(PyObject*, PyObject* const* values, Py_ssize_t count) {
         isthmus::Arguments<Pair> in("take", {"x"});
         if (!in.parse(values, count)) return nullptr;
-        auto reply = isthmus::fields_to_py(isthmus::FieldsReply<Pair>{in.get<0>(), in.object(0)});
-        return reply ? *reply : nullptr;
+        return isthmus::fields_to_py(isthmus::FieldsReply<Pair>{in.get<0>(), in.object(0)});
     }""",
     "tree.h": """bool use() {
         auto tree = isthmus::Tree::from_py(Py_None);

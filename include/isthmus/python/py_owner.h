@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/start_life.h>  // Python.h must come before any standard header
+#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
 
-#include <isthmus/core/error.h>
-#include <isthmus/python/runtime/errors.h>
+#include <concepts>
+#include <utility>
+
+#include <isthmus/core/block.h>
 
 ISTHMUS_BEGIN
 
@@ -20,9 +22,7 @@ ISTHMUS_BEGIN
 class PyOwner {
 public:
     /// A new reference to `object`.
-    explicit PyOwner(PyObject* object) : object_(checked(object)), ops_(&detail::python_owners->keeper_object) {
-        Py_INCREF(object);
-    }
+    explicit PyOwner(PyObject* object) : object_(checked(object)), ops_(keeper()) { Py_INCREF(object); }
     /// The same of what a binder makes of a reference: nb::handle, py::handle, and what derives from them.
     template <class Handle>
         requires requires(const Handle& handle) {
@@ -48,13 +48,8 @@ public:
     const detail::OwnerOps& owner_ops() const noexcept { return *ops_; }
 
 private:
-    static PyObject* checked(PyObject* object) {
-        if (object == nullptr) throw Error(ErrorCode::bad_argument, "argument 'owner': it is NULL; wanted a Python object");
-        if (!have_gil()) throw Error(ErrorCode::bad_thread, "a PyOwner is made with the GIL held");
-        if (!detail::start_life())
-            throw detail::error_from_exception(ErrorCode::bad_thread, nullptr, "taking a Python object as the owner");
-        return object;
-    }
+    static PyObject* checked(PyObject* object);
+    static const detail::OwnerOps* keeper() noexcept;
 
     PyObject* object_;
     const detail::OwnerOps* ops_;  // of the life that the object belongs to

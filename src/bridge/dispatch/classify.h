@@ -4,7 +4,7 @@
 
 #include <isthmus/python/runtime/interned.h>  // Python.h must come before any standard header
 
-#include <isthmus/python/framework/facts.h>
+#include "../framework/facts.h"
 #include "producers.h"
 #include "protocols.h"
 #include "../protocol/import_request.h"

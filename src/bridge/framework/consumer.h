@@ -6,9 +6,9 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/core/result.h>
-#include <isthmus/python/framework/facts.h>
+#include "facts.h"
 #include "numpy/dtypes.h"
-#include <isthmus/python/options.h>
+#include <isthmus/python/api.h>
 #include "../protocol/capsule.h"
 #include "../protocol/exchange_api.h"
 

@@ -6,7 +6,7 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/core/view/view.h>
-#include <isthmus/python/framework/facts.h>
+#include "../framework/facts.h"
 #include "../framework/numpy/export.h"
 #include "value_types.h"
 #include "../runtime/raise.h"

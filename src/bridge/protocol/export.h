@@ -6,7 +6,7 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/tensor.h>
-#include <isthmus/python/framework.h>
+#include <isthmus/python/api.h>
 #include "dlpack_method/call.h"
 #include "../runtime/tensor_object.h"
 

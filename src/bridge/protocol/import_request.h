@@ -5,9 +5,7 @@
 #include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/error.h>
-#include <isthmus/python/borrowed.h>
-#include <isthmus/python/framework.h>
-#include <isthmus/python/options.h>
+#include <isthmus/python/api.h>
 #include <isthmus/python/runtime/object_owner.h>
 #include "../runtime/streams.h"
 #include "dlpack_method/call.h"

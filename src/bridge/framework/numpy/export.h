@@ -6,7 +6,7 @@
 
 #include <isthmus/core/result.h>
 #include "dtypes.h"
-#include <isthmus/python/options.h>
+#include <isthmus/python/api.h>
 
 ISTHMUS_BEGIN
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/options.h>
+#include <isthmus/python/api.h>
 
 #include <string>
 

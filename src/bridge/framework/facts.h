@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/framework.h>
+#include <isthmus/python/api.h>
 
 ISTHMUS_BEGIN
 
@@ -24,11 +24,11 @@ enum class ReadOnly : std::uint8_t {
 };
 
 /// One row per framework. Plain data, measured (docs/frameworks.md); a framework with a way out of its own also has a row in
-/// isthmus/python/dispatch/exports.h.
+/// dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
     std::string_view name;              ///< as users write it: t.to("torch")
-    const char* array = nullptr;        ///< its array class, by the name that a stub writes too; NULL: a capsule is of no class
+    const char* array = nullptr;        ///< its array class, NULL: a capsule is of no class
     const char* other_array = nullptr;  ///< a further class of arrays
     const char* scalar = nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
     const char* module = nullptr;  ///< to import
@@ -47,18 +47,18 @@ struct FrameworkFacts {
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {.framework = Framework::tensor, .name = "tensor", .array = "isthmus.Tensor", .read_only = ReadOnly::kept},
+    {.framework = Framework::tensor, .name = "tensor", .array = array_class(Framework::tensor), .read_only = ReadOnly::kept},
     {.framework = Framework::capsule, .name = "capsule", .read_only = ReadOnly::kept},
     {.framework = Framework::capsule_legacy, .name = "capsule_legacy", .read_only = ReadOnly::kept},
     {.framework = Framework::numpy,
      .name = "numpy",
-     .array = "numpy.ndarray",
+     .array = array_class(Framework::numpy),
      .scalar = "numpy.generic",
      .read_only = ReadOnly::kept},
-    {.framework = Framework::torch, .name = "torch", .array = "torch.Tensor", .read_only = ReadOnly::lost},
+    {.framework = Framework::torch, .name = "torch", .array = array_class(Framework::torch), .read_only = ReadOnly::lost},
     {.framework = Framework::jax,
      .name = "jax",
-     .array = "jax.Array",
+     .array = array_class(Framework::jax),
      .module = "jax.dlpack",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::object,
@@ -69,14 +69,14 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .wide_dtypes = "jax.config.update('jax_enable_x64', True)"},
     {.framework = Framework::cupy,
      .name = "cupy",
-     .array = "cupy.ndarray",
+     .array = array_class(Framework::cupy),
      .module = "cupy",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::object,
      .read_only = ReadOnly::lost},
     {.framework = Framework::tensorflow,
      .name = "tensorflow",
-     .array = "tensorflow.Tensor",
+     .array = array_class(Framework::tensorflow),
      .module = "tensorflow.experimental.dlpack",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::legacy_capsule,
@@ -86,7 +86,7 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .needs_contiguous = true},
     {.framework = Framework::paddle,
      .name = "paddle",
-     .array = "paddle.Tensor",
+     .array = array_class(Framework::paddle),
      .module = "paddle.utils.dlpack",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::capsule,
@@ -97,7 +97,7 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .exchange_type = "Tensor"},
     {.framework = Framework::mlx,
      .name = "mlx",
-     .array = "mlx.core.array",
+     .array = array_class(Framework::mlx),
      .module = "mlx.core",
      .from_dlpack = "array",
      .form = ExportForm::object,
@@ -105,7 +105,7 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .always_copies = true},
     {.framework = Framework::pyarrow,
      .name = "pyarrow",
-     .array = "pyarrow.Tensor",
+     .array = array_class(Framework::pyarrow),
      .other_array = "pyarrow.Array",
      .module = "pyarrow",
      .from_dlpack = "Tensor.from_dlpack",
@@ -113,14 +113,14 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .read_only = ReadOnly::kept},
     {.framework = Framework::warp,
      .name = "warp",
-     .array = "warp.array",
+     .array = array_class(Framework::warp),
      .module = "warp",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::legacy_capsule,
      .read_only = ReadOnly::lost},
     {.framework = Framework::onnxruntime,
      .name = "onnxruntime",
-     .array = "onnxruntime.capi.onnxruntime_pybind11_state.OrtValue",
+     .array = array_class(Framework::onnxruntime),
      .other_array = "onnxruntime.OrtValue",
      .module = "onnxruntime.capi.onnxruntime_pybind11_state",
      .from_dlpack = "OrtValue.from_dlpack",
@@ -130,7 +130,7 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .pointer = "data_ptr"},
     {.framework = Framework::tvm_ffi,
      .name = "tvm_ffi",
-     .array = "tvm_ffi.Tensor",
+     .array = array_class(Framework::tvm_ffi),
      .module = "tvm_ffi",
      .from_dlpack = "from_dlpack",
      .form = ExportForm::object,
