@@ -1,4 +1,4 @@
-// Structs of tensors: one declaration of the fields, taken from any form that Python has of them and given back in it.
+// Structs of tensors: one declaration of the fields, taken from any form that Python has of them and returned in it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,7 +40,7 @@ constexpr auto members_of(S& s) noexcept {
 template <class S>
 using MembersOf = decltype(members_of(std::declval<S&>()));
 
-/// "csr": the format of the struct, where sparse matrices differ only by that; empty if it says none.
+/// "csr": the format of the struct, if sparse matrices differ only by that; empty if it declares none.
 template <class S>
 constexpr std::string_view sparse_format_of() noexcept {
     if constexpr (requires { S::sparse_format; })
@@ -74,7 +74,7 @@ struct FieldsTarget {
     void* value;
     LoadedField* states;
 };
-/// What an error calls the argument, and the named sizes that it shares. `function` and `argument` may be NULL.
+/// The name of the argument in errors, and the named sizes that it shares. `function` and `argument` may be NULL.
 struct FieldsCall {
     const char* function;
     const char* argument;

@@ -17,7 +17,7 @@
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
 #define ISTHMUS_NANOBIND_KNOWS_DEFAULTS 1
 #endif
-// Whether its own pair and tuple hold until the call what a sequence made when it was asked.
+// Whether its own pair and tuple keep the elements that a sequence created on access until the call.
 #if NB_VERSION_MAJOR > 3 || (NB_VERSION_MAJOR == 3 && NB_VERSION_MINOR >= 1)
 #define ISTHMUS_NANOBIND_HOLDS_PAIRS 1
 #else
@@ -41,7 +41,7 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the very first thing is
+/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE if the first thing is
 /// an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
     detail::run_once(detail::nanobind_translates,
@@ -70,7 +70,7 @@ constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
         return true;
 }
 
-/// The instance whose method returns the result, where the result is to keep it; else NULL.
+/// The instance whose method returns the result, if the result is to keep it; else NULL.
 inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::cleanup_list* cleanup) noexcept {
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
@@ -89,7 +89,7 @@ ISTHMUS_COLD inline void keep_like(nanobind::detail::cleanup_list* cleanup, PyOb
     cleanup->append(Py_NewRef(object));
 }
 
-/// What follows once an argument was loaded, the same for all types: one function a module.
+/// The steps after an argument was loaded, the same for all types: one function per module.
 ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, std::uint32_t flags,
                                              nanobind::detail::cleanup_list* cleanup) {
     if (loaded == Loaded::raised) nanobind::raise_python_error();

@@ -1,5 +1,5 @@
 // Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant;
-// pair and tuple too where nanobind's own let their elements go.
+// pair and tuple too if nanobind's own release their elements early.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

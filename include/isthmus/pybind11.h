@@ -23,7 +23,7 @@ ISTHMUS_STATE Atomic<bool> pybind11_translates;
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE where the very first
+/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE if the first
 /// thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
     detail::run_once(detail::pybind11_translates, [] {
@@ -51,12 +51,12 @@ inline pybind11::handle made(PyObject* result) {
     return result;
 }
 
-/// The instance whose method returns the result, where the result is to keep it; else NULL.
+/// The instance whose method returns the result, if the result is to keep it; else NULL.
 inline PyObject* parent_of(pybind11::return_value_policy policy, pybind11::handle parent) noexcept {
     return policy == pybind11::return_value_policy::reference_internal ? parent.ptr() : nullptr;
 }
 
-/// What pybind11 asks of every caster: a value, handed to the function by reference.
+/// The interface of every caster of pybind11: a value, passed to the function by reference.
 template <class Value>
 struct PybindValue {
     template <class U>
@@ -68,14 +68,14 @@ struct PybindValue {
     Value value;
 };
 
-/// What follows once an argument was loaded, the same for all types: one function a module.
+/// The steps after an argument was loaded, the same for all types: one function per module.
 ISTHMUS_NOINLINE inline bool pybind11_finish(Loaded loaded) {
     if (loaded == Loaded::raised) raise_in_pybind11();
     if (loaded == Loaded::yes) pybind11_translate_errors();
     return loaded == Loaded::yes;
 }
 
-/// What the casters of arguments have in common.
+/// The common part of the casters of arguments.
 template <class X>
 struct PybindArgument : PybindValue<X> {
     // pybind11 asks for these once every argument of the call was read.
@@ -202,7 +202,7 @@ ISTHMUS_END
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is told to the
+/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is passed to the
 /// caster of the result.
 template <class... Args>
     requires(isthmus::detail::takes_tensor<intrinsic_t<Args>> || ...)
@@ -403,7 +403,7 @@ struct type_caster<isthmus::FieldsReply<S>> : isthmus::detail::PybindValue<isthm
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
-/// Partial, so that <torch/extension.h>, before this header or behind it, brings a caster of its own: that one is then used.
+/// Partial, so that <torch/extension.h>, before this header or behind it, brings its own caster: that one is then used.
 template <class X>
 struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::detail::PybindValue<at::Tensor> {
     static constexpr auto name = const_name("torch.Tensor");

@@ -11,7 +11,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// The first positional argument of the overload that explains. Its caster refuses it while pybind11 looks for an overload
-/// without implicit conversions, so that the others are tried with them first; pybind11 asks a second time only where there is
+/// without implicit conversions, so that the others are tried with them first; pybind11 tries a second time only if there is
 /// a positional argument.
 struct FirstArgument {
     pybind11::handle object;

@@ -1,4 +1,4 @@
-// What binders need: how an argument is loaded for a call, and a tensor handed out as its result.
+// For binders: how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/binding.h>
 
@@ -80,7 +80,7 @@ Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) n
     const Result<void> made = convert(object, r, nullptr, own);
     return made ? Loaded::yes : pass_on(made.error(), last);
 }
-/// What the producer lent is released as soon as the copy is made: a capsule can be consumed again.
+/// The borrow is released as soon as the copy is made: a capsule can be consumed again.
 ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
                                               Match& match) noexcept {
     Requirement of_any_kind = r;

@@ -1,4 +1,4 @@
-// Structs of tensors: where their fields come from, how they are loaded and given back.
+// Structs of tensors: where their fields come from, how they are loaded and returned.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/fields.h>
 #include "runtime/classes.h"
@@ -194,7 +194,7 @@ bool FieldsTable::commit(const FieldsTarget& target, const char* function) const
             return false;
     return true;
 }
-/// A capsule is given back by the object that was made from it.
+/// A capsule is rolled back by the object that was made from it.
 void FieldsTable::roll_back(const FieldsTarget& target) const noexcept {
     for (int i = 0; i < count; ++i)
         if (std::exchange(target.states[i].loaded, false)) rows[i].roll_back(target, target.states[i].object.get());
@@ -249,7 +249,7 @@ def rebuild(like, sparse_format, fields):
 )";
 ISTHMUS_STATE PerLife<PyObject*> rebuild_function;
 
-/// Borrowed; valid in this life of the interpreter. NULL with a Python exception set.
+/// Borrowed; valid in this interpreter session. NULL with a Python exception set.
 inline PyObject* find_rebuild_function() {
     if (*rebuild_function != nullptr) return *rebuild_function;
     Ref names(PyDict_New());

@@ -9,7 +9,7 @@ ISTHMUS_BEGIN
 namespace load_impl {
 
 /// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something
-/// other than what was asked for comes next. The text outlives the reader.
+/// other than the expected item comes next. The text outlives the reader.
 class JsonReader {
 public:
     explicit JsonReader(std::string_view text) noexcept : text_(text) {}

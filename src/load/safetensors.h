@@ -42,7 +42,7 @@ inline constexpr FileDType file_dtypes[] = {
     {"U64", uint64},
 };
 
-/// What a header says, checked: the tensors follow each other through the whole file without a hole, in this order.
+/// The content of a header, checked: the tensors follow each other through the whole file without a hole, in this order.
 struct Header {
     std::vector<TensorEntry> entries;
     std::vector<std::pair<std::string, std::string>> metadata;
@@ -128,7 +128,7 @@ inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin
 /// The sizes of a file's parts: 8 bytes that say how long the header is (little-endian), the header, the elements.
 inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
 
-/// Where the header ends, from the first 8 bytes of a file. Throws Error(bad_file).
+/// The end of the header, from the first 8 bytes of a file. Throws Error(bad_file).
 inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];

@@ -1,4 +1,4 @@
-// What a process knows about its segments: where they are, which ranges are in use here or lent, and what a fork
+// A process's knowledge of its segments: where they are, which ranges are in use here or lent, and what a fork
 // changes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -157,7 +157,7 @@ inline void drop_region(Registry& r, Region* region, Dead& dead) {
     dead.emplace_back(region);
 }
 
-/// Where a tensor is: the region that holds its pages, the slot there, and the offset of its first element.
+/// The place of a tensor: the region that holds its pages, the slot there, and the offset of its first element.
 struct Place {
     Region* region = nullptr;
     std::size_t slot_offset = 0, slot_size = 0, offset = 0;

@@ -31,7 +31,7 @@ void agree(Match& match, const char* name, const X& argument) {
     if constexpr (!holds_view<X>) {
         return;
     } else if constexpr (HasFields<X>) {
-        const auto of_struct = [&]<class M>(const M& member) {  // a struct within it has sizes of its own
+        const auto of_struct = [&]<class M>(const M& member) {  // a nested struct has its own sizes
             if constexpr (!HasFields<M>) agree(match, name, member);
         };
         apply([&](const auto&... member) { (of_struct(member), ...); }, members_of(argument));
@@ -62,7 +62,7 @@ template <class V>
 struct DeferredOf<std::optional<V>> {
     using type = std::optional<Uncommitted<V>>&;
 };
-/// What the binder is asked for in the place of A.
+/// The type that the binder loads in place of A.
 template <class A, class X = std::remove_cvref_t<A>>
 using Deferred = typename std::conditional_t<is_deferred<X>, DeferredOf<X>, std::type_identity<A>>::type;
 

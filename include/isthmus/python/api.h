@@ -11,7 +11,7 @@
 
 ISTHMUS_BEGIN
 
-/// The frameworks that have a way out of their own (src/bridge/framework/facts.h lists what is known of each). The numbers
+/// The frameworks that have an export path (src/bridge/framework/facts.h lists the facts about each). The numbers
 /// are part of the shared ABI: new ones go to the end.
 enum class Framework : std::uint8_t {
     none,            ///< no framework
@@ -92,8 +92,8 @@ bool parse_framework(std::string_view name, Framework& out) noexcept;
 /// When the elements may be copied. A copy that nobody asked for is an error.
 enum class Copy : std::uint8_t {
     never,      ///< share the memory, or fail
-    if_needed,  ///< share where possible, and take a copy that the producer had to make
-    always,     ///< memory of its own, writable
+    if_needed,  ///< share if possible, and take a copy that the producer had to make
+    always,     ///< a writable copy
 };
 
 /// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.
@@ -101,11 +101,11 @@ struct ImportOptions {
     /// No stream is named.
     static constexpr std::int64_t no_stream = isthmus::no_stream;
 
-    /// Refuse memory that must not be written. For PyTorch this also announces the write to autograd: what torch refuses for an
+    /// Refuse memory that must not be written. For PyTorch this also notifies autograd of the write: what torch refuses for an
     /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version
     /// counter moves, as such an operation would do.
     bool require_writable = false;
-    /// Off: the importing code announces the write with announce_write(), once it is certain to come.
+    /// Off: the importing code notifies autograd with announce_write(), once the write is certain.
     bool announce = true;
     /// Take a torch tensor that requires grad, or has a tangent, as if it did not.
     bool allow_grad = false;
@@ -115,32 +115,32 @@ struct ImportOptions {
     Copy copy = Copy::never;  ///< whether the elements may be copied
     /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
     /// safe to use there, and the tensor is on that stream. Without one nothing is ordered: device data is as its producer's
-    /// own current stream leaves it, which Tensor::stream() tells where it is known (docs/devices.md).
+    /// own current stream leaves it, which Tensor::stream() returns if it is known (docs/devices.md).
     std::int64_t stream = no_stream;
     /// The newest DLPack version to ask for.
     DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     /// Name of the argument, for the error text.
     const char* argument = nullptr;
-    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is. Moving it is a copy, so that
-    /// Copy::never takes it only where it is there already.
+    /// The requested device: DLPack's `dl_device`. The type 0 leaves the data in place. Moving it is a copy, so that
+    /// Copy::never accepts it only if it is there already.
     Device device{0, 0};
 
     /// Whether a stream is named.
     bool has_stream() const noexcept { return stream != no_stream; }
 };
 
-/// What from_py() and borrow_py() do where nothing is said.
+/// The defaults of from_py() and borrow_py().
 inline constexpr ImportOptions default_import{};
 
-/// What the caller allows on the way out.
+/// The permissions of the caller for an export.
 struct ExportOptions {
     /// Hand read-only memory to a framework that would let it be written (torch, paddle, …).
     bool allow_read_only_loss = false;
-    /// Let the framework copy where it cannot share: JAX without 64-byte alignment, MLX always.
+    /// Let the framework copy if it cannot share: JAX without 64-byte alignment, MLX always.
     bool allow_copy = false;
 };
 
-/// What to_py() allows where nothing is said: no copy, and no loss of read-only.
+/// The defaults of to_py(): no copy, and no loss of read-only.
 inline constexpr ExportOptions default_export{};
 
 namespace detail {
@@ -226,7 +226,7 @@ private:
 };
 
 namespace detail {
-/// A tensor that is not empty, lent for as long as the Borrowed lives, which keeps it.
+/// A tensor that is not empty, borrowed for the lifetime of the Borrowed, which keeps it.
 Borrowed lend(Tensor tensor) noexcept;
 }  // namespace detail
 
@@ -241,16 +241,16 @@ Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = defa
 /// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack capsule,
 /// which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
 void give_back(PyObject* object, Borrowed& borrowed) noexcept;
-/// The same for from_py(): the handle is empty afterwards. Where it was shared since, the capsule stays taken.
+/// The same for from_py(): the handle is empty afterwards. If it was shared since, the capsule stays consumed.
 void give_back(PyObject* object, Tensor& tensor) noexcept;
 
-/// Announces a write to an object that was imported with `require_writable` and without `announce`: a torch tensor's version
+/// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch tensor's version
 /// counter moves. Nothing happens for an object of another framework. The GIL must be held. An error means that the framework
 /// refuses the write; `argument` is the argument's name, for its text.
 Result<void> announce_write(PyObject* object, const char* argument = nullptr) noexcept;
 
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
-/// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
+/// A tensor that came from that framework and is unchanged is the same object again. The GIL must be held.
 /// Refuses what the framework does not support, or would silently copy or make writable; `options` allows the last two.
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
                         const ExportOptions& options = default_export) noexcept;
@@ -263,9 +263,9 @@ Result<PyObject*> to_py(Tensor&& tensor, Framework framework = Framework::tensor
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
                         const ExportOptions& options = default_export) noexcept;
 
-/// New memory for a result, not zeroed, where `example` lives: of torch's or CuPy's allocator and on its device for their
+/// New memory for a result, not zeroed, in the framework of `example`: of torch's or CuPy's allocator and on its device for their
 /// tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like() makes an array of the
-/// example's framework of it. `device`: where, in place of the example's own. Throws Error; the GIL must be held.
+/// example's framework of it. `device`: another one than the example's. Throws Error; the GIL must be held.
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype);
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device);
 

@@ -1,4 +1,4 @@
-// Arguments: the arguments of a function over the bare CPython API, each as what it is wanted to be.
+// Arguments: the arguments of a function over the bare CPython API, each as its declared type.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -78,7 +78,7 @@ inline bool sort_arguments(const char* function, const char* const* names, int c
 
 }  // namespace detail
 
-/// The arguments of a METH_FASTCALL (| METH_KEYWORDS) function, each as what it is wanted to be; named sizes agree between
+/// The arguments of a METH_FASTCALL (| METH_KEYWORDS) function, each as its declared type; named sizes agree between
 /// them.
 ///
 ///     PyObject* distances(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -87,7 +87,7 @@ inline bool sort_arguments(const char* function, const char* const* names, int c
 ///         if (!in.parse(args, nargs, kwnames)) return nullptr;  // the exception is set
 ///         auto [a, b, power] = in.values();
 ///
-/// What it borrows ends with this object, which belongs on the stack of the call. The GIL must be held when it ends.
+/// The borrows end with this object, which belongs on the stack of the call. The GIL must be held when it ends.
 template <class... T>
 class Arguments {
     static constexpr int count = sizeof...(T);
@@ -112,7 +112,7 @@ public:
         });
     }
 
-    /// Argument `i` as what it is wanted to be; parse() was true before.
+    /// Argument `i` as its declared type; parse() was true before.
     template <std::size_t i>
     auto& get() noexcept {
         return std::get<i>(values_);
@@ -123,9 +123,9 @@ public:
     }
     /// The Python object of argument `i`, borrowed; NULL when it was left out.
     PyObject* object(int i) const noexcept { return objects_[i]; }
-    /// What the named sizes stand for, by name.
+    /// The values of the named sizes, by name.
     const Match& sizes() const noexcept { return match_; }
-    /// `tensor` as set_default_result() says; where that is a Reply, in the framework of the first tensor argument.
+    /// `tensor` as set_default_result() says; if that is a Reply, in the framework of the first tensor argument.
     PyObject* result(const Tensor& tensor) const noexcept { return detail::to_default_result(tensor, first_tensor()); }
     /// `tensor` in the framework of argument `i`, or NULL with the exception set: what the function returns.
     PyObject* reply(const Tensor& tensor, int i = 0) const noexcept { return detail::to_result(Reply{tensor, objects_[i]}); }

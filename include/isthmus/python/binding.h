@@ -1,4 +1,4 @@
-// What binders need: Argument, Reply, As, fields; how an argument is loaded for a call, and a tensor handed out as its result.
+// For binders: Argument, Reply, As, fields; how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 ISTHMUS_BEGIN
 
-/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and lives as long.
+/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and outlives it.
 struct Reply {
     Tensor tensor;             ///< the result
     PyObject* like = nullptr;  ///< borrowed; NULL for an isthmus.Tensor
@@ -52,7 +52,7 @@ template <class S>
 concept HasFields = requires { typename S::fields; } && is_fields<typename S::fields>;
 }  // namespace detail
 
-/// A struct for the caller: in the form of the object `like`, which is an argument of the call and lives as long; a dict if
+/// A struct for the caller: in the form of the object `like`, which is an argument of the call and outlives it; a dict if
 /// that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
 template <detail::HasFields S>
 struct FieldsReply {
@@ -78,16 +78,16 @@ class Argument {
 public:
     static_assert(detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
                   "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
-    /// Whether a mismatch raises at once: it does where there is a name.
+    /// Whether a mismatch raises at once: it does if there is a name.
     static constexpr bool raises = !name.view().empty();
-    /// The names in errors; NULL where none was given.
+    /// The names in errors; NULL if none was given.
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
     Argument() noexcept = default;
-    /// What a caster makes: the view, and the object that it is of, borrowed.
+    /// Made by a caster: the view, and its object, borrowed.
     Argument(V view, PyObject* object) noexcept : view_(std::move(view)), object_(object) {}
 
-    /// The view itself; `x->data()`, and `x` where a `const V&` is wanted, are the same.
+    /// The view itself; `x->data()`, and `x` as a `const V&`, are the same.
     const V& operator*() const noexcept { return view_; }
     const V* operator->() const noexcept { return &view_; }
     /// As operator*.
@@ -110,7 +110,7 @@ private:
     PyObject* object_ = nullptr;
 };
 
-/// New memory for a result, not zeroed, where the argument lives (empty_like() of api.h), of its shape and dtype where nothing
+/// New memory for a result, not zeroed, in the argument's framework (empty_like() of api.h), of its shape and dtype if nothing
 /// else is said: `return x.reply(empty_like(x))`. Throws Error.
 template <class V, detail::Literal... names>
 Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
@@ -126,7 +126,7 @@ Tensor empty_like(const Argument<V, names...>& argument) {
 }
 
 namespace detail {
-/// What a Tensor becomes if a function returns one; one for each shared object.
+/// The form of a Tensor that a function returns; one for each shared object.
 struct DefaultResult {
     bool reply = false;
     Framework framework = Framework::tensor;
@@ -163,7 +163,7 @@ inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gi
 /// Calls `function` unless that was done before; a thread that comes second waits for the first.
 void run_once(Atomic<bool>& done, void (*function)());
 
-/// What became of one argument.
+/// The outcome of loading one argument.
 enum class Loaded : std::uint8_t {
     yes,
     no,      ///< it is something else: the next overload is to be tried
@@ -176,7 +176,7 @@ bool is_no_tensor(PyObject* object) noexcept;
 bool passes_through(const Error& error) noexcept;
 /// Like set_python_error(); an exception that passes_through() stays the producer's own.
 ISTHMUS_RARE Loaded raise_in_call(const Error& error) noexcept;
-/// What a failed import means while overloads are tried.
+/// The meaning of a failed import while overloads are tried.
 ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept;
 /// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
 ISTHMUS_RARE Error argument_error(const Error& error, const char* function);
@@ -304,7 +304,7 @@ struct ArgumentLoader<Borrowed> : HandleLoader<Borrowed> {};
 template <>
 struct ArgumentLoader<Tensor> : HandleLoader<Tensor> {};
 
-/// None is no view.
+/// None is not a view.
 template <class X>
 struct ArgumentLoader<std::optional<X>> {
     using Value = std::optional<X>;
@@ -383,7 +383,7 @@ PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
 /// A result of no stated framework. `like` is the first tensor argument of the call; NULL if it had none.
 PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept;
 
-/// What a signature says of a view: a type that checkers accept, and the constraints in words.
+/// A view in a signature: a type that checkers accept, and the constraints in words.
 template <class V>
 struct Annotation {
     static constexpr void spell(Words& words) {
@@ -396,7 +396,7 @@ struct Annotation {
     static constexpr Spelled<spell> text{};
 };
 
-/// What a signature says of a result in one framework.
+/// A result in one framework, in a signature.
 template <Framework framework>
 struct ResultAnnotation {
     static constexpr void spell(Words& words) {

@@ -23,13 +23,13 @@ Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcep
 Loaded hold_items(PyObject* object, Ref& held) noexcept;
 
 // One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container of them.
-// A Binder has How, what it passes on while arguments are read; Element<E>, its own caster of one element, which stays where it
+// A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays where it
 // is made; and raise(), which throws the Python exception that is set.
 
 template <class Binder, class X>
 struct Contents;
 
-/// Elements that stay where they are made. What is borrowed has room for 64 dimensions: a std::vector would write all of that,
+/// Elements that do not move. A borrow has room for 64 dimensions: a std::vector would write all of that,
 /// or allocate for each. Of these chunks only what is used is touched, and malloc keeps them at hand.
 template <class T>
 class Elements {

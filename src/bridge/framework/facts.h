@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What a framework's own from_dlpack takes.
+/// The argument of a framework's own from_dlpack.
 enum class ExportForm : std::uint8_t {
     none,            ///< it has none: one of our own kinds
     object,          ///< an isthmus.Tensor
@@ -16,14 +16,14 @@ enum class ExportForm : std::uint8_t {
     legacy_capsule,  ///< a capsule as before DLPack 1.0
 };
 
-/// What becomes of read-only memory.
+/// The treatment of read-only memory.
 enum class ReadOnly : std::uint8_t {
     kept,       ///< the framework honours the flag
     immutable,  ///< its arrays are never written, so it may have the memory
     lost,       ///< it would be writable there: refused unless the caller allows it
 };
 
-/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with a way out of its own also has a row in
+/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with its own export path also has a row in
 /// dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
@@ -41,8 +41,8 @@ struct FrameworkFacts {
     bool no_negative_strides = false;     ///< misreads them, out of bounds
     bool always_copies = false;
     const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
-    const char* wide_dtypes = nullptr;     ///< what lets it keep 64-bit dtypes, where it makes 32 bits of them by itself
-    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    const char* wide_dtypes = nullptr;     ///< the option that makes it keep 64-bit dtypes, if it narrows them by default
+    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, if that is cheaper
     const char* exchange_type = nullptr;
 };
 
@@ -147,7 +147,7 @@ constexpr bool framework_rows_are_in_order() {
 static_assert(framework_rows_are_in_order(), "isthmus: one row per framework, in the order of the enumerators");
 static_assert(!is_enumerator<static_cast<Framework>(framework_count + 1)>(), "isthmus: the last framework has no row");
 
-/// NULL for a number that is no framework's.
+/// NULL for a number that is not a framework's.
 constexpr const FrameworkFacts* find_framework(Framework framework) noexcept {
     const int at = static_cast<int>(framework) - 1;
     return at >= 0 && at < framework_count ? &framework_facts[at] : nullptr;

@@ -15,7 +15,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What C++ code threw, as plain data: it may have been thrown on a thread that has no Python.
+/// An exception of C++ code, as plain data: it may have been thrown on a thread that has no Python.
 struct CapturedException {
     enum class Kind : std::uint8_t { none, error, memory, value, index, overflow, other };
     Kind kind = Kind::none;
