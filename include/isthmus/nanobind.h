@@ -41,9 +41,9 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 
 }  // namespace detail
 
-/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the very first thing is
-/// an Error that a function throws without the GIL.
+/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first
+/// Error that is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the
+/// very first thing is an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
     if (detail::load_shared(detail::nanobind_translates)) return;
     const detail::StateLock lock(detail::nanobind_registering);
@@ -62,7 +62,8 @@ inline bool nanobind_is_ready() noexcept {
     return nanobind::is_alive();
 }
 ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
-    if (!load_shared(nanobind_translates) && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
+    if (!load_shared(nanobind_translates) && may_translate() && nanobind_is_ready())
+        swallowing(nanobind_translate_errors);
 }};
 ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
 
@@ -79,8 +80,8 @@ inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::c
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
 
-/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark, which is
-/// no temporary of anybody's.
+/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark,
+/// which is no temporary of anybody's.
 inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
     if (cleanup == nullptr || !default_result.reply) return nullptr;
     for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)
@@ -121,7 +122,8 @@ ISTHMUS_END
 NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
-/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was read.
+/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was
+/// read.
 template <class X, class Text>
 struct isthmus_argument_caster {
     using Value = X;
@@ -153,9 +155,10 @@ private:
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
-        static_assert(sizeof(T) == 0,
-                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
-                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        static_assert(
+            sizeof(T) == 0,
+            "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+            "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
         return false;
     }
     template <class V>
@@ -211,7 +214,8 @@ struct type_caster<isthmus::View<T, N, C...>>
     : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
-    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>, isthmus_optional_name<isthmus::View<T, N, C...>>> {};
+    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>,
+                               isthmus_optional_name<isthmus::View<T, N, C...>>> {};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
     : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};

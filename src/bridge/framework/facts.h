@@ -23,15 +23,16 @@ enum class ReadOnly : std::uint8_t {
     lost,       ///< it would be writable there: refused unless the caller allows it
 };
 
-/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with a way out of its own also has a row in
-/// dispatch/exports.h.
+/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with a way out of its own also has a
+/// row in dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
     std::string_view name;              ///< as users write it: t.to("torch")
     const char* array = nullptr;        ///< its array class, NULL: a capsule is of no class
     const char* other_array = nullptr;  ///< a further class of arrays
-    const char* scalar = nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
-    const char* module = nullptr;  ///< to import
+    const char* scalar =
+        nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
+    const char* module = nullptr;       ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
     ReadOnly read_only = ReadOnly::lost;  ///< by default the safe side, on which nothing is written
@@ -40,14 +41,18 @@ struct FrameworkFacts {
     bool needs_contiguous = false;        ///< refuses, or copies, other strides
     bool no_negative_strides = false;     ///< misreads them, out of bounds
     bool always_copies = false;
-    const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
-    const char* wide_dtypes = nullptr;     ///< what lets it keep 64-bit dtypes, where it makes 32 bits of them by itself
-    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    const char* pointer = nullptr;      ///< method of the result that gives its address, to see a silent copy
+    const char* wide_dtypes = nullptr;  ///< what lets it keep 64-bit dtypes, where it makes 32 bits of them by itself
+    const char* module_of_type =
+        nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
     const char* exchange_type = nullptr;
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {.framework = Framework::tensor, .name = "tensor", .array = array_class(Framework::tensor), .read_only = ReadOnly::kept},
+    {.framework = Framework::tensor,
+     .name = "tensor",
+     .array = array_class(Framework::tensor),
+     .read_only = ReadOnly::kept},
     {.framework = Framework::capsule, .name = "capsule", .read_only = ReadOnly::kept},
     {.framework = Framework::capsule_legacy, .name = "capsule_legacy", .read_only = ReadOnly::kept},
     {.framework = Framework::numpy,
@@ -55,7 +60,10 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .array = array_class(Framework::numpy),
      .scalar = "numpy.generic",
      .read_only = ReadOnly::kept},
-    {.framework = Framework::torch, .name = "torch", .array = array_class(Framework::torch), .read_only = ReadOnly::lost},
+    {.framework = Framework::torch,
+     .name = "torch",
+     .array = array_class(Framework::torch),
+     .read_only = ReadOnly::lost},
     {.framework = Framework::jax,
      .name = "jax",
      .array = array_class(Framework::jax),
