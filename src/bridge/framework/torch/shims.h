@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <cstring>
 
-#include <isthmus/python/runtime/gil.h>
-#include <isthmus/python/runtime/life.h>
-#include <isthmus/python/runtime/lookups.h>
+#include "../../runtime/gil.h"
+#include "../../runtime/session.h"
+#include "../../runtime/lookups.h"
 #include "dtypes.h"
 #include "../../protocol/exchange_api.h"
 #include "../../../core/libraries.h"
@@ -27,7 +27,7 @@ inline PyTypeObject* torch_class_of_library() noexcept {
     return type;
 }
 
-/// Whether torch was imported but its module cannot be found, as where a test isolates sys.modules.
+/// Whether torch was imported but its module cannot be found, as when a test isolates sys.modules.
 ISTHMUS_NOINLINE inline bool is_torch_hidden() {
     return !dict_item(PyImport_GetModuleDict(), "torch._C") && torch_class_of_library() != nullptr;
 }
@@ -66,10 +66,10 @@ struct TorchShims {
     int (*get_mutable_data_ptr)(Handle, void**);
     bool (*grad_mode_is_enabled)();
 
-    // Exported by libtorch but not promised: each may be NULL, and Python is asked then.
+    // Exported by libtorch but not promised: each may be NULL, and Python takes its place.
     bool (*is_neg)(Handle);         ///< at::native::is_neg(const at::Tensor&)
     bool (*is_conj)(Handle);        ///< at::native::is_conj(const at::Tensor&)
-    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL where no gradient or tangent is possible
+    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL if no gradient or tangent is possible
     bool (*requires_grad)(void*);   ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
@@ -83,7 +83,7 @@ struct TorchShims {
     /// A torch.Tensor's PyObject contains its at::Tensor, so a handle may point there: no lookup, no lock, no allocation. That
     /// struct is private: it is used only after a first tensor has confirmed its layout, and only if there is a class to check
     /// types against.
-    std::ptrdiff_t inside;  ///< offset of the at::Tensor; 0 while unknown, -1 if it is not where we look
+    std::ptrdiff_t inside;  ///< offset of the at::Tensor; 0 while unknown, -1 if it was not found
     /// False if torch does not accept this object.
     bool find_inside(PyObject* object) noexcept {
         Handle handle = nullptr;
@@ -127,7 +127,7 @@ struct TorchShims {
     /// False when this libtorch is older than 2.14, or none is loaded.
     bool load() noexcept;
 };
-/// State of the process, not of a life: libtorch stays loaded, whatever becomes of the interpreter.
+/// State of the process, not of an interpreter session: libtorch stays loaded.
 ISTHMUS_STATE TorchShims torch_shims{};
 
 /// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a GPU.
@@ -195,7 +195,7 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     return loaded = true;
 }
 
-/// What belongs to one life of the interpreter, of what is known about torch.
+/// The facts about torch that belong to one interpreter session.
 struct TorchInThisLife {
     enum class Way : std::uint8_t { unknown, stable, older };
     Way way = Way::unknown;
