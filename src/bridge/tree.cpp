@@ -3,7 +3,7 @@
 #include <isthmus/tree.h>
 
 #include <isthmus/python/binding.h>
-#include <isthmus/python/runtime/errors.h>
+#include "runtime/errors.h"
 
 ISTHMUS_BEGIN
 

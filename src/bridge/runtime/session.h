@@ -1,32 +1,90 @@
-// State that one shared object keeps for one interpreter session, and its reset when that session ends.
+// The interpreter session that this shared object serves: its state, its end, and the guards that hold off the end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <cstdio>
 
+#include <isthmus/core/compiler.h>
 #include <isthmus/core/memory.h>
-#include <isthmus/python/runtime/interpreter_guard.h>
+#include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Something that ends with the interpreter session.
+/// How many guards are held, and whether the interpreter has ended and gives out no more.
+struct InterpreterUse {
+    /// The upper half numbers the processes and lives so far: a guard of an earlier one, which a forked child has inherited or
+    /// a thread stopped for good still holds, is neither counted nor given back. The lower half is the count.
+    Atomic<std::uint64_t> guards;
+    Atomic<bool> ended;
+
+    static constexpr std::uint64_t era = std::uint64_t{1} << 32;
+
+    void begin_era() noexcept { guards.store((guards.load() / era + 1) * era); }
+    bool is_idle() const noexcept { return guards.load() % era == 0; }
+};
+ISTHMUS_STATE InterpreterUse interpreter_use;
+
+/// While one is held the interpreter does not end (the idea is PEP 788's), or only after a limited wait: see
+/// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped if the interpreter
+/// ended first. A thread that gets none leaks the reference, shortly before the process ends anyway.
+class InterpreterGuard {
+public:
+    InterpreterGuard() noexcept : era_(interpreter_use.guards.fetch_add(1) / InterpreterUse::era) {
+        held_ = !interpreter_use.ended.load() && Py_IsInitialized() != 0;
+        if (!held_) give_back();
+    }
+    ~InterpreterGuard() {
+        if (held_) give_back();
+    }
+    InterpreterGuard(const InterpreterGuard&) = delete;
+    InterpreterGuard& operator=(const InterpreterGuard&) = delete;
+    explicit operator bool() const noexcept { return held_; }
+
+private:
+    void give_back() const noexcept {
+        std::uint64_t now = interpreter_use.guards.load();
+        while (now / InterpreterUse::era == era_ && !interpreter_use.guards.compare_exchange(now, now - 1)) continue;
+    }
+    std::uint64_t era_;
+    bool held_;
+};
+
+/// Call before the first guard of a life is taken.
+inline void allow_interpreter_guards() {
+    // The threads that held a guard do not exist in a forked child.
+    static const bool registered = (around_forks(nullptr, nullptr, [] { interpreter_use.begin_era(); }), true);
+    (void)registered;
+    interpreter_use.begin_era();
+    interpreter_use.ended.store(false);
+}
+
+/// Called by the interpreter before it ends. The wait is limited: a finalizer may itself wait for something that the
+/// interpreter does later in its end. The finalizer's thread is then stopped when it wants the GIL, as a daemon thread is.
+inline void wait_for_interpreter_guards() {
+    constexpr int wait_ms = 2000;
+    interpreter_use.ended.store(true);
+    Py_BEGIN_ALLOW_THREADS for (int i = 0; i < wait_ms * 20 && !interpreter_use.is_idle(); ++i) sleep_microseconds(50);
+    Py_END_ALLOW_THREADS
+}
+
+/// Something that ends with the interpreter's life.
 struct LifeBound {
     void (*forget)(LifeBound*) noexcept;
     LifeBound* next = nullptr;
     bool begun = false;
 };
 
-/// The session that this shared object serves now. The main interpreter has the same address in every session, so it does
+/// The life that this shared object serves now. The main interpreter has the same address in every life, so the address does
 /// not identify it; the generation rises with each end.
 struct InterpreterLife {
-    Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this session; also read without the GIL
+    Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this life; also read without the GIL
     Atomic<std::uint32_t> generation{1};
-    LifeBound* bound = nullptr;  ///< everything that was begun in this session
-    StateMutex mutex;            ///< of everything above, and of the session's state while it is kept
+    LifeBound* bound = nullptr;  ///< everything that was begun in this life
+    StateMutex mutex;            ///< of everything above, and of what belongs to this life while it is kept
 };
 ISTHMUS_STATE InterpreterLife interpreter_life;
 
@@ -37,8 +95,8 @@ inline void bind_to_life(LifeBound& bound) noexcept {
     store_shared(bound.begun, true);
 }
 
-/// State of one interpreter session: names, types, looked-up parts of a framework. It is T{} until something is kept in
-/// this session, and T{} again when it is over, so that nothing of one session is ever used in the next. Reading it costs
+/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until something is kept in
+/// this life, and T{} again when the life is over, so that nothing of one life is ever used in the next. Reading it costs
 /// nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the same: all of them
 /// find it, and the first value kept stays.
 template <class T>
@@ -55,7 +113,7 @@ public:
 #endif
         return &value_;
     }
-    /// Keeps a value until this session ends; false, with nothing done, if there is one already. The session must have started
+    /// Keeps a value until this life ends; false, with nothing done, if there is one already. The life must have started
     /// (start_life()).
     bool keep(const T& made) noexcept {
         const StateLock lock(interpreter_life.mutex);
@@ -79,7 +137,7 @@ private:
 #endif
 };
 
-/// The interpreter is gone: everything that belonged to this session is dropped. References are not released, since the
+/// The interpreter is gone: everything that belonged to this life is forgotten. References are not given back, since the
 /// interpreter that would take them no longer exists.
 inline void end_life() noexcept {
     while (LifeBound* bound = interpreter_life.bound) {
@@ -91,8 +149,8 @@ inline void end_life() noexcept {
     interpreter_life.generation.store_relaxed(interpreter_life.generation.load_relaxed() + 1);
 }
 
-/// Whether Python code runs on this thread. It does if atexit's functions are called or cleared by hand, as multiprocessing
-/// does, and the interpreter goes on; it does not if the interpreter itself calls them at its end.
+/// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as multiprocessing
+/// does, and the interpreter goes on; it does not where the interpreter itself calls them at its end.
 inline bool python_code_is_running() noexcept {
     return Ref(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()))).get() != nullptr;
 }
