@@ -21,7 +21,7 @@ namespace detail {
 
 #if defined(Py_GIL_DISABLED)
 
-// The object dies where its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
+// The object dies when its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
 // thread that finds it there locks it in place, by the lowest bit of the pointer, while it increments the object's count.
 
 inline constexpr std::uintptr_t held_bit = 1;
@@ -36,8 +36,8 @@ inline void wait_for_shown(int& tries) noexcept {
 /// The object that shows the block, borrowed; the caller must hold it already.
 inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
 
-/// The same as a new reference; NULL where there is none of this type, or one that is about to die. The type is that of this
-/// life: an object that an earlier life left behind is not handed out. `seen` is what was found, for show().
+/// The same as a new reference; NULL if there is none of this type, or one that is about to die. The type is that of this
+/// session: an object that an earlier session left behind is not returned. `seen` is the one found, for show().
 inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     void* now = block->shown_by.load_acquire();
     for (int tries = 0;; wait_for_shown(tries)) {
@@ -70,8 +70,8 @@ inline void hide(Block* block, PyObject* object) noexcept {
 #else
 
 inline PyObject* shown_object(const Block* block) noexcept { return static_cast<PyObject*>(block->shown_by.load_relaxed()); }
-/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this life: an
-/// object that an earlier life left behind is not handed out. One that is about to die is not revived, whichever extension's
+/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this session: an
+/// object that an earlier session left behind is not returned. One that is about to die is not revived, whichever extension's
 /// code destroys it.
 inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     seen = shown_object(block);
@@ -165,7 +165,7 @@ inline void drop_shown_root(void* owner) {
 inline void* source_of_alias(void* owner) noexcept { return shown_object(static_cast<Block*>(owner)); }
 inline void* shown_root(void* owner) noexcept { return Py_XNewRef(source_of_alias(owner)); }
 
-/// A share of a block: one of our own tensors, or a copy made for this import.
+/// A share of a block: one of our tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
 
 /// What a protocol gave, and the Python object it came from: the memory needs only the first, the way back to the same object
