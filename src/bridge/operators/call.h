@@ -157,7 +157,7 @@ private:
         return true;
     }
     Result<void> append_sizes(int out, SizesList& shape) const;
-    Result<std::int64_t> named_size(int out, const SizeSpec& spec, bool required) const;
+    Result<std::int64_t> unbound_size(int out, const SizeSpec& spec, bool required) const;
     void split(int parameter) noexcept;
     Result<void> check_batch();
     Result<void> broadcast_batch();
