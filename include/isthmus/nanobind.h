@@ -75,8 +75,8 @@ inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::c
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
 
-/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark, which is
-/// no temporary of anybody's.
+/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark,
+/// which is no temporary of anybody's.
 inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
     if (cleanup == nullptr || !default_result.reply) return nullptr;
     for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)
@@ -117,7 +117,8 @@ ISTHMUS_END
 NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
-/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was read.
+/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was
+/// read.
 template <class X, class Text>
 struct isthmus_argument_caster {
     using Value = X;
@@ -149,9 +150,10 @@ private:
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
-        static_assert(sizeof(T) == 0,
-                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
-                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        static_assert(
+            sizeof(T) == 0,
+            "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+            "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
         return false;
     }
     template <class V>
@@ -207,7 +209,8 @@ struct type_caster<isthmus::View<T, N, C...>>
     : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
-    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>, isthmus_optional_name<isthmus::View<T, N, C...>>> {};
+    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>,
+                               isthmus_optional_name<isthmus::View<T, N, C...>>> {};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
     : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};

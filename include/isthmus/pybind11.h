@@ -104,10 +104,12 @@ struct PybindBorrowed {
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
 
     PybindBorrowed() = default;
-    PybindBorrowed(PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
-        static_assert(sizeof(X) == 0,
-                      "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
-                      "isthmus::Tensor, and its view()");
+    PybindBorrowed(
+        PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
+        static_assert(
+            sizeof(X) == 0,
+            "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
+            "isthmus::Tensor, and its view()");
     }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
@@ -128,8 +130,8 @@ struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
 template <class Binder, class E, class A>
 struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
 
-/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here each of
-/// them is kept.
+/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here
+/// each of them is kept.
 struct PybindBinder {
     struct How {
         bool convert;
@@ -274,7 +276,8 @@ struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <class X>
-struct type_caster<isthmus::detail::Uncommitted<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
+struct type_caster<isthmus::detail::Uncommitted<X>>
+    : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
     static constexpr auto name = type_caster<X>::name;
 };
 template <class V>
@@ -311,37 +314,44 @@ struct isthmus_optional_caster_name {
 
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>,
+                                        isthmus_sequence_caster_name<E> {};
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>,
+                                      isthmus_sequence_caster_name<E> {};
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>,
+                                       isthmus_sequence_caster_name<E> {};
 template <class E, std::size_t n>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>,
+                                       isthmus_sequence_caster_name<E> {};
 template <class K, class E, class C, class A>
     requires isthmus::detail::borrows<E>
 struct type_caster<std::map<K, E, C, A>> : isthmus::detail::PybindContainer<std::map<K, E, C, A>>,
                                            isthmus_map_caster_name<K, E> {};
 template <class K, class E, class H, class Q, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::unordered_map<K, E, H, Q, A>> : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>,
-                                                        isthmus_map_caster_name<K, E> {};
+struct type_caster<std::unordered_map<K, E, H, Q, A>>
+    : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>, isthmus_map_caster_name<K, E> {};
 template <class E>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>, isthmus_optional_caster_name<E> {};
+struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>,
+                                       isthmus_optional_caster_name<E> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
 struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,
                                          isthmus_union_caster_name<E...> {};
 template <class A, class B>
     requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
-struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>, isthmus_tuple_caster_name<A, B> {};
+struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>,
+                                      isthmus_tuple_caster_name<A, B> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>, isthmus_tuple_caster_name<E...> {};
+struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>,
+                                       isthmus_tuple_caster_name<E...> {};
 
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>

@@ -35,10 +35,14 @@ public:
 
 private:
     explicit Tree(PyObject* root) : root_(Ref::borrow(root)) {}
-    Result<void> walk(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options);
-    Result<void> walk_dict(PyObject* dict, const std::string& argument, const std::string& path, const ImportOptions& options);
-    Result<void> walk_list(PyObject* list, const std::string& argument, const std::string& path, const ImportOptions& options);
-    Result<void> take(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options);
+    Result<void> walk(PyObject* object, const std::string& argument, const std::string& path,
+                      const ImportOptions& options);
+    Result<void> walk_dict(PyObject* dict, const std::string& argument, const std::string& path,
+                           const ImportOptions& options);
+    Result<void> walk_list(PyObject* list, const std::string& argument, const std::string& path,
+                           const ImportOptions& options);
+    Result<void> take(PyObject* object, const std::string& argument, const std::string& path,
+                      const ImportOptions& options);
 
     Ref root_;
     std::vector<Leaf> leaves_;

@@ -56,7 +56,8 @@ bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argu
     ::new (&result_) Result<Borrowed>(borrow_py(object, options));
     made_ = true;
     const bool ok = result_.has_value();
-    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object))) pending_ = object;
+    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object)))
+        pending_ = object;
     return ok;
 }
 void BorrowSlot::end() noexcept {
@@ -168,8 +169,8 @@ PyObject* finish(Result<PyObject*> result) noexcept {
     set_python_error(result.error());
     return nullptr;
 }
-/// The tensor for a caller who is to keep `parent` with it: held as well, unless the tensor is known to keep its memory. Empty
-/// when memory is out.
+/// The tensor for a caller who is to keep `parent` with it: held as well, unless the tensor is known to keep its
+/// memory. Empty when memory is out.
 ISTHMUS_NOINLINE inline Tensor kept_with(const Tensor& tensor, PyObject* parent) noexcept {
     const bool kept = source_of(tensor.block()) != nullptr || owns_memory(tensor.block());
     return kept ? tensor : Tensor::steal(block_kept_with(tensor.block(), parent));

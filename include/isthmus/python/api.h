@@ -1,4 +1,4 @@
-// The functions of the bridge: from_py, borrow_py, to_py, to_py_like; what they take and give: Framework, options, Borrowed.
+// The functions of the bridge, from_py, borrow_py, to_py, and what they take: Framework, options, Borrowed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -33,7 +33,8 @@ enum class Framework : std::uint8_t {
 
 namespace detail {
 
-/// Whether the number has a name in its enum, so that a table can tell that its last row is missing: the compilers write
+/// Whether the number has a name in its enum, so that a table can tell that its last row is missing: the compilers
+/// write
 /// "(Framework)99" for one that has none.
 template <auto value>
 constexpr bool is_enumerator() {
@@ -109,8 +110,9 @@ struct ImportOptions {
     bool announce = true;
     /// Take a torch tensor that requires grad, or has a tangent, as if it did not.
     bool allow_grad = false;
-    /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a new result
-    /// of the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be read.
+    /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a
+    /// new result of the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be
+    /// read.
     bool refuse_grad = false;
     Copy copy = Copy::never;  ///< whether the elements may be copied
     /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
@@ -152,8 +154,8 @@ void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept;
 }  // namespace detail
 
 /// A tensor borrowed from a Python object for the length of a call, with Tensor's accessors and without any allocation.
-/// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol itself had to
-/// hold (a buffer, a handle, a managed tensor) is released by the destructor, which needs the GIL.
+/// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol
+/// itself had to hold (a buffer, a handle, a managed tensor) is released by the destructor, which needs the GIL.
 class Borrowed : public detail::Accessors<Borrowed> {
 public:
     Borrowed() noexcept {}
@@ -230,16 +232,17 @@ namespace detail {
 Borrowed lend(Tensor tensor) noexcept;
 }  // namespace detail
 
-/// Imports any array object as an owning handle, which may be stored and dropped on any thread, with or without the GIL.
-/// The GIL must be held now. On failure the producer is as it was before.
+/// Imports any array object as an owning handle, which may be stored and dropped on any thread, with or without the
+/// GIL. The GIL must be held now. On failure the producer is as it was before.
 Result<Tensor> from_py(PyObject* object, const ImportOptions& options = default_import) noexcept;
 
-/// Borrows a tensor for the length of a call: shape, strides and address of `object`'s own memory, nothing allocated. The GIL
-/// must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps `object` alive.
+/// Borrows a tensor for the length of a call: shape, strides and address of `object`'s own memory, nothing allocated.
+/// The GIL must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps
+/// `object` alive.
 Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = default_import) noexcept;
 
-/// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack capsule,
-/// which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
+/// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack
+/// capsule, which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
 void give_back(PyObject* object, Borrowed& borrowed) noexcept;
 /// The same for from_py(): the handle is empty afterwards. If it was shared since, the capsule stays consumed.
 void give_back(PyObject* object, Tensor& tensor) noexcept;
@@ -255,13 +258,14 @@ Result<void> announce_write(PyObject* object, const char* argument = nullptr) no
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
                         const ExportOptions& options = default_export) noexcept;
 
-/// The same of a handle that is given away, and empty afterwards: a capsule takes its reference over, which nobody counts.
+/// The same of a handle that is given away, and empty afterwards: a capsule takes its reference over, which nobody
+/// counts.
 Result<PyObject*> to_py(Tensor&& tensor, Framework framework = Framework::tensor,
                         const ExportOptions& options = default_export) noexcept;
 
 /// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
-                        const ExportOptions& options = default_export) noexcept;
+                             const ExportOptions& options = default_export) noexcept;
 
 /// New memory for a result, not zeroed, in the framework of `example`: of torch's or CuPy's allocator and on its device for their
 /// tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like() makes an array of the

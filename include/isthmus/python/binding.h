@@ -26,8 +26,8 @@ struct As {
     As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
-/// The names of a struct's members, in their order; the struct has nothing else (it is an aggregate), and at most 16 of them.
-/// <isthmus/fields.h> reads and returns such structs.
+/// The names of a struct's members, in their order; the struct has nothing else (it is an aggregate), and at most 16 of
+/// them. <isthmus/fields.h> reads and returns such structs.
 ///
 ///     struct Csr {
 ///         View<const int, 1, sizes<"rows+1">> indptr;
@@ -69,10 +69,10 @@ template <class X>
 inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<X, Tensor>;
 }  // namespace detail
 
-/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return x.reply(result)`
-/// answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's too, Argument<V, "image",
-/// "blur">, a mismatch raises the error that says so, at once; without one, the next overload is tried. Valid for the length of
-/// the call; the Tensor of an Argument<Tensor> may be kept.
+/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return
+/// x.reply(result)` answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's
+/// too, Argument<V, "image", "blur">, a mismatch raises the error that says so, at once; without one, the next overload
+/// is tried. Valid for the length of the call; the Tensor of an Argument<Tensor> may be kept.
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
@@ -134,16 +134,17 @@ struct DefaultResult {
 ISTHMUS_STATE DefaultResult default_result;
 }  // namespace detail
 
-/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor argument of
-/// the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none returns an
-/// isthmus.Tensor.
+/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor
+/// argument of the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none
+/// returns an isthmus.Tensor.
 inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
 /// The same of one framework, whatever the caller's; Framework::tensor is the default.
 inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
 
 namespace detail {
 
-/// Whether a type is a view or one of the others, or a container of them: std::optional, std::vector, std::map, std::variant, ….
+/// Whether a type is a view or one of the others, or a container of them: std::optional, std::vector, std::map,
+/// std::variant, ….
 template <class X, class... Others>
 inline constexpr bool holds_view = is_view<X> || HasFields<X> || (std::is_same_v<X, Others> || ...);
 template <class V, Literal... names, class... Others>
@@ -190,18 +191,19 @@ public:
     BorrowSlot(const BorrowSlot&) = delete;
     BorrowSlot& operator=(const BorrowSlot&) = delete;
 
-    /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed (an
-    /// interrupt) or is the reason why no overload takes it (`last`).
+    /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed
+    /// (an interrupt) or is the reason why no overload takes it (`last`).
     Loaded try_load(PyObject* object, const Requirement& r, bool last) noexcept;
-    /// Raises for an object that is not such a tensor. `match` knows the sizes that earlier arguments of the call have named;
-    /// NULL if there are none.
-    Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument, Match* match) noexcept;
+    /// Raises for an object that is not such a tensor. `match` knows the sizes that earlier arguments of the call have
+    /// named; NULL if there are none.
+    Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                Match* match) noexcept;
     /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
-    /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule is
-    /// taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot ends.
-    /// False with the exception set.
+    /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
+    /// is taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot
+    /// ends. False with the exception set.
     bool commit(const char* function, const char* argument) noexcept {
         return ISTHMUS_LIKELY(pending_ == nullptr) || commit_or_raise(function, argument);
     }
@@ -209,7 +211,8 @@ public:
     void commit_or_throw(const char* function, const char* argument) {
         if (ISTHMUS_UNLIKELY(pending_ != nullptr)) commit_now(function, argument).value();
     }
-    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed again.
+    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed
+    /// again.
     void roll_back(PyObject* object) noexcept;
 
 private:
@@ -231,8 +234,8 @@ private:
     PyObject* pending_ = nullptr;  // the object, if commit() has anything to do; borrowed from the caller
 };
 
-/// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a call that
-/// no overload takes. The value is the caller's, and outlives the loader.
+/// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a
+/// call that no overload takes. The value is the caller's, and outlives the loader.
 ///
 /// - try_load() lets the next overload be tried if the object does not fit; `last` says that there is none.
 /// - load() raises instead. `function` and `argument` may be NULL, and so may `match`.
@@ -338,8 +341,7 @@ struct ArgumentLoader<Argument<X, names...>> {
     ArgumentLoader<X> loader;
 
     Loaded try_load(PyObject* object, Value& value, [[maybe_unused]] bool last) noexcept {
-        if constexpr (Value::raises)
-            return load(object, value, Value::function_name, Value::argument_name, nullptr);
+        if constexpr (Value::raises) return load(object, value, Value::function_name, Value::argument_name, nullptr);
         value.object_ = object;
         return loader.try_load(object, value.view_, last);
     }
@@ -352,8 +354,8 @@ struct ArgumentLoader<Argument<X, names...>> {
     void roll_back(PyObject* object, Value& value) noexcept { loader.roll_back(object, value.view_); }
 };
 
-/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has yet to
-/// compare the arguments. One that is made from a value directly has nothing to commit.
+/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has
+/// yet to compare the arguments. One that is made from a value directly has nothing to commit.
 template <class X>
 struct Uncommitted {
     X value{};
@@ -376,8 +378,8 @@ struct ArgumentLoader<Uncommitted<X>> {
 
 /// A result as a new reference; NULL with the exception set.
 PyObject* finish(Result<PyObject*> result) noexcept;
-/// A result for the caller; None for an empty Tensor, NULL with the exception set. `parent`, unless it is NULL, is kept with a
-/// tensor that is not known to keep its memory (reference_internal).
+/// A result for the caller; None for an empty Tensor, NULL with the exception set. `parent`, unless it is NULL, is kept
+/// with a tensor that is not known to keep its memory (reference_internal).
 PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept;
 PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
 /// A result of no stated framework. `like` is the first tensor argument of the call; NULL if it had none.

@@ -17,7 +17,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Reads the elements of a sequence that is not a text, into a tuple that holds them; `count` is how many there must be, or -1.
+/// Reads the elements of a sequence that is not a text, into a tuple that holds them; `count` is how many there must
+/// be, or -1.
 Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcept;
 /// Reads the items of a mapping, into a list of pairs that holds them.
 Loaded hold_items(PyObject* object, Ref& held) noexcept;
@@ -116,8 +117,8 @@ struct TupleContents {
         if (const Loaded read = hold_elements(object, held, sizeof...(E)); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
         Py_ssize_t at = 0;
-        return std::apply([&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); },
-                          elements);
+        return std::apply(
+            [&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); }, elements);
     }
     X take() {
         return std::apply([](auto&... element) { return X{element.take()...}; }, elements);

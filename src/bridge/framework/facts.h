@@ -30,8 +30,9 @@ struct FrameworkFacts {
     std::string_view name;              ///< as users write it: t.to("torch")
     const char* array = nullptr;        ///< its array class, NULL: a capsule is of no class
     const char* other_array = nullptr;  ///< a further class of arrays
-    const char* scalar = nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
-    const char* module = nullptr;  ///< to import
+    const char* scalar =
+        nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
+    const char* module = nullptr;       ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
     ReadOnly read_only = ReadOnly::lost;  ///< by default the safe side, on which nothing is written
@@ -47,7 +48,10 @@ struct FrameworkFacts {
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {.framework = Framework::tensor, .name = "tensor", .array = array_class(Framework::tensor), .read_only = ReadOnly::kept},
+    {.framework = Framework::tensor,
+     .name = "tensor",
+     .array = array_class(Framework::tensor),
+     .read_only = ReadOnly::kept},
     {.framework = Framework::capsule, .name = "capsule", .read_only = ReadOnly::kept},
     {.framework = Framework::capsule_legacy, .name = "capsule_legacy", .read_only = ReadOnly::kept},
     {.framework = Framework::numpy,
@@ -55,7 +59,10 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .array = array_class(Framework::numpy),
      .scalar = "numpy.generic",
      .read_only = ReadOnly::kept},
-    {.framework = Framework::torch, .name = "torch", .array = array_class(Framework::torch), .read_only = ReadOnly::lost},
+    {.framework = Framework::torch,
+     .name = "torch",
+     .array = array_class(Framework::torch),
+     .read_only = ReadOnly::lost},
     {.framework = Framework::jax,
      .name = "jax",
      .array = array_class(Framework::jax),
