@@ -16,8 +16,8 @@ namespace detail {
 
 /// How many guards are held, and whether the interpreter has ended and gives out no more.
 struct InterpreterUse {
-    /// The upper half numbers the processes and lives so far: a guard of an earlier one, which a forked child has inherited or
-    /// a thread stopped for good still holds, is neither counted nor given back. The lower half is the count.
+    /// The upper half numbers the processes and sessions so far: a guard of an earlier one, which a forked child has inherited or
+    /// a thread stopped for good still holds, is neither counted nor released. The lower half is the count.
     Atomic<std::uint64_t> guards;
     Atomic<bool> ended;
 
@@ -53,7 +53,7 @@ private:
     bool held_;
 };
 
-/// Call before the first guard of a life is taken.
+/// Call before the first guard of a session is taken.
 inline void allow_interpreter_guards() {
     // The threads that held a guard do not exist in a forked child.
     static const bool registered = (around_forks(nullptr, nullptr, [] { interpreter_use.begin_era(); }), true);
