@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/torch.h>  // Python.h must come before any standard header
 
+#include "bridge/runtime/session.h"
 #include "bridge/framework/torch/dtypes.h"
 #include "bridge/framework/torch/shims.h"
 #include "bridge/framework/torch/rules.h"
@@ -23,6 +24,21 @@ TORCH_API void handle_view_on_rebase(DifferentiableViewMeta* view, bool indirect
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// The torch that this process runs, once it was found to be the one that this file was compiled for.
+struct LinkedTorch {
+    PyTypeObject* tensor = nullptr;     ///< torch.Tensor; NULL while nothing is known
+    PyTypeObject* parameter = nullptr;  ///< torch.nn.Parameter
+    std::ptrdiff_t offset = 0;          ///< of the at::Tensor inside a torch.Tensor's PyObject
+    bool ready() const noexcept { return tensor != nullptr; }
+    bool is_tensor(PyTypeObject* type) const noexcept {
+        return type == tensor || type == parameter || PyType_IsSubtype(type, tensor);
+    }
+    const at::Tensor& tensor_of(PyObject* object) const noexcept {
+        return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
+    }
+};
+ISTHMUS_STATE PerLife<LinkedTorch> linked_torch;
 
 /// libtorch's exceptions have a C++ backtrace below the first line; a Python exception is kept as the cause.
 ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, const std::string& what, const char* text) {
@@ -46,7 +62,7 @@ inline Result<void> check_linked_version() {
 }
 
 /// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor of our
-/// own tells where it lies.
+/// own shows its offset.
 inline Result<std::ptrdiff_t> find_linked_offset() {
     float element = 0;
     const at::Tensor probe = at::from_blob(&element, {1});
@@ -108,6 +124,24 @@ ISTHMUS_COLD Result<const at::Tensor*> look_at_torch(PyObject* object, const cha
 
 }  // namespace detail
 
+Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument) noexcept {
+    const detail::LinkedTorch& torch = *detail::linked_torch;
+    if (ISTHMUS_LIKELY(object != nullptr && torch.ready() &&
+                       (Py_TYPE(object) == torch.tensor || Py_TYPE(object) == torch.parameter))) {
+        const at::Tensor& tensor = torch.tensor_of(object);
+        if (ISTHMUS_LIKELY(tensor.defined())) return &tensor;
+    }
+    return detail::surviving_exit([&] { return detail::look_at_torch(object, argument); });
+}
+
+Result<at::Tensor> from_py_torch(PyObject* object, const char* argument,
+                                 Undefined undefined) noexcept {
+    if (ISTHMUS_UNLIKELY(object == Py_None) && undefined == Undefined::none) return at::Tensor();
+    auto found = borrow_py_torch(object, argument);
+    if (ISTHMUS_UNLIKELY(!found)) return std::move(found).error();
+    return at::Tensor(**found);
+}
+
 Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         if (ISTHMUS_UNLIKELY(!tensor.defined())) {
@@ -149,7 +183,7 @@ struct AtTensorOwner {
             drop_torch([](void* held) { delete static_cast<AtTensorOwner*>(held); }, moved);
         }
     }
-    /// The torch.Tensor, a new reference; NULL without an exception where it cannot be made.
+    /// The torch.Tensor, a new reference; NULL without an exception if it cannot be made.
     static void* array(void* self) noexcept {
         auto object = to_py(static_cast<AtTensorOwner*>(self)->tensor);
         return object ? *object : nullptr;
@@ -162,7 +196,7 @@ inline constexpr OwnerOps at_tensor_ops{.framework = static_cast<std::uint32_t>(
                                         .native = AtTensorOwner::native,
                                         .producer = "torch.Tensor"};
 
-/// What torch's rules ask, answered by the at::Tensor.
+/// The questions of torch's rules, answered by the at::Tensor.
 struct AskAtTensor {
     const at::Tensor& tensor;
 
@@ -268,7 +302,7 @@ Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options) n
 }
 namespace detail {
 
-/// The at::Tensor of an object that a block holds; NULL where it is none, or torch was never met here and the GIL is not held.
+/// The at::Tensor of an object that a block holds; NULL if it is not one, or torch was never met here and the GIL is not held.
 inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
     if (!linked_torch->ready() &&
         (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !start_linked_torch(false)))
@@ -278,7 +312,7 @@ inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
     return tensor.defined() ? &tensor : nullptr;
 }
 
-/// The at::Tensor that this block was made from; NULL when it was made from something else, or that cannot be told now.
+/// The at::Tensor that this block was made from; NULL if it was made from something else, or that cannot be determined now.
 inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     const OwnerOps& ops = *block->ops;
     if (ops.native != nullptr && ops.framework == static_cast<std::uint32_t>(Framework::torch))
@@ -330,7 +364,7 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
     const auto dims = static_cast<std::size_t>(t.ndim);
     auto maker = at::for_blob(t.data, {t.shape, dims});
     at::TensorOptions options(static_cast<at::ScalarType>(number));
-    // torch takes its time over strides and devices, so it is told of them only where it would not assume the same.
+    // torch takes its time over strides and devices, so they are passed only if it would not assume the same.
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) maker.strides(at::IntArrayRef{t.strides, dims});
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host())) {
         if (t.device.device_type != torch_gpu_type() && t.device.device_type != kDLCUDAManaged)

@@ -196,7 +196,7 @@ ISTHMUS_COLD inline Error refuse_element(const DLTensor& t, const Requirement& r
     return refuse_conversion(t, r, {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
 }
 
-/// Under a name of its own in isthmus.live(), for memory behind its block (which gives nothing back) and apart from it.
+/// Under its own name in isthmus.live(), for memory behind its block (which releases nothing) and apart from it.
 template <void (*release)(void*)>
 inline constexpr OwnerOps converted_ops = [] {
     OwnerOps ops;
@@ -263,7 +263,7 @@ inline Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
 
 }  // namespace detail
 
-/// An argument that is not what the view wants comes in as a copy that is, where dtype, layout or alignment is all that
+/// An argument that does not fit the view arrives as a copy that does, if dtype, layout or alignment is all that
 /// differs: for the length of the call, in memory of C++ that isthmus.live() lists. dtypes are converted within NumPy's
 /// "same_kind" (numpy.can_cast): integers to integers, floats and complex numbers, floats to floats and complex numbers,
 /// booleans to all of these; floats are rounded, and a number that the dtype cannot hold is an Error that says which. What

@@ -11,13 +11,13 @@
 #endif
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/incoming.h>
+#include <isthmus/python/binding.h>
 
 // Whether an argument's type may say that None is welcome.
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
 #define ISTHMUS_NANOBIND_KNOWS_DEFAULTS 1
 #endif
-// Whether its own pair and tuple hold until the call what a sequence made when it was asked.
+// Whether its own pair and tuple keep the elements that a sequence created on access until the call.
 #if NB_VERSION_MAJOR > 3 || (NB_VERSION_MAJOR == 3 && NB_VERSION_MINOR >= 1)
 #define ISTHMUS_NANOBIND_HOLDS_PAIRS 1
 #else
@@ -28,8 +28,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_STATE bool nanobind_translates = false;
-ISTHMUS_STATE StateMutex nanobind_registering;
+ISTHMUS_STATE Atomic<bool> nanobind_translates;
 
 inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
     try {
@@ -42,14 +41,11 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the very first thing is
+/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE if the first thing is
 /// an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
-    if (detail::load_shared(detail::nanobind_translates)) return;
-    const detail::StateLock lock(detail::nanobind_registering);
-    if (detail::nanobind_translates) return;
-    nanobind::register_exception_translator(detail::translate_for_nanobind);
-    detail::store_shared(detail::nanobind_translates, true);
+    detail::run_once(detail::nanobind_translates,
+                     [] { nanobind::register_exception_translator(detail::translate_for_nanobind); });
 }
 
 namespace detail {
@@ -62,7 +58,7 @@ inline bool nanobind_is_ready() noexcept {
     return nanobind::is_alive();
 }
 ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
-    if (!load_shared(nanobind_translates) && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
+    if (!nanobind_translates.load_acquire() && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
 }};
 ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
 
@@ -74,13 +70,13 @@ constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
         return true;
 }
 
-/// The instance whose method returns the result, where the result is to keep it; else NULL.
+/// The instance whose method returns the result, if the result is to keep it; else NULL.
 inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::cleanup_list* cleanup) noexcept {
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
 
-/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark, which is
-/// no temporary of anybody's.
+/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark,
+/// which is not a temporary.
 inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
     if (cleanup == nullptr || !default_result.reply) return nullptr;
     for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)
@@ -93,24 +89,26 @@ ISTHMUS_COLD inline void keep_like(nanobind::detail::cleanup_list* cleanup, PyOb
     cleanup->append(Py_NewRef(object));
 }
 
-/// What the casters of arguments have in common. An owning handle may be cast by hand, what is borrowed may not.
+/// The steps after an argument was loaded, the same for all types: one function per module.
+ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, std::uint32_t flags,
+                                             nanobind::detail::cleanup_list* cleanup) {
+    if (loaded == Loaded::raised) nanobind::raise_python_error();
+    if (loaded != Loaded::yes) return false;
+    nanobind_translate_errors();
+    if (ISTHMUS_UNLIKELY(default_result.reply) && is_call(flags) && object != Py_None) keep_like(cleanup, object);
+    return true;
+}
+/// Loads what a caster of arguments is for. An owning handle may be cast by hand, a borrow may not.
 template <class X>
-struct NanobindArgument {
-    static constexpr bool owning = std::is_same_v<X, Tensor>;
-    Incoming<X> incoming;
-
-    bool load(PyObject* object, std::uint32_t flags, X& value, nanobind::detail::cleanup_list* cleanup) {
-        if (!owning && !is_call(flags)) return false;
-        // nanobind tries every overload without conversions first, and a function without overloads with them at once.
-        const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
-        const Loaded loaded = incoming.load(object, value, last);
-        if (loaded == Loaded::raised) nanobind::raise_python_error();
-        if (loaded != Loaded::yes) return false;
-        nanobind_translate_errors();
-        if (ISTHMUS_UNLIKELY(default_result.reply) && is_call(flags) && object != Py_None) keep_like(cleanup, object);
-        return true;
-    }
-};
+ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
+                                    nanobind::detail::cleanup_list* cleanup) {
+    if (!std::is_same_v<X, Tensor> && !is_call(flags)) return false;
+    // nanobind tries every overload without conversions first, and a function without overloads with them at once.
+    const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
+    const Loaded loaded = loader.try_load(object, value, last);
+    if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply)) return true;
+    return nanobind_finish(loaded, object, flags, cleanup);
+}
 
 }  // namespace detail
 
@@ -119,7 +117,8 @@ ISTHMUS_END
 NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
-/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was read.
+/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was
+/// read.
 template <class X, class Text>
 struct isthmus_argument_caster {
     using Value = X;
@@ -130,30 +129,31 @@ struct isthmus_argument_caster {
     static constexpr bool can_cast() {
         return true;
     }
-    explicit operator X*() { return &announced(); }
-    explicit operator X&() { return announced(); }
-    explicit operator X&&() { return static_cast<X&&>(announced()); }
+    explicit operator X*() { return &committed(); }
+    explicit operator X&() { return committed(); }
+    explicit operator X&&() { return static_cast<X&&>(committed()); }
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return argument.load(src.ptr(), flags, value, cleanup);
+        return isthmus::detail::nanobind_load(loader, src.ptr(), flags, value, cleanup);
     }
 
 private:
-    X& announced() {
-        argument.incoming.announce().value();
+    X& committed() {
+        loader.commit_or_throw();
         return value;
     }
 
     X value;
-    isthmus::detail::NanobindArgument<X> argument;
+    isthmus::detail::ArgumentLoader<X> loader;
 };
-/// What is borrowed is an argument and nothing else. nanobind asks can_cast() of a caster that ends before its value is used.
+/// A borrow is an argument and nothing else. nanobind asks can_cast() of a caster that ends before its value is used.
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
-        static_assert(sizeof(T) == 0,
-                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
-                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        static_assert(
+            sizeof(T) == 0,
+            "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+            "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
         return false;
     }
     template <class V>
@@ -209,7 +209,8 @@ struct type_caster<isthmus::View<T, N, C...>>
     : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
-    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>, isthmus_optional_name<isthmus::View<T, N, C...>>> {};
+    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>,
+                               isthmus_optional_name<isthmus::View<T, N, C...>>> {};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
     : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};
@@ -217,11 +218,11 @@ template <class V, isthmus::detail::Literal... names>
 struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     : isthmus_borrowing_caster<std::optional<isthmus::Argument<V, names...>>, isthmus_optional_name<V>> {};
 template <class X>
-struct type_caster<isthmus::detail::Unannounced<X>>
-    : isthmus_borrowing_caster<isthmus::detail::Unannounced<X>, isthmus_same_name<X>> {};
+struct type_caster<isthmus::detail::Uncommitted<X>>
+    : isthmus_borrowing_caster<isthmus::detail::Uncommitted<X>, isthmus_same_name<X>> {};
 template <class V>
-struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
-    : isthmus_borrowing_caster<std::optional<isthmus::detail::Unannounced<V>>, isthmus_optional_name<V>> {};
+struct type_caster<std::optional<isthmus::detail::Uncommitted<V>>>
+    : isthmus_borrowing_caster<std::optional<isthmus::detail::Uncommitted<V>>, isthmus_optional_name<V>> {};
 // None is welcome, as <nanobind/stl/optional.h> has it for its own; before 2.11 the author writes nb::arg().none().
 #if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
 template <class T, int N, class... C>
@@ -229,7 +230,7 @@ struct has_arg_defaults<std::optional<isthmus::View<T, N, C...>>> : std::true_ty
 template <class V, isthmus::detail::Literal... names>
 struct has_arg_defaults<std::optional<isthmus::Argument<V, names...>>> : std::true_type {};
 template <class V>
-struct has_arg_defaults<std::optional<isthmus::detail::Unannounced<V>>> : std::true_type {};
+struct has_arg_defaults<std::optional<isthmus::detail::Uncommitted<V>>> : std::true_type {};
 #endif
 /// A struct of isthmus/fields.h. As a result it is a dict.
 template <isthmus::detail::HasFields S>

@@ -1,5 +1,5 @@
 // Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant;
-// pair and tuple too where nanobind's own let their elements go.
+// pair and tuple too if nanobind's own release their elements early.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +26,8 @@ struct NanobindBinder {
         nanobind::detail::make_caster<E> caster;
 
         bool load(PyObject* object, const How& how) {
-            if (!caster.from_python(object, nanobind::detail::flags_for_local_caster<E>(how.flags), how.cleanup)) return false;
+            if (!caster.from_python(object, nanobind::detail::flags_for_local_caster<E>(how.flags), how.cleanup))
+                return false;
             if constexpr (borrows<E>)
                 return true;
             else
@@ -50,26 +51,29 @@ struct isthmus_container_caster : isthmus_refused_outside_a_call {
     static constexpr auto Name = Text::text();
     template <class T>
     using Cast = movable_cast_t<T>;
-    explicit operator X*() { return &incoming.get(); }
-    explicit operator X&() { return incoming.get(); }
-    explicit operator X&&() { return static_cast<X&&>(incoming.get()); }
+    explicit operator X*() { return &loader.get(); }
+    explicit operator X&() { return loader.get(); }
+    explicit operator X&&() { return static_cast<X&&>(loader.get()); }
 
     bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return isthmus::detail::is_call(flags) && incoming.load(src.ptr(), {flags, cleanup});
+        return isthmus::detail::is_call(flags) && loader.load(src.ptr(), {flags, cleanup});
     }
 
 private:
-    isthmus::detail::IncomingContainer<isthmus::detail::NanobindBinder, X> incoming;
+    isthmus::detail::ContainerLoader<isthmus::detail::NanobindBinder, X> loader;
 };
 
 template <class E>
 struct isthmus_sequence_name {
-    static constexpr auto text() { return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]"); }
+    static constexpr auto text() {
+        return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]");
+    }
 };
 template <class K, class E>
 struct isthmus_map_name {
     static constexpr auto text() {
-        return const_name("collections.abc.Mapping[") + concat(make_caster<K>::Name, make_caster<E>::Name) + const_name("]");
+        return const_name("collections.abc.Mapping[") + concat(make_caster<K>::Name, make_caster<E>::Name) +
+               const_name("]");
     }
 };
 template <class E>

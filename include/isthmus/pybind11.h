@@ -13,52 +13,50 @@
 #include <deque>
 
 #include <isthmus/python/agreeing.h>
+#include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
-#include <isthmus/python/incoming.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
-ISTHMUS_STATE bool pybind11_translates = false;
-ISTHMUS_STATE StateMutex pybind11_registering;
+ISTHMUS_STATE Atomic<bool> pybind11_translates;
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE where the very first
+/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE if the first
 /// thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
-    if (detail::load_shared(detail::pybind11_translates)) return;
-    const detail::StateLock lock(detail::pybind11_registering);
-    if (detail::pybind11_translates) return;
-    pybind11::register_exception_translator([](std::exception_ptr thrown) {
-        try {
-            if (thrown) std::rethrow_exception(thrown);
-        } catch (const Error& error) {
-            set_python_error(error);
-        }
+    detail::run_once(detail::pybind11_translates, [] {
+        pybind11::register_exception_translator([](std::exception_ptr thrown) {
+            try {
+                if (thrown) std::rethrow_exception(thrown);
+            } catch (const Error& error) {
+                set_python_error(error);
+            }
+        });
     });
-    detail::store_shared(detail::pybind11_translates, true);
 }
 
 namespace detail {
 
 ISTHMUS_STATE ErrorWatcher pybind11_watcher{[]() noexcept {
-    if (!load_shared(pybind11_translates) && may_translate()) swallowing(pybind11_translate_errors);
+    if (!pybind11_translates.load_acquire() && may_translate()) swallowing(pybind11_translate_errors);
 }};
 ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 
-/// A result, or the exception that is set: of NULL pybind11 makes a TypeError of its own.
+[[noreturn]] ISTHMUS_COLD inline void raise_in_pybind11() { throw pybind11::error_already_set(); }
+/// A result, or the exception that is set: of NULL pybind11 makes another TypeError.
 inline pybind11::handle made(PyObject* result) {
-    if (result == nullptr) throw pybind11::error_already_set();
+    if (ISTHMUS_UNLIKELY(result == nullptr)) raise_in_pybind11();
     return result;
 }
 
-/// The instance whose method returns the result, where the result is to keep it; else NULL.
+/// The instance whose method returns the result, if the result is to keep it; else NULL.
 inline PyObject* parent_of(pybind11::return_value_policy policy, pybind11::handle parent) noexcept {
     return policy == pybind11::return_value_policy::reference_internal ? parent.ptr() : nullptr;
 }
 
-/// What pybind11 asks of every caster: a value, handed to the function by reference.
+/// The interface of every caster of pybind11: a value, passed to the function by reference.
 template <class Value>
 struct PybindValue {
     template <class U>
@@ -70,41 +68,48 @@ struct PybindValue {
     Value value;
 };
 
-/// What the casters of arguments have in common.
+/// The steps after an argument was loaded, the same for all types: one function per module.
+ISTHMUS_NOINLINE inline bool pybind11_finish(Loaded loaded) {
+    if (loaded == Loaded::raised) raise_in_pybind11();
+    if (loaded == Loaded::yes) pybind11_translate_errors();
+    return loaded == Loaded::yes;
+}
+
+/// The common part of the casters of arguments.
 template <class X>
 struct PybindArgument : PybindValue<X> {
     // pybind11 asks for these once every argument of the call was read.
-    operator X*() { return &announced(); }
-    operator X&() { return announced(); }
-    operator X&&() && { return std::move(announced()); }
+    operator X*() { return &committed(); }
+    operator X&() { return committed(); }
+    operator X&&() && { return std::move(committed()); }
 
     // It tries every overload without conversions first, and a function without overloads with them at once.
-    bool load(pybind11::handle src, bool convert) {
-        const Loaded loaded = incoming.load(src.ptr(), this->value, convert);
-        if (loaded == Loaded::raised) throw pybind11::error_already_set();
-        if (loaded == Loaded::yes) pybind11_translate_errors();
-        return loaded == Loaded::yes;
+    ISTHMUS_NOINLINE bool load(pybind11::handle src, bool convert) {
+        const Loaded loaded = loader_.try_load(src.ptr(), this->value, convert);
+        return ISTHMUS_LIKELY(loaded == Loaded::yes && pybind11_translates.load_acquire()) || pybind11_finish(loaded);
     }
 
 private:
-    X& announced() {
-        incoming.announce().value();
+    X& committed() {
+        loader_.commit_or_throw();
         return this->value;
     }
 
-    Incoming<X> incoming;
+    ArgumentLoader<X> loader_;
 };
-/// What is borrowed is an argument and nothing else.
+/// A borrow is an argument and nothing else.
 template <class X>
 struct PybindBorrowed {
     template <class U>
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
 
     PybindBorrowed() = default;
-    PybindBorrowed(PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
-        static_assert(sizeof(X) == 0,
-                      "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
-                      "isthmus::Tensor, and its view()");
+    PybindBorrowed(
+        PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
+        static_assert(
+            sizeof(X) == 0,
+            "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
+            "isthmus::Tensor, and its view()");
     }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
@@ -125,8 +130,8 @@ struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
 template <class Binder, class E, class A>
 struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
 
-/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here each of
-/// them is kept.
+/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here
+/// each of them is kept.
 struct PybindBinder {
     struct How {
         bool convert;
@@ -141,19 +146,19 @@ struct PybindBinder {
         bool load(PyObject* object, const How& how) { return caster.load(object, how.convert); }
         decltype(auto) take() { return pybind11::detail::cast_op<E&&>(std::move(caster)); }
     };
-    static bool raise() { throw pybind11::error_already_set(); }
+    static bool raise() { raise_in_pybind11(); }
 };
 
 template <class X>
 struct PybindContainer : PybindBorrowed<X> {
-    operator X*() { return &incoming_.get(); }
-    operator X&() { return incoming_.get(); }
-    operator X&&() && { return std::move(incoming_.get()); }
+    operator X*() { return &loader_.get(); }
+    operator X&() { return loader_.get(); }
+    operator X&&() && { return std::move(loader_.get()); }
 
-    bool load(pybind11::handle src, bool convert) { return incoming_.load(src.ptr(), {convert}); }
+    bool load(pybind11::handle src, bool convert) { return loader_.load(src.ptr(), {convert}); }
 
 private:
-    IncomingContainer<PybindBinder, X> incoming_;
+    ContainerLoader<PybindBinder, X> loader_;
 };
 
 /// The first tensor argument of the call whose result is being made; NULL otherwise.
@@ -168,7 +173,7 @@ public:
     PybindLike(const PybindLike&) = delete;
     PybindLike& operator=(const PybindLike&) = delete;
     ~PybindLike() {
-        if (told_) pybind11_like() = before_;
+        if (set_) pybind11_like() = before_;
     }
     void found(pybind11::handle argument) noexcept {
         if (object_ == nullptr && !argument.is_none()) object_ = argument.ptr();
@@ -176,21 +181,21 @@ public:
     void returned() noexcept {
         if (object_ == nullptr) return;
         before_ = std::exchange(pybind11_like(), object_);
-        told_ = true;
+        set_ = true;
     }
 
 private:
     PyObject* object_ = nullptr;
     PyObject* before_ = nullptr;
-    bool told_ = false;
+    bool set_ = false;
 };
 
 template <class X>
 inline constexpr bool takes_tensor = borrows<X> || std::is_same_v<X, Tensor>;
 template <class X>
-inline constexpr bool takes_tensor<Unannounced<X>> = true;
+inline constexpr bool takes_tensor<Uncommitted<X>> = true;
 template <class X>
-inline constexpr bool takes_tensor<std::optional<Unannounced<X>>> = true;
+inline constexpr bool takes_tensor<std::optional<Uncommitted<X>>> = true;
 
 }  // namespace detail
 
@@ -199,7 +204,7 @@ ISTHMUS_END
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is told to the
+/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is passed to the
 /// caster of the result.
 template <class... Args>
     requires(isthmus::detail::takes_tensor<intrinsic_t<Args>> || ...)
@@ -271,12 +276,13 @@ struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <class X>
-struct type_caster<isthmus::detail::Unannounced<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Unannounced<X>> {
+struct type_caster<isthmus::detail::Uncommitted<X>>
+    : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
     static constexpr auto name = type_caster<X>::name;
 };
 template <class V>
-struct type_caster<std::optional<isthmus::detail::Unannounced<V>>>
-    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Unannounced<V>>> {
+struct type_caster<std::optional<isthmus::detail::Uncommitted<V>>>
+    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Uncommitted<V>>> {
     static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <>
@@ -308,37 +314,44 @@ struct isthmus_optional_caster_name {
 
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>,
+                                        isthmus_sequence_caster_name<E> {};
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>,
+                                      isthmus_sequence_caster_name<E> {};
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>,
+                                       isthmus_sequence_caster_name<E> {};
 template <class E, std::size_t n>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>,
+                                       isthmus_sequence_caster_name<E> {};
 template <class K, class E, class C, class A>
     requires isthmus::detail::borrows<E>
 struct type_caster<std::map<K, E, C, A>> : isthmus::detail::PybindContainer<std::map<K, E, C, A>>,
                                            isthmus_map_caster_name<K, E> {};
 template <class K, class E, class H, class Q, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::unordered_map<K, E, H, Q, A>> : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>,
-                                                        isthmus_map_caster_name<K, E> {};
+struct type_caster<std::unordered_map<K, E, H, Q, A>>
+    : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>, isthmus_map_caster_name<K, E> {};
 template <class E>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>, isthmus_optional_caster_name<E> {};
+struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>,
+                                       isthmus_optional_caster_name<E> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
 struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,
                                          isthmus_union_caster_name<E...> {};
 template <class A, class B>
     requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
-struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>, isthmus_tuple_caster_name<A, B> {};
+struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>,
+                                      isthmus_tuple_caster_name<A, B> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>, isthmus_tuple_caster_name<E...> {};
+struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>,
+                                       isthmus_tuple_caster_name<E...> {};
 
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
@@ -400,7 +413,7 @@ struct type_caster<isthmus::FieldsReply<S>> : isthmus::detail::PybindValue<isthm
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
-/// Partial, so that <torch/extension.h>, before this header or behind it, brings a caster of its own: that one is then used.
+/// Partial, so that <torch/extension.h>, before this header or behind it, brings its own caster: that one is then used.
 template <class X>
 struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::detail::PybindValue<at::Tensor> {
     static constexpr auto name = const_name("torch.Tensor");
@@ -409,7 +422,7 @@ struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::det
         if (isthmus::detail::is_no_tensor(src.ptr())) return false;
         auto result = isthmus::from_py_torch(src.ptr());
         if (!result && isthmus::detail::pass_on(result.error(), false) == isthmus::detail::Loaded::raised)
-            throw error_already_set();
+            isthmus::detail::raise_in_pybind11();
         if (!result) return false;
         isthmus::pybind11_translate_errors();
         this->value = std::move(*result);

@@ -1,10 +1,49 @@
-// What binders need: Argument, Reply, As, and how one tensor is borrowed for a call and handed out as its result.
+// For binders: how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/binding.h>
+
+#include "runtime/errors.h"
+#include "runtime/object_owner.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+void run_once(Atomic<bool>& done, void (*function)()) {
+    static constinit StateMutex mutex;
+    if (done.load_acquire()) return;
+    const StateLock lock(mutex);
+    if (done.load()) return;
+    function();
+    done.store(true);
+}
+
+bool is_no_tensor(PyObject* object) noexcept {
+    const PyTypeObject* type = Py_TYPE(object);
+    return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
+           type == &PyUnicode_Type || type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
+}
+
+bool passes_through(const Error& error) noexcept {
+    auto* cause = static_cast<PyObject*>(error.cause());
+    return error.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
+}
+ISTHMUS_RARE Loaded raise_in_call(const Error& error) noexcept {
+    if (auto* cause = static_cast<PyObject*>(error.cause()); cause != nullptr && passes_through(cause))
+        restore_exception(Py_NewRef(cause));
+    else
+        set_python_error(error);
+    return Loaded::raised;
+}
+ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept {
+    if (!passes_through(error) && !(last && error.code() == ErrorCode::requires_grad)) return Loaded::no;
+    return raise_in_call(error);
+}
+ISTHMUS_RARE Error argument_error(const Error& error, const char* function) {
+    const std::string prefix = call_prefix(function, nullptr);
+    if (error.code() == ErrorCode::read_only) return Error(error.code(), ErrorKind::value, prefix + error.what());
+    return error.prefixed(prefix);
+}
 
 bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argument) noexcept {
     ImportOptions options;
@@ -17,12 +56,18 @@ bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argu
     ::new (&result_) Result<Borrowed>(borrow_py(object, options));
     made_ = true;
     const bool ok = result_.has_value();
-    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object))) pending_ = object;
+    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object)))
+        pending_ = object;
     return ok;
 }
-void BorrowSlot::give_back(PyObject* object) noexcept {
+void BorrowSlot::end() noexcept {
+    if (ISTHMUS_UNLIKELY(pending_ != nullptr)) roll_back(pending_);
+    result_.~Result();
+    made_ = false;
+}
+void BorrowSlot::roll_back(PyObject* object) noexcept {
     pending_ = nullptr;
-    if (made_ && result_.has_value()) isthmus::give_back(object, *result_);
+    if (made_ && result_.has_value()) give_back(object, *result_);
 }
 Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
     if (is_no_tensor(object)) return Loaded::no;
@@ -36,9 +81,9 @@ Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) n
     const Result<void> made = convert(object, r, nullptr, own);
     return made ? Loaded::yes : pass_on(made.error(), last);
 }
-/// What the producer lent is released as soon as the copy is made: a capsule can be consumed again.
+/// The borrow is released as soon as the copy is made: a capsule can be consumed again.
 ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
-                                                          Match& match) noexcept {
+                                              Match& match) noexcept {
     Requirement of_any_kind = r;
     of_any_kind.accepts = any_dtype::accepts;
     of_any_kind.order = Order::any;
@@ -46,30 +91,105 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     if (auto right = match.check_argument(argument, descriptor(), result_->flags(), of_any_kind); !right) return right;
     Result<Tensor> made = r.convert(descriptor(), r);
     if (!made) return made.error().prefixed(match.prefix(argument));
-    if (pending_ != nullptr) give_back(object);
+    if (pending_ != nullptr) roll_back(object);
     *result_ = lend(std::move(*made));
     return {};
 }
-Result<void> BorrowSlot::announce_now(const char* function, const char* argument) noexcept {
+ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check(PyObject* object, const Requirement& r, const char* function,
+                                                     const char* argument, Match* match) noexcept {
+    if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
+    Match own(function);
+    Match& of_call = match != nullptr ? *match : own;
+    auto fits = of_call.check_argument(argument, descriptor(), result_->flags(), r);
+    return ISTHMUS_LIKELY(fits.has_value()) || r.convert == nullptr ? fits : convert(object, r, argument, of_call);
+}
+Loaded BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                        Match* match) noexcept {
+    const Result<void> checked = check(object, r, function, argument, match);
+    return ISTHMUS_LIKELY(checked.has_value()) ? Loaded::yes : raise_in_call(checked.error());
+}
+Result<void> BorrowSlot::commit_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
     if (!(result_->flags() & unannounced_flag)) return {};
     return surviving_exit([&]() -> Result<void> {
         // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
         const bool away = !have_gil();
         const PyGILState_STATE state = away ? PyGILState_Ensure() : PyGILState_STATE{};
-        Result<void> announced = announce_write(object, argument);
-        if (!announced) announced = announced.error().prefixed(call_prefix(function, nullptr));
+        Result<void> notified = announce_write(object, argument);
+        if (!notified) notified = notified.error().prefixed(call_prefix(function, nullptr));
         if (away) PyGILState_Release(state);
-        return announced;
+        return notified;
     });
 }
-Result<void> BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
-                                          Match* match) noexcept {
-    if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
-    Match own(function);
-    Match& of_call = match != nullptr ? *match : own;
-    auto fits = of_call.check_argument(argument, descriptor(), result_->flags(), r);
-    return ISTHMUS_LIKELY(fits.has_value()) || r.convert == nullptr ? fits : convert(object, r, argument, of_call);
+bool BorrowSlot::commit_or_raise(const char* function, const char* argument) noexcept {
+    const Result<void> committed = commit_now(function, argument);
+    return committed.has_value() || raise_in_call(committed.error()) == Loaded::yes;
+}
+
+template <class X>
+Result<void> HandleLoader<X>::take(PyObject* object, X& value, const ImportOptions& options) noexcept {
+    if (capsule_ != nullptr) roll_back(capsule_, *taken_);
+    Result<X> result = [&] {
+        if constexpr (std::is_same_v<X, Tensor>)
+            return from_py(object, options);
+        else
+            return borrow_py(object, options);
+    }();
+    if (!result) return std::move(result).error();
+    value = std::move(*result);
+    if (PyCapsule_CheckExact(object)) {
+        capsule_ = object;
+        taken_ = &value;
+    }
+    return {};
+}
+template <class X>
+Loaded HandleLoader<X>::try_load(PyObject* object, X& value, bool last) noexcept {
+    if (is_no_tensor(object)) return Loaded::no;
+    const Result<void> taken = take(object, value, default_import);
+    return taken ? Loaded::yes : pass_on(taken.error(), last);
+}
+template <class X>
+Loaded HandleLoader<X>::load(PyObject* object, X& value, const char* function, const char* argument, Match*) noexcept {
+    ImportOptions options;
+    options.argument = argument;
+    const Result<void> taken = take(object, value, options);
+    return taken ? Loaded::yes : raise_in_call(argument_error(taken.error(), function));
+}
+template <class X>
+void HandleLoader<X>::roll_back(PyObject* object, X& value) noexcept {
+    capsule_ = nullptr;
+    give_back(object, value);
+}
+template class HandleLoader<Borrowed>;
+template class HandleLoader<Tensor>;
+
+PyObject* finish(Result<PyObject*> result) noexcept {
+    if (result) return *result;
+    set_python_error(result.error());
+    return nullptr;
+}
+/// The tensor for a caller who is to keep `parent` with it: held as well, unless the tensor is known to keep its
+/// memory. Empty when memory is out.
+ISTHMUS_NOINLINE inline Tensor kept_with(const Tensor& tensor, PyObject* parent) noexcept {
+    const bool kept = source_of(tensor.block()) != nullptr || owns_memory(tensor.block());
+    return kept ? tensor : Tensor::steal(block_kept_with(tensor.block(), parent));
+}
+PyObject* to_result(const Tensor& tensor, Framework framework, PyObject* parent) noexcept {
+    if (!tensor) Py_RETURN_NONE;
+    if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py(tensor, framework));
+    const Tensor kept = kept_with(tensor, parent);
+    return kept ? finish(to_py(kept, framework)) : PyErr_NoMemory();
+}
+PyObject* to_result(const Reply& reply, PyObject* parent) noexcept {
+    if (!reply.tensor) Py_RETURN_NONE;
+    if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py_like(reply.tensor, reply.like));
+    const Tensor kept = kept_with(reply.tensor, parent);
+    return kept ? finish(to_py_like(kept, reply.like)) : PyErr_NoMemory();
+}
+PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent) noexcept {
+    if (ISTHMUS_UNLIKELY(default_result.reply) && like != nullptr) return to_result(Reply{tensor, like}, parent);
+    return to_result(tensor, default_result.framework, parent);
 }
 
 }  // namespace detail

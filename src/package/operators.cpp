@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
-#include "../bridge/operators/registry.h"
+#include "../bridge/operators/definition.h"
 
 namespace {
 

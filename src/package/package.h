@@ -1,4 +1,4 @@
-// What the sources of isthmus._isthmus share: each file adds its functions to the module.
+// Shared by the sources of isthmus._isthmus: each file adds its functions to the module.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 
 #include "../bridge/dispatch/classify.h"
 #include "../bridge/object/tensor_type.h"
-#include "../bridge/runtime/raise.h"
+#include "../bridge/runtime/errors.h"
 
 namespace package {
 

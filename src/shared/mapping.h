@@ -26,7 +26,7 @@ ISTHMUS_COLD inline Error value_error(ErrorCode code, isthmus::detail::Message t
     return Error(code, ErrorKind::value, isthmus::detail::concat({text}));
 }
 
-/// What `f` returns, or the Error that it throws.
+/// The result of `f`, or the Error that it throws.
 template <class F>
 auto catch_error(F&& f) -> Result<decltype(f())> {
     try {
@@ -69,7 +69,7 @@ ISTHMUS_COLD inline Error system_error(const char* call, int number) {
 
 ISTHMUS_COLD inline Error unsupported() {
     return make_error(ErrorCode::unavailable,
-                      "this system has no memory that crosses processes by a descriptor; wanted "
+                      "this system has no memory that crosses processes by a descriptor; expected "
                       "Linux (memfd) or macOS (shm_open)");
 }
 

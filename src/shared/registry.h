@@ -1,4 +1,4 @@
-// What a process knows about its segments: where they are, which ranges are in use here or lent, and what a fork
+// A process's knowledge of its segments: where they are, which ranges are in use here or lent, and what a fork
 // changes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -54,7 +54,7 @@ struct Region {
     Mapping map;  ///< all of it; none if each tensor has a private mapping
     std::size_t size = 0;
     Identity identity;
-    Access access{};                          ///< how `map` is mapped
+    Access access{};  ///< how `map` is mapped
     std::map<std::size_t, Slot> by_offset;
     std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
     std::size_t free_bytes = 0;
@@ -157,7 +157,7 @@ inline void drop_region(Registry& r, Region* region, Dead& dead) {
     dead.emplace_back(region);
 }
 
-/// Where a tensor is: the region that holds its pages, the slot there, and the offset of its first element.
+/// The place of a tensor: the region that holds its pages, the slot there, and the offset of its first element.
 struct Place {
     Region* region = nullptr;
     std::size_t slot_offset = 0, slot_size = 0, offset = 0;
@@ -352,15 +352,6 @@ inline Hold add_slot(Region& region, std::size_t offset, std::size_t size) {
     slot.size = size;
     return hold_slot(region, offset, slot);
 }
-
-/// `bytes` in whole pages, one at least.
-Result<std::size_t> whole_pages(std::size_t bytes);
-/// Bytes of a row-major tensor; an Error that names the argument if they overflow.
-Result<std::size_t> bytes_of(const Shape& shape, DType dtype);
-/// A new region: reserved, mapped and sealed, in this order. It has no user yet and is not in the registry.
-Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers);
-/// A slot of `bytes` of the pool, in a region that others may or may not write.
-Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wait& wait);
 
 }  // namespace shared::impl
 

@@ -146,7 +146,7 @@ def test_the_places_in_xlas_table_are_those_of_its_header(tmp_path):
         pytest.skip("no C++ compiler")
     source = tmp_path / "places.cpp"
     source.write_text(
-        "#include <cstddef>\n#include <cstdint>\n#include <xla/ffi/api/c_api.h>\n#include <isthmus/python/operator/xla_ffi.h>\n"
+        "#include <cstddef>\n#include <cstdint>\n#include <xla/ffi/api/c_api.h>\n#include <bridge/operators/xla_ffi.h>\n"
         + "".join(
             f"static_assert(offsetof(isthmus::detail::xla::{ours}) == offsetof({theirs}));\n"
             for ours, theirs in {
@@ -160,7 +160,7 @@ def test_the_places_in_xlas_table_are_those_of_its_header(tmp_path):
             }.items()
         )
     )
-    folders = [ROOT / "include", jax.ffi.include_dir(), *isthmus.get_includes()]  # the last one has DLPack's header
+    folders = [ROOT / "include", ROOT / "src", jax.ffi.include_dir(), *isthmus.get_includes()]  # the last one has DLPack's header
     command = [compiler, "-std=c++20", "-fsyntax-only", *(f"-I{folder}" for folder in folders), source]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-// What compilers do differently: attributes, builtins and atomic operations. A port to another compiler starts and ends here.
+// Differences between compilers: attributes, builtins and atomic operations. A port to another compiler starts and ends here.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 #else
 #define ISTHMUS_HIDDEN __attribute__((visibility("hidden")))
 #endif
-/// What must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
+/// For what must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
 #if defined(_WIN32)
 #define ISTHMUS_EXPORT
 #else
@@ -29,9 +29,9 @@
 #define ISTHMUS_COLD __attribute__((cold, noinline))
 /// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for errors).
 #define ISTHMUS_RARE __attribute__((cold))
-/// A function off the fastest paths that does real work: a call of its own, optimised like any other.
+/// A function off the fastest paths that does real work: not inlined, optimised like any other.
 #define ISTHMUS_NOINLINE __attribute__((noinline))
-/// For the paths whose instructions are counted: inlined even where the compiler would rather call. With -Os the compiler
+/// For the paths whose instructions are counted: inlined even if the compiler would rather call. With -Os the compiler
 /// chooses.
 #if defined(__OPTIMIZE_SIZE__)
 #define ISTHMUS_ALWAYS_INLINE inline
@@ -40,7 +40,7 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
-/// A function whose result refers to the memory, not to the view that it was asked of: GCC warns of a temporary one.
+/// A function whose result refers to the memory, not to the view itself: GCC warns of a temporary one.
 #if __has_cpp_attribute(gnu::no_dangling)
 #define ISTHMUS_OUTLIVES [[gnu::no_dangling]]
 #else

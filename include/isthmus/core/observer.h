@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/compiler.h>
+#include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
 

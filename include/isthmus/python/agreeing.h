@@ -1,12 +1,15 @@
-// agreeing(): a function whose arguments' named sizes must agree, for a binder to bind.
+// with_checked_sizes(), agreeing(): a function whose arguments' named sizes must agree, for a binder to bind.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/incoming.h>  // Python.h must come before any standard header
+#include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+template <class S>
+constexpr auto members_of(S& s) noexcept;  // of isthmus/fields.h, which every struct with fields comes from
 
 inline constexpr const char* argument_places[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
 
@@ -20,18 +23,18 @@ void agree([[maybe_unused]] Match& match, [[maybe_unused]] const char* name,
     if constexpr (is_view<V>)
         match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
 }
-/// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A scalar, a
-/// Tensor: nothing that has named sizes.
+/// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A
+/// scalar, a Tensor: nothing that has named sizes.
 template <class X>
 void agree(Match& match, const char* name, const X& argument) {
     const auto each = [&]([[maybe_unused]] const auto&... part) { (agree(match, name, part), ...); };
     if constexpr (!holds_view<X>) {
         return;
     } else if constexpr (HasFields<X>) {
-        const auto of_struct = [&]<class M>(const M& member) {  // a struct within it has sizes of its own
+        const auto of_struct = [&]<class M>(const M& member) {  // a nested struct has its own sizes
             if constexpr (!HasFields<M>) agree(match, name, member);
         };
-        std::apply([&](const auto&... member) { (of_struct(member), ...); }, members_of(argument));
+        apply([&](const auto&... member) { (of_struct(member), ...); }, members_of(argument));
     } else if constexpr (requires { argument.has_value(); }) {
         if (argument) each(*argument);
     } else if constexpr (requires { argument.begin(); }) {
@@ -43,23 +46,24 @@ void agree(Match& match, const char* name, const X& argument) {
     }
 }
 
-/// Writes are announced, and capsules taken, once the sizes were found to agree.
+/// Writes are notified, and capsules taken, once the sizes were found to agree.
 template <class X>
 inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || std::is_same_v<X, Borrowed>;
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
 template <class V>
-inline constexpr bool is_deferred<std::optional<V>> = holds_view<V> && is_deferred<V> && std::is_copy_constructible_v<V>;
+inline constexpr bool is_deferred<std::optional<V>> =
+    holds_view<V> && is_deferred<V> && std::is_copy_constructible_v<V>;
 
 template <class X>
 struct DeferredOf {
-    using type = Unannounced<X>&;  // the binder's own, which a refused call must find as it was
+    using type = Uncommitted<X>&;  // the binder's own, which a refused call must find as it was
 };
 template <class V>
 struct DeferredOf<std::optional<V>> {
-    using type = std::optional<Unannounced<V>>&;
+    using type = std::optional<Uncommitted<V>>&;
 };
-/// What the binder is asked for in the place of A.
+/// The type that the binder loads in place of A.
 template <class A, class X = std::remove_cvref_t<A>>
 using Deferred = typename std::conditional_t<is_deferred<X>, DeferredOf<X>, std::type_identity<A>>::type;
 
@@ -68,23 +72,23 @@ X& value_of(X& argument) noexcept {
     return argument;
 }
 template <class X>
-X& value_of(Unannounced<X>& argument) noexcept {
+X& value_of(Uncommitted<X>& argument) noexcept {
     return argument.value;
 }
 template <class V>
-std::optional<V> value_of(std::optional<Unannounced<V>>& argument) noexcept {
+std::optional<V> value_of(std::optional<Uncommitted<V>>& argument) noexcept {
     return argument ? std::optional<V>(argument->value) : std::nullopt;
 }
 
 template <class X>
-void announce_one(X&) noexcept {}
+void commit_one(X&) noexcept {}
 template <class X>
-void announce_one(Unannounced<X>& argument) {
-    argument.announce().value();
+void commit_one(Uncommitted<X>& argument) {
+    argument.commit_or_throw();
 }
 template <class V>
-void announce_one(std::optional<Unannounced<V>>& argument) {
-    if (argument) argument->announce().value();
+void commit_one(std::optional<Uncommitted<V>>& argument) {
+    if (argument) argument->commit_or_throw();
 }
 
 /// A function that may change itself when it is called, as a mutable lambda does: binders may call it as a constant.
@@ -94,24 +98,24 @@ struct Changing {
 };
 
 template <Literal function, class F, class R, class... A>
-auto agreeing(F f, const char* const* names) {
+auto with_checked_sizes(F f, const char* const* names) {
     return [held = Changing<F>{std::move(f)}, names](Deferred<A>... arguments) -> R {
         Match match(function.text);
         const char* const* name = names;
         (agree(match, *name++, value_of(arguments)), ...);
-        (announce_one(arguments), ...);
+        (commit_one(arguments), ...);
         return held.f(static_cast<A&&>(value_of(arguments))...);
     };
 }
 
 template <Literal function, Literal... names, class F, class R, class... A>
-auto agreeing(F f, R (*)(A...)) {
+auto with_checked_sizes(F f, R (*)(A...)) {
     static_assert(sizeof...(names) == 0 || sizeof...(names) == sizeof...(A),
-                  "isthmus: agreeing<\"f\", \"a\", …> wants a name for each argument, or none");
+                  "isthmus: with_checked_sizes<\"f\", \"a\", …> wants a name for each argument, or none");
     static_assert(sizeof...(names) != 0 || sizeof...(A) <= sizeof(argument_places) / sizeof(argument_places[0]),
-                  "isthmus: a function of so many arguments needs their names: agreeing<\"f\", \"a\", …>");
+                  "isthmus: a function of so many arguments needs their names: with_checked_sizes<\"f\", \"a\", …>");
     static constexpr const char* given[sizeof...(names) + 1] = {names.text..., nullptr};
-    return agreeing<function, F, R, A...>(std::move(f), sizeof...(names) != 0 ? given : argument_places);
+    return with_checked_sizes<function, F, R, A...>(std::move(f), sizeof...(names) != 0 ? given : argument_places);
 }
 
 template <class C, class R, class... A>
@@ -121,21 +125,27 @@ auto signature_of(R (C::*)(A...)) -> R (*)(A...);
 
 }  // namespace detail
 
-/// A function, or a lambda, whose arguments' named sizes must agree: the same function for a caster to bind, which compares
-/// them first and throws the Error that names the function and the arguments. A caster converts each argument on its own, so
-/// this cannot choose between overloads.
+/// A function, or a lambda, whose arguments' named sizes must agree: the same function for a caster to bind, which
+/// compares them first and throws the Error that names the function and the arguments. A caster converts each argument
+/// on its own, so this cannot choose between overloads.
 ///
-///     m.def("distance", isthmus::agreeing<"distance", "a", "b">(distance));
+///     m.def("distance", isthmus::with_checked_sizes<"distance", "a", "b">(distance));
 ///
 /// Without names the arguments are called by their place, '1', '2', …; an Argument keeps its own name.
 template <detail::Literal function, detail::Literal... names, class R, class... A>
-auto agreeing(R (*f)(A...)) {
-    return detail::agreeing<function, names...>(f, f);
+auto with_checked_sizes(R (*f)(A...)) {
+    return detail::with_checked_sizes<function, names...>(f, f);
 }
 template <detail::Literal function, detail::Literal... names, class F>
     requires requires { &F::operator(); }
+auto with_checked_sizes(F f) {
+    return detail::with_checked_sizes<function, names...>(std::move(f),
+                                                          decltype(detail::signature_of(&F::operator())){});
+}
+/// The same, by the name that it had first.
+template <detail::Literal function, detail::Literal... names, class F>
 auto agreeing(F f) {
-    return detail::agreeing<function, names...>(std::move(f), decltype(detail::signature_of(&F::operator())){});
+    return with_checked_sizes<function, names...>(std::move(f));
 }
 
 ISTHMUS_END

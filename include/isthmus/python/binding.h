@@ -1,22 +1,17 @@
-// What binders need: Argument, Reply, As, and how one tensor is borrowed for a call and handed out as its result.
+// For binders: Argument, Reply, As, fields; how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
-#include <array>
 #include <optional>
 
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
-#include <isthmus/python/fields/declare.h>
-#include <isthmus/python/framework/facts.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/object_owner.h>
 
 ISTHMUS_BEGIN
 
-/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and lives as long.
+/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and outlives it.
 struct Reply {
     Tensor tensor;             ///< the result
     PyObject* like = nullptr;  ///< borrowed; NULL for an isthmus.Tensor
@@ -31,34 +26,68 @@ struct As {
     As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
+/// The names of a struct's members, in their order; the struct has nothing else (it is an aggregate), and at most 16 of
+/// them. <isthmus/fields.h> reads and returns such structs.
+///
+///     struct Csr {
+///         View<const int, 1, sizes<"rows+1">> indptr;
+///         View<const int, 1, sizes<"nnz">> indices;
+///         View<const double, 1, sizes<"nnz">> data;
+///         using fields = isthmus::fields<"indptr", "indices", "data">;
+///     };
+template <detail::Literal... name>
+struct fields {
+    static_assert(sizeof...(name) > 0 && sizeof...(name) <= 16, "isthmus: a struct has from 1 to 16 fields");
+    static constexpr int count = sizeof...(name);           ///< how many fields
+    static constexpr const char* names[] = {name.text...};  ///< their names in Python
+};
+
 namespace detail {
 template <class X>
-struct Incoming;
+inline constexpr bool is_fields = false;
+template <Literal... name>
+inline constexpr bool is_fields<fields<name...>> = true;
+
+template <class S>
+concept HasFields = requires { typename S::fields; } && is_fields<typename S::fields>;
+}  // namespace detail
+
+/// A struct for the caller: in the form of the object `like`, which is an argument of the call and outlives it; a dict if
+/// that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
+template <detail::HasFields S>
+struct FieldsReply {
+    S fields;                  ///< the struct
+    PyObject* like = nullptr;  ///< borrowed; NULL for a dict
+};
+
+namespace detail {
+template <class X>
+struct ArgumentLoader;
 
 /// Any tensor, unchecked: for the length of the call, or owned.
 template <class X>
 inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<X, Tensor>;
 }  // namespace detail
 
-/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return x.reply(result)`
-/// answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's too, Argument<V, "image",
-/// "blur">, a mismatch raises the error that says so, at once; without one, the next overload is tried. Valid for the length of
-/// the call; the Tensor of an Argument<Tensor> may be kept.
+/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return
+/// x.reply(result)` answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's
+/// too, Argument<V, "image", "blur">, a mismatch raises the error that says so, at once; without one, the next overload
+/// is tried. Valid for the length of the call; the Tensor of an Argument<Tensor> may be kept.
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
     static_assert(detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
                   "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
-    /// Whether a mismatch raises at once: it does where there is a name.
+    /// Whether a mismatch raises at once: it does if there is a name.
     static constexpr bool raises = !name.view().empty();
-    /// The names in errors; NULL where none was given.
+    /// The names in errors; NULL if none was given.
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
     Argument() noexcept = default;
-    /// What a caster makes: the view, and the object that it is of, borrowed.
+    /// Made by a caster: the view, and its object, borrowed.
     Argument(V view, PyObject* object) noexcept : view_(std::move(view)), object_(object) {}
 
-    /// The view itself; `x->data()`, and `x` where a `const V&` is wanted, are the same.
+    /// The view itself; `x->data()`, and `x` as a `const V&`, are the same.
     const V& operator*() const noexcept { return view_; }
     const V* operator->() const noexcept { return &view_; }
     /// As operator*.
@@ -75,13 +104,13 @@ public:
 
 private:
     template <class>
-    friend struct detail::Incoming;
+    friend struct detail::ArgumentLoader;
 
     V view_;
     PyObject* object_ = nullptr;
 };
 
-/// New memory for a result, not zeroed, where the argument lives (empty_like() of api.h), of its shape and dtype where nothing
+/// New memory for a result, not zeroed, in the argument's framework (empty_like() of api.h), of its shape and dtype if nothing
 /// else is said: `return x.reply(empty_like(x))`. Throws Error.
 template <class V, detail::Literal... names>
 Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
@@ -97,7 +126,7 @@ Tensor empty_like(const Argument<V, names...>& argument) {
 }
 
 namespace detail {
-/// What a Tensor becomes where a function returns one; one for each shared object.
+/// The form of a Tensor that a function returns; one for each shared object.
 struct DefaultResult {
     bool reply = false;
     Framework framework = Framework::tensor;
@@ -105,17 +134,17 @@ struct DefaultResult {
 ISTHMUS_STATE DefaultResult default_result;
 }  // namespace detail
 
-/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor argument of
-/// the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none returns an
-/// isthmus.Tensor.
+/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor
+/// argument of the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none
+/// returns an isthmus.Tensor.
 inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
 /// The same of one framework, whatever the caller's; Framework::tensor is the default.
 inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
 
 namespace detail {
 
-/// Whether a type is a view or one of the others, or a container of such: std::optional, std::vector, std::map, std::variant,
-/// ….
+/// Whether a type is a view or one of the others, or a container of them: std::optional, std::vector, std::map,
+/// std::variant, ….
 template <class X, class... Others>
 inline constexpr bool holds_view = is_view<X> || HasFields<X> || (std::is_same_v<X, Others> || ...);
 template <class V, Literal... names, class... Others>
@@ -123,27 +152,37 @@ inline constexpr bool holds_view<Argument<V, names...>, Others...> = true;
 template <template <class...> class C, class... E, class... Others>
     requires(!HasFields<C<E...>>)
 inline constexpr bool holds_view<C<E...>, Others...> = (holds_view<std::remove_cvref_t<E>, Others...> || ...);
-template <class E, std::size_t n, class... Others>
-inline constexpr bool holds_view<std::array<E, n>, Others...> = holds_view<E, Others...>;
+template <template <class, std::size_t> class C, class E, std::size_t n, class... Others>  // std::array
+inline constexpr bool holds_view<C<E, n>, Others...> = holds_view<E, Others...>;
 
-/// Decided quickly, so that trying an overload with a number does not ask every protocol.
-inline bool is_no_tensor(PyObject* object) noexcept {
-    const PyTypeObject* type = Py_TYPE(object);
-    return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type ||
-           type == &PyUnicode_Type || type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
-}
+/// Whether a value of this type shows memory that ends with the borrow.
+template <class X>
+inline constexpr bool borrows = holds_view<X, Borrowed>;
 
 /// Whether an exception translator may be registered with a binder now.
 inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gil(); }
+/// Calls `function` unless that was done before; a thread that comes second waits for the first.
+void run_once(Atomic<bool>& done, void (*function)());
 
-/// What became of one argument.
+/// The outcome of loading one argument.
 enum class Loaded : std::uint8_t {
     yes,
     no,      ///< it is something else: the next overload is to be tried
     raised,  ///< the exception is set
 };
 
-/// Where an argument is borrowed for the length of a call. One function serves the views of all types: what a type wants is its
+/// Decided quickly, so that trying an overload with a number does not ask every protocol.
+bool is_no_tensor(PyObject* object) noexcept;
+/// Whether no other overload is to be tried, and no other text to be reported.
+bool passes_through(const Error& error) noexcept;
+/// Like set_python_error(); an exception that passes_through() stays the producer's own.
+ISTHMUS_RARE Loaded raise_in_call(const Error& error) noexcept;
+/// The meaning of a failed import while overloads are tried.
+ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept;
+/// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
+ISTHMUS_RARE Error argument_error(const Error& error, const char* function);
+
+/// One tensor borrowed for the length of a call. One class serves the views of all types: what a type asks for is its
 /// Requirement.
 class BorrowSlot {
 public:
@@ -152,119 +191,201 @@ public:
     BorrowSlot(const BorrowSlot&) = delete;
     BorrowSlot& operator=(const BorrowSlot&) = delete;
 
-    /// Passes on an object that is no such tensor, without an error text, unless the failure must not be swallowed (an
-    /// interrupt) or is the reason why no overload takes it (`last`).
+    /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed
+    /// (an interrupt) or is the reason why no overload takes it (`last`).
     Loaded try_load(PyObject* object, const Requirement& r, bool last) noexcept;
-    /// The same with an error text. `match` knows the sizes that earlier arguments of the call have named.
-    Result<void> load(PyObject* object, const Requirement& r, const char* function, const char* argument,
-                      Match* match) noexcept;
-    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed again.
-    void give_back(PyObject* object) noexcept;
+    /// Raises for an object that is not such a tensor. `match` knows the sizes that earlier arguments of the call have
+    /// named; NULL if there are none.
+    Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                Match* match) noexcept;
     /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
-    /// To be called when every argument of the call has been found to fit: a write is announced, once, and a capsule is taken.
-    /// Until then the call may be refused for another reason, and the capsule is whole again when the slot ends.
-    Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
-        if (ISTHMUS_LIKELY(pending_ == nullptr)) return {};
-        return announce_now(function, argument);
+
+    /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
+    /// is taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot
+    /// ends. False with the exception set.
+    bool commit(const char* function, const char* argument) noexcept {
+        return ISTHMUS_LIKELY(pending_ == nullptr) || commit_or_raise(function, argument);
     }
+    /// The same without the GIL; throws the Error.
+    void commit_or_throw(const char* function, const char* argument) {
+        if (ISTHMUS_UNLIKELY(pending_ != nullptr)) commit_now(function, argument).value();
+    }
+    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed
+    /// again.
+    void roll_back(PyObject* object) noexcept;
 
 private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
+    Result<void> check(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                       Match* match) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
-    Result<void> announce_now(const char* function, const char* argument) noexcept;
+    Result<void> commit_now(const char* function, const char* argument) noexcept;
+    bool commit_or_raise(const char* function, const char* argument) noexcept;
     void clear() noexcept {
-        if (ISTHMUS_UNLIKELY(pending_ != nullptr)) give_back(pending_);
-        if (made_) result_.~Result();
-        made_ = false;
+        if (made_) end();
     }
+    void end() noexcept;
 
     union {
         Result<Borrowed> result_;
     };
     bool made_ = false;
-    PyObject* pending_ = nullptr;  // the object, where announce() has anything to do; borrowed from the caller
+    PyObject* pending_ = nullptr;  // the object, if commit() has anything to do; borrowed from the caller
 };
 
-/// Whether no other overload is to be tried, and no other text to be reported.
-ISTHMUS_COLD inline bool passes_through(const Error& error) noexcept {
-    auto* cause = static_cast<PyObject*>(error.cause());
-    return error.code() == ErrorCode::out_of_memory || (cause != nullptr && passes_through(cause));
-}
-/// Like set_python_error(); an exception that passes_through() stays the producer's own.
-ISTHMUS_COLD inline Loaded raise_in_call(const Error& error) noexcept {
-    if (auto* cause = static_cast<PyObject*>(error.cause()); cause != nullptr && passes_through(cause))
-        restore_exception(Py_NewRef(cause));
-    else
-        set_python_error(error);
-    return Loaded::raised;
-}
-/// What a failed import means while overloads are tried.
-ISTHMUS_COLD inline Loaded pass_on(const Error& error, bool last) noexcept {
-    if (!passes_through(error) && !(last && error.code() == ErrorCode::requires_grad)) return Loaded::no;
-    return raise_in_call(error);
-}
-/// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
-ISTHMUS_COLD inline Error argument_error(const Error& error, const char* function) {
-    const std::string prefix = call_prefix(function, nullptr);
-    if (error.code() == ErrorCode::read_only) return Error(error.code(), ErrorKind::value, prefix + error.what());
-    return error.prefixed(prefix);
-}
+/// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a
+/// call that no overload takes. The value is the caller's, and outlives the loader.
+///
+/// - try_load() lets the next overload be tried if the object does not fit; `last` says that there is none.
+/// - load() raises instead. `function` and `argument` may be NULL, and so may `match`.
+/// - commit() comes when every argument was loaded, before the value is used: false with the exception set.
+///   commit_or_throw() throws the Error. Without it the loader's end rolls back.
+/// - roll_back() ends what was loaded for a call that will not be made.
+template <class X>
+struct ArgumentLoader {
+    static_assert(is_view<X>,
+                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, double, int64_t, bool, string_view, or "
+                  "optional of these");
+};
 
-/// An argument in the making: what was borrowed, and the view of it. Lives as long as the call.
-template <class V>
-struct ViewSlot {
-    BorrowSlot borrowed;
-    V view;
+template <class T, int N, class... C>
+struct ArgumentLoader<View<T, N, C...>> {
+    using Value = View<T, N, C...>;
+    BorrowSlot slot;
 
-    Loaded try_load(PyObject* object, bool last) noexcept {
-        const Loaded loaded = borrowed.try_load(object, V::requirement, last);
-        if (loaded == Loaded::yes) view = view_of<V>(borrowed.descriptor());
+    Loaded try_load(PyObject* object, Value& value, bool last) noexcept {
+        return show(slot.try_load(object, Value::requirement, last), value);
+    }
+    Loaded load(PyObject* object, Value& value, const char* function, const char* argument, Match* match) noexcept {
+        return show(slot.load(object, Value::requirement, function, argument, match), value);
+    }
+    bool commit(const char* function, const char* argument) noexcept { return slot.commit(function, argument); }
+    void commit_or_throw(const char* function = nullptr, const char* argument = nullptr) {
+        slot.commit_or_throw(function, argument);
+    }
+    void roll_back(PyObject* object, Value&) noexcept { slot.roll_back(object); }
+
+private:
+    Loaded show(Loaded loaded, Value& value) const noexcept {
+        if (ISTHMUS_LIKELY(loaded == Loaded::yes)) value = view_of<Value>(slot.descriptor());
         return loaded;
     }
-    Result<void> load(PyObject* object, const char* function, const char* argument, Match* match) noexcept {
-        auto loaded = borrowed.load(object, V::requirement, function, argument, match);
-        if (ISTHMUS_LIKELY(loaded.has_value())) view = view_of<V>(borrowed.descriptor());
+};
+
+/// Borrowed for the call, or owned: any tensor, unchecked.
+template <class X>
+class HandleLoader {
+public:
+    HandleLoader() noexcept = default;
+    ~HandleLoader() {
+        if (ISTHMUS_UNLIKELY(capsule_ != nullptr)) roll_back(capsule_, *taken_);
+    }
+    HandleLoader(const HandleLoader&) = delete;
+    HandleLoader& operator=(const HandleLoader&) = delete;
+
+    Loaded try_load(PyObject* object, X& value, bool last) noexcept;
+    Loaded load(PyObject* object, X& value, const char* function, const char* argument, Match* match) noexcept;
+    bool commit(const char*, const char*) noexcept {
+        capsule_ = nullptr;
+        return true;
+    }
+    void commit_or_throw(const char* = nullptr, const char* = nullptr) noexcept { capsule_ = nullptr; }
+    void roll_back(PyObject* object, X& value) noexcept;
+
+private:
+    Result<void> take(PyObject* object, X& value, const ImportOptions& options) noexcept;
+
+    PyObject* capsule_ = nullptr;  // to be whole again unless commit() comes; borrowed from the caller
+    X* taken_ = nullptr;
+};
+extern template class HandleLoader<Borrowed>;
+extern template class HandleLoader<Tensor>;
+template <>
+struct ArgumentLoader<Borrowed> : HandleLoader<Borrowed> {};
+/// May be stored.
+template <>
+struct ArgumentLoader<Tensor> : HandleLoader<Tensor> {};
+
+/// None is not a view.
+template <class X>
+struct ArgumentLoader<std::optional<X>> {
+    using Value = std::optional<X>;
+    ArgumentLoader<X> loader;
+
+    Loaded try_load(PyObject* object, Value& value, bool last) noexcept {
+        value.reset();
+        return object == Py_None ? Loaded::yes : keep(loader.try_load(object, value.emplace(), last), value);
+    }
+    Loaded load(PyObject* object, Value& value, const char* function, const char* argument, Match* match) noexcept {
+        if (object == Py_None) return value = std::nullopt, Loaded::yes;
+        return keep(loader.load(object, value.emplace(), function, argument, match), value);
+    }
+    bool commit(const char* function, const char* argument) noexcept { return loader.commit(function, argument); }
+    void commit_or_throw() { loader.commit_or_throw(); }
+    void roll_back(PyObject* object, Value& value) noexcept {
+        if (value) loader.roll_back(object, *value);
+    }
+
+private:
+    static Loaded keep(Loaded loaded, Value& value) noexcept {
+        if (ISTHMUS_UNLIKELY(loaded != Loaded::yes)) value.reset();
         return loaded;
     }
-    Result<void> announce(const char* function = nullptr, const char* argument = nullptr) noexcept {
-        return borrowed.announce(function, argument);
+};
+
+/// As what it is made of; with a name, a mismatch raises.
+template <class X, Literal... names>
+struct ArgumentLoader<Argument<X, names...>> {
+    using Value = Argument<X, names...>;
+    ArgumentLoader<X> loader;
+
+    Loaded try_load(PyObject* object, Value& value, [[maybe_unused]] bool last) noexcept {
+        if constexpr (Value::raises) return load(object, value, Value::function_name, Value::argument_name, nullptr);
+        value.object_ = object;
+        return loader.try_load(object, value.view_, last);
     }
+    Loaded load(PyObject* object, Value& value, const char* function, const char* argument, Match* match) noexcept {
+        value.object_ = object;
+        return loader.load(object, value.view_, function, argument, match);
+    }
+    bool commit(const char* function, const char* argument) noexcept { return loader.commit(function, argument); }
+    void commit_or_throw() { loader.commit_or_throw(Value::function_name, Value::argument_name); }
+    void roll_back(PyObject* object, Value& value) noexcept { loader.roll_back(object, value.view_); }
+};
+
+/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has
+/// yet to compare the arguments. One that is made from a value directly has nothing to commit.
+template <class X>
+struct Uncommitted {
+    X value{};
+    ArgumentLoader<X>* loader = nullptr;  ///< in the binder's caster, which outlives the call
+    Uncommitted() noexcept = default;
+    Uncommitted(X made) : value(std::move(made)) {}
+    void commit_or_throw() {
+        if (loader != nullptr) loader->commit_or_throw();
+    }
+};
+template <class X>
+struct ArgumentLoader<Uncommitted<X>> {
+    ArgumentLoader<X> loader;
+    Loaded try_load(PyObject* object, Uncommitted<X>& value, bool last) noexcept {
+        value.loader = &loader;
+        return loader.try_load(object, value.value, last);
+    }
+    void commit_or_throw() noexcept {}
 };
 
 /// A result as a new reference; NULL with the exception set.
-inline PyObject* finish(Result<PyObject*> result) noexcept {
-    if (result) return *result;
-    set_python_error(result.error());
-    return nullptr;
-}
-/// The tensor for a caller who is to keep `parent` with it (reference_internal): held as well, unless the tensor is known to
-/// keep its memory. Empty when memory is out.
-ISTHMUS_NOINLINE inline Tensor kept_with(const Tensor& tensor, PyObject* parent) noexcept {
-    const bool kept = source_of(tensor.block()) != nullptr || owns_memory(tensor.block());
-    return kept ? tensor : Tensor::steal(block_kept_with(tensor.block(), parent));
-}
-/// `parent` is NULL where the binder knows of none.
-inline PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept {
-    if (!tensor) Py_RETURN_NONE;
-    if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py(tensor, framework));
-    const Tensor kept = kept_with(tensor, parent);
-    return kept ? finish(to_py(kept, framework)) : PyErr_NoMemory();
-}
-inline PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept {
-    if (!reply.tensor) Py_RETURN_NONE;
-    if (ISTHMUS_LIKELY(parent == nullptr)) return finish(to_py_like(reply.tensor, reply.like));
-    const Tensor kept = kept_with(reply.tensor, parent);
-    return kept ? finish(to_py_like(kept, reply.like)) : PyErr_NoMemory();
-}
+PyObject* finish(Result<PyObject*> result) noexcept;
+/// A result for the caller; None for an empty Tensor, NULL with the exception set. `parent`, unless it is NULL, is kept
+/// with a tensor that is not known to keep its memory (reference_internal).
+PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept;
+PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
+/// A result of no stated framework. `like` is the first tensor argument of the call; NULL if it had none.
+PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept;
 
-/// A result of no stated framework. `like` is the first tensor argument of the call; NULL where it had none.
-inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept {
-    if (ISTHMUS_UNLIKELY(default_result.reply) && like != nullptr) return to_result(Reply{tensor, like}, parent);
-    return to_result(tensor, default_result.framework, parent);
-}
-
-/// What a signature says of a view: a type that checkers accept, and the constraints in words.
+/// A view in a signature: a type that checkers accept, and the constraints in words.
 template <class V>
 struct Annotation {
     static constexpr void spell(Words& words) {
@@ -277,11 +398,11 @@ struct Annotation {
     static constexpr Spelled<spell> text{};
 };
 
-/// What a signature says of a result in one framework.
+/// A result in one framework, in a signature.
 template <Framework framework>
 struct ResultAnnotation {
     static constexpr void spell(Words& words) {
-        const char* array = find_framework(framework)->array;
+        const char* array = array_class(framework);
         words.add(std::string_view(array != nullptr ? array : "typing.Any"));
     }
     static constexpr Spelled<spell> text{};

@@ -1,8 +1,8 @@
-// Containers of what is borrowed, as arguments: every element's object and what was borrowed from it is held for the call.
+// Containers of views as arguments: every element's object, and what was borrowed from it, is held for the call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/incoming.h>  // Python.h must come before any standard header
+#include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
 #include <array>
 #include <list>
@@ -13,31 +13,24 @@
 #include <variant>
 #include <vector>
 
-#include <isthmus/python/runtime/errors.h>
-
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The elements of a sequence that is no text, as a tuple that holds them; empty where the object is none.
-inline Ref elements_of(PyObject* object) {
-    if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) return {};
-    return Ref(PySequence_Tuple(object));
-}
-/// The items of a mapping, as a list of pairs that holds them; empty where the object is none.
-inline Ref items_of(PyObject* object) {
-    if (PyDict_Check(object)) return Ref(PyDict_Items(object));
-    return PyMapping_Check(object) && !PySequence_Check(object) ? Ref(PyMapping_Items(object)) : Ref();
-}
+/// Reads the elements of a sequence that is not a text, into a tuple that holds them; `count` is how many there must
+/// be, or -1.
+Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcept;
+/// Reads the items of a mapping, into a list of pairs that holds them.
+Loaded hold_items(PyObject* object, Ref& held) noexcept;
 
 // One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container of them.
-// A Binder has How, what it passes on while arguments are read; Element<E>, its own caster of one element, which stays where it
+// A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays where it
 // is made; and raise(), which throws the Python exception that is set.
 
 template <class Binder, class X>
 struct Contents;
 
-/// Elements that stay where they are made. What is borrowed has room for 64 dimensions: a std::vector would write all of that,
+/// Elements that do not move. A borrow has room for 64 dimensions: a std::vector would write all of that,
 /// or allocate for each. Of these chunks only what is used is touched, and malloc keeps them at hand.
 template <class T>
 class Elements {
@@ -101,8 +94,8 @@ struct SequenceContents {
 
     bool load(PyObject* object, const typename Binder::How& how) {
         elements.clear();
-        held = elements_of(object);
-        if (!held) return is_interrupted() ? Binder::raise() : false;
+        if (const Loaded read = hold_elements(object, held); read != Loaded::yes)
+            return read == Loaded::raised && Binder::raise();
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(held.get()); ++i)
             if (!elements.add().load(PyTuple_GET_ITEM(held.get(), i), how)) return false;
         return true;
@@ -121,12 +114,11 @@ struct TupleContents {
     std::tuple<typename Binder::template Element<E>...> elements;
 
     bool load(PyObject* object, const typename Binder::How& how) {
-        held = elements_of(object);
-        if (!held) return is_interrupted() ? Binder::raise() : false;
-        if (PyTuple_GET_SIZE(held.get()) != static_cast<Py_ssize_t>(sizeof...(E))) return false;
+        if (const Loaded read = hold_elements(object, held, sizeof...(E)); read != Loaded::yes)
+            return read == Loaded::raised && Binder::raise();
         Py_ssize_t at = 0;
-        return std::apply([&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); },
-                          elements);
+        return std::apply(
+            [&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); }, elements);
     }
     X take() {
         return std::apply([](auto&... element) { return X{element.take()...}; }, elements);
@@ -144,11 +136,10 @@ struct MapContents {
 
     bool load(PyObject* object, const typename Binder::How& how) {
         elements.clear();
-        held = items_of(object);
-        if (!held) return is_interrupted() ? Binder::raise() : false;
+        if (const Loaded read = hold_items(object, held); read != Loaded::yes)
+            return read == Loaded::raised && Binder::raise();
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(held.get()); ++i) {
             PyObject* item = PyList_GET_ITEM(held.get(), i);
-            if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) return false;
             auto& [key, value] = elements.add();
             if (!key.load(PyTuple_GET_ITEM(item, 0), how) || !value.load(PyTuple_GET_ITEM(item, 1), how)) return false;
         }
@@ -230,9 +221,9 @@ struct ArrayContents<Binder, X, E, std::index_sequence<i...>> : TupleContents<Bi
 template <class Binder, class E, std::size_t n>
 struct Contents<Binder, std::array<E, n>> : ArrayContents<Binder, std::array<E, n>, E, std::make_index_sequence<n>> {};
 
-/// Such a container as an argument: made of its elements when the function asks for it, which is when each of them is taken.
+/// A container as an argument: made of its elements when the function asks for it, which is when each of them is taken.
 template <class Binder, class X>
-struct IncomingContainer {
+struct ContainerLoader {
     Contents<Binder, X> contents;
     std::optional<X> value;
 

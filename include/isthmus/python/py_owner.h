@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/start_life.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
-#include <isthmus/core/error.h>
-#include <isthmus/python/runtime/errors.h>
+#include <concepts>
+#include <utility>
+
+#include <isthmus/core/block.h>
 
 ISTHMUS_BEGIN
 
@@ -13,16 +15,14 @@ ISTHMUS_BEGIN
 ///
 ///     Tensor::wrap(grid.cells, {grid.h, grid.w}, {}, float32, Device::cpu(), PyOwner(self))
 ///
-/// Holds a reference of its own, which the tensor takes over: it is given back on whatever thread the last handle is dropped,
+/// Holds a reference, which the tensor takes over: it is released on whatever thread the last handle is dropped,
 /// with the GIL, also while the interpreter ends; never to a later interpreter than its own. In Python it is the tensor's
-/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error where the object is NULL,
+/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error if the object is NULL,
 /// or the interpreter is not the one in use.
 class PyOwner {
 public:
     /// A new reference to `object`.
-    explicit PyOwner(PyObject* object) : object_(checked(object)), ops_(&detail::python_owners->keeper_object) {
-        Py_INCREF(object);
-    }
+    explicit PyOwner(PyObject* object) : object_(checked(object)), ops_(keeper()) { Py_INCREF(object); }
     /// The same of what a binder makes of a reference: nb::handle, py::handle, and what derives from them.
     template <class Handle>
         requires requires(const Handle& handle) {
@@ -43,21 +43,16 @@ public:
     /// Borrowed; NULL once a tensor has taken it over.
     PyObject* object() const noexcept { return object_; }
 
-    /// For layers above (Tensor): the reference, which the caller gives back through owner_ops().
+    /// For layers above (Tensor): the reference, which the caller releases through owner_ops().
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }
     const detail::OwnerOps& owner_ops() const noexcept { return *ops_; }
 
 private:
-    static PyObject* checked(PyObject* object) {
-        if (object == nullptr) throw Error(ErrorCode::bad_argument, "argument 'owner': it is NULL; wanted a Python object");
-        if (!have_gil()) throw Error(ErrorCode::bad_thread, "a PyOwner is made with the GIL held");
-        if (!detail::start_life())
-            throw detail::error_from_exception(ErrorCode::bad_thread, nullptr, "taking a Python object as the owner");
-        return object;
-    }
+    static PyObject* checked(PyObject* object);
+    static const detail::OwnerOps* keeper() noexcept;
 
     PyObject* object_;
-    const detail::OwnerOps* ops_;  // of the life that the object belongs to
+    const detail::OwnerOps* ops_;  // of the session that the object belongs to
 };
 
 ISTHMUS_END

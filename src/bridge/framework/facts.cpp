@@ -1,6 +1,6 @@
 // The table of frameworks: how a tensor gets into each, and what the framework does not promise by itself.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/framework/facts.h>
+#include "facts.h"
 
 ISTHMUS_BEGIN
 

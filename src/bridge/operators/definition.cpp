@@ -1,38 +1,76 @@
-// OperatorDefinition: one operator as every back end knows it, from its facts and the names that its author gave.
+// How an operator is made of its functions and the names that its author gave, checked, and put into a module.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/operator/definition.h>
+#include "call.h"  // Python.h must come before any standard header
+
+#include <memory>
+
+#include "../runtime/classes.h"
+#include "../runtime/errors.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-void lay_out_operator(OperatorDefinition& op, const char* qualified, const OverloadFacts* overloads, int count) {
-    op.name = qualified;
-    const std::size_t colon = op.name.find("::");
-    op.space = colon == std::string::npos ? std::string() : op.name.substr(0, colon);
-    op.function = op.name.substr(colon == std::string::npos ? 0 : colon + 2);
-    op.overloads = overloads;
-    op.overload_count = count;
-    for (int i = 0; i < overloads[0].count; ++i) {
-        const ParameterFacts& facts = overloads[0].parameters[i];
-        if (facts.is_out()) {
-            op.outs[op.out_count++] = i;
+OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, const char* suffix)
+    : name(functions_.name), functions(functions_), overloads(functions_.overloads), overload_count(functions_.count) {
+    name += suffix;
+    const std::size_t colon = name.find("::");
+    space = colon == std::string::npos ? std::string() : name.substr(0, colon);
+    function = name.substr(colon == std::string::npos ? 0 : colon + 2);
+    for (int i = 0; i < parameter_count(); ++i) {
+        const ParameterFacts& facts = parameters()[i];
+        if (facts.kind == ParameterKind::out) {
+            outs[out_count++] = i;
             continue;
         }
-        op.inputs[op.input_count++].parameter = i;
-        if (facts.is_tensor() && op.first_tensor < 0) op.first_tensor = i;
-        if (facts.kind == ParameterKind::in_out) op.writes_inputs = true;
+        inputs[input_count++].parameter = i;
+        if (facts.is_tensor() && first_tensor < 0) first_tensor = i;
+        if (facts.kind == ParameterKind::in_out) writes_inputs = true;
     }
-    if (op.out_count > max_results) refuse_operator(op.name, {op.out_count, " results are more than ", max_results});
-    for (int i = 0; i < op.out_count; ++i) {
-        op.out_names[i] = op.out_count == 1 ? std::string("out") : concat({"out[", i, "]"});
-        op.like[i] = op.first_tensor;
-        op.gradient_of[i] = -1;
+    if (out_count > max_results) refuse({out_count, " results are more than ", max_results});
+    for (int i = 0; i < out_count; ++i) {
+        out_names[i] = out_count == 1 ? std::string("out") : concat({"out[", i, "]"});
+        like[i] = first_tensor;
+        gradient_of[i] = -1;
     }
 }
 
+const char* OperatorDefinition::name_of(int parameter) const noexcept {
+    for (int i = 0; i < input_count; ++i)
+        if (inputs[i].parameter == parameter) return inputs[i].name.c_str();
+    for (int i = 0; i < out_count; ++i)
+        if (outs[i] == parameter) return out_names[i].c_str();
+    return "";
+}
+int OperatorDefinition::integer_named(std::string_view size) const noexcept {
+    for (int i = 0; i < input_count; ++i)
+        if (inputs[i].name == size && input_facts(i).kind == ParameterKind::integer) return inputs[i].parameter;
+    return -1;
+}
+ISTHMUS_COLD void OperatorDefinition::refuse(Message why) const {
+    throw Error(ErrorCode::bad_argument, ErrorKind::value, concat({"operator '", name, "': ", why}));
+}
+ISTHMUS_COLD Error OperatorDefinition::argument_error(ErrorCode code, const std::string& argument, Message what) const {
+    return Error(code, ErrorKind::value, concat({call_prefix(function.c_str(), argument.c_str()), what}));
+}
+
+namespace {
+
+void set_default(const OperatorDefinition& op, OperatorInput& input, const InputSpec& spec) {
+    const ParameterKind kind = op.parameters()[input.parameter].kind;
+    input.has_default = true;
+    input.default_value = spec.value;
+    if (kind == ParameterKind::number && spec.kind == ParameterKind::integer)
+        input.default_value.number = static_cast<double>(spec.value.integer);
+    else if (kind != spec.kind)
+        op.refuse({"the default of argument '", input.name, "' is of another type than the argument"});
+    if (kind != ParameterKind::text) return;
+    input.default_text.assign(spec.value.text.data, spec.value.text.size);
+    input.default_value.text = {input.default_text.data(), input.default_text.size()};
+}
+
 /// Whether Python, torch's schemas and C++ all accept the name.
-inline bool is_operator_word(std::string_view word) noexcept {
+bool is_operator_word(std::string_view word) noexcept {
     if (word.empty() || (word[0] >= '0' && word[0] <= '9')) return false;
     for (const char c : word)
         if (!is_name_char(c)) return false;
@@ -40,52 +78,216 @@ inline bool is_operator_word(std::string_view word) noexcept {
 }
 
 /// Whether a required input has a size of this name.
-inline bool is_size_given(const OperatorDefinition& op, const OverloadFacts& overload, std::string_view name) {
+bool is_size_given(const OperatorDefinition& op, const OverloadFacts& overload, std::string_view name) {
     for (int i = 0; i < op.input_count; ++i) {
-        const ParameterFacts& facts = overload.parameters[op.inputs[i].parameter];
-        if (!facts.is_tensor()) continue;
-        for (int d = 0; d < facts.requirement->size_count; ++d)
-            if (facts.requirement->sizes[d].name == name) return true;
+        const Requirement* r = overload.parameters[op.inputs[i].parameter].requirement;
+        for (int d = 0; r != nullptr && d < r->size_count; ++d)
+            if (r->sizes[d].name == name) return true;
     }
     return op.integer_named(name) >= 0;
 }
 
-inline void check_operator_result(const OperatorDefinition& op, const OverloadFacts& overload, int out) {
+void check_result(const OperatorDefinition& op, const OverloadFacts& overload, int out) {
     const Requirement& r = *overload.parameters[op.outs[out]].requirement;
+    const std::string& name = op.out_names[out];
     for (int d = 0; d < r.size_count; ++d)
-        if (!r.sizes[d].name.empty() && op.like[out] == op.first_tensor && !is_size_given(op, overload, r.sizes[d].name))
-            refuse_operator(op.name, {"result '", op.out_names[out], "' has the size ", r.sizes[d].name,
-                                      ", which no input has; wanted a name of an input's sizes, or of an integer input"});
+        if (!r.sizes[d].name.empty() && op.like[out] == op.first_tensor &&
+            !is_size_given(op, overload, r.sizes[d].name))
+            op.refuse({"result '", name, "' has the size ", r.sizes[d].name,
+                       ", which no input has; wanted a name of an input's sizes, or of an integer input"});
     if ((r.size_count >= 0 || r.most_rank == 0) && r.accepts == nullptr) return;
     const int like = op.like[out];
     if (like < 0)
-        refuse_operator(op.name, {"result '", op.out_names[out], "' is ", r.words,
-                                  ", and there is no tensor argument whose sizes and dtype it could have"});
+        op.refuse({"result '", name, "' is ", r.words,
+                   ", and there is no tensor argument whose sizes and dtype it could have"});
     const Requirement& source = *overload.parameters[like].requirement;
     if (r.size_count < 0 && r.most_rank != 0 && r.least_rank == r.most_rank && source.least_rank != r.least_rank)
-        refuse_operator(op.name, {"result '", op.out_names[out], "' is ", r.words, ", which has the sizes of argument '",
-                                  op.name_of(like), "', ", source.words, "; write its sizes"});
+        op.refuse({"result '", name, "' is ", r.words, ", which has the sizes of argument '", op.name_of(like), "', ",
+                   source.words, "; write its sizes"});
 }
 
-void check_operator(OperatorDefinition& op) {
+/// Throws Error if the names or sizes do not make an operator. All inputs must have their names.
+void check_operator(const OperatorDefinition& op) {
     if (!is_operator_word(op.space) || !is_operator_word(op.function))
-        refuse_operator(op.name, "wanted a name like \"namespace::function\"");
+        op.refuse("wanted a name like \"namespace::function\"");
     for (int i = 0; i < op.input_count; ++i) {
         const std::string& name = op.inputs[i].name;
         if (!is_operator_word(name) || name == "out")
-            refuse_operator(op.name, {"found the argument name '", name, "'; wanted an identifier other than 'out'"});
+            op.refuse({"found the argument name '", name, "'; wanted an identifier other than 'out'"});
         for (int j = 0; j < i; ++j)
-            if (op.inputs[j].name == name) refuse_operator(op.name, {"two arguments are named '", name, "'"});
+            if (op.inputs[j].name == name) op.refuse({"two arguments are named '", name, "'"});
     }
     for (int o = 0; o < op.overload_count; ++o)
-        for (int i = 0; i < op.out_count; ++i) check_operator_result(op, op.overloads[o], i);
-    if (!op.batch) return;
-    for (int i = 0; i < op.parameter_count(); ++i) {
+        for (int i = 0; i < op.out_count; ++i) check_result(op, op.overloads[o], i);
+    for (int i = 0; op.batch && i < op.parameter_count(); ++i) {
         const Requirement* r = op.parameters()[i].requirement;
         if (r != nullptr && r->least_rank != r->most_rank)
-            refuse_operator(op.name, {"leading dimensions broadcast only where the rank is fixed, and argument '",
-                                      op.name_of(i), "' is ", r->words});
+            op.refuse({"leading dimensions broadcast only where the rank is fixed, and argument '", op.name_of(i),
+                       "' is ", r->words});
     }
+}
+
+void name_inputs(OperatorDefinition& op, std::initializer_list<InputSpec> specs) {
+    if (static_cast<int>(specs.size()) != op.input_count)
+        op.refuse({"found ", specs.size(), " argument names; wanted ", op.input_count, ", one for each input"});
+    OperatorInput* input = op.inputs;
+    for (const InputSpec& spec : specs) {
+        input->name = spec.name;
+        if (spec.kind != ParameterKind::tensor) set_default(op, *input, spec);
+        ++input;
+    }
+    check_operator(op);
+}
+
+/// Puts the operator into the module and into the list of all.
+PyObject* publish(OperatorDefinition& op, PyObject* module, const char* doc) {
+    Ref object(make_operator_object(&op));
+    const Ref list = object ? all_operators() : Ref();
+    const Ref dict(list ? PyObject_GenericGetDict(object.get(), nullptr) : nullptr);
+    const bool good =
+        dict &&
+        put(dict.get(), "__module__", PyModule_Check(module) ? PyModule_GetNameObject(module) : Py_NewRef(Py_None)) &&
+        put(dict.get(), "__doc__", PyUnicode_FromString(doc)) && PyList_Append(list.get(), object.get()) == 0 &&
+        PyObject_SetAttrString(module, op.function.c_str(), object.get()) == 0;
+    return good ? object.release() : nullptr;
+}
+
+/// Whether a gradient with respect to such a tensor exists.
+bool is_floating(const Requirement& r) noexcept {
+    for (const DType dtype : {float16, bfloat16, float32, float64, complex32, complex64, complex128})
+        if (r.accepts != nullptr && r.accepts(dtype)) return true;
+    const auto code = r.dtype.code;
+    return r.accepts == nullptr && (code == kDLFloat || code == kDLBfloat || code == kDLComplex);
+}
+
+/// Makes `gradient` that of `op`. Throws Error.
+void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
+    const auto refuse = [&](Message why) { op.refuse({"its gradient ", why}); };
+    if (op.writes_inputs) refuse("cannot be, since it writes an argument in place");
+    const int inputs = op.out_count + op.input_count;
+    if (gradient.input_count != inputs)
+        refuse({"takes ", gradient.input_count, " inputs; wanted ", inputs,
+                ": a gradient for each result, and the inputs"});
+    for (int i = 0; i < op.out_count; ++i) {
+        gradient.inputs[i].name = op.out_count == 1 ? std::string("grad_out") : concat({"grad_out_", i});
+        if (gradient.input_facts(i).kind != ParameterKind::tensor)
+            refuse({"takes a scalar where the gradient of result '", op.out_names[i], "' is wanted"});
+    }
+    int out = 0;
+    for (int i = 0; i < op.input_count; ++i) {
+        OperatorInput& input = gradient.inputs[op.out_count + i];
+        const ParameterFacts& facts = op.input_facts(i);
+        input.name = op.inputs[i].name;
+        if (gradient.parameters()[input.parameter].kind != facts.kind)
+            refuse({"takes argument '", input.name, "' as another kind"});
+        if (!facts.is_tensor() || !is_floating(*facts.requirement)) continue;
+        if (out < gradient.out_count) {
+            gradient.gradient_of[out] = i;
+            gradient.like[out] = input.parameter;
+            gradient.out_names[out] = concat({"gradient of '", input.name, "'"});
+        }
+        ++out;
+    }
+    if (out != gradient.out_count)
+        refuse({"has ", gradient.out_count, " results; wanted ", out, ", one for each floating-point input"});
+    gradient.batch = op.batch;
+    check_operator(gradient);
+}
+
+/// The first parameter whose tensors differ from those of the host function; -1: none. Device and order of the elements
+/// may differ; the sizes and dtypes of the results follow one rule, so they may not.
+int first_difference(const OperatorDefinition& op, const OverloadFacts& device, const OverloadFacts& host) {
+    const auto same_sizes = [](const Requirement& a, const Requirement& b) {
+        if (a.size_count != b.size_count) return false;
+        for (int d = 0; d < a.size_count; ++d)
+            if (a.sizes[d].size != b.sizes[d].size || a.sizes[d].name != b.sizes[d].name) return false;
+        return true;
+    };
+    for (int i = 0; i < op.parameter_count(); ++i) {
+        if (!op.parameters()[i].is_tensor()) continue;
+        const Requirement &a = *device.parameters[i].requirement, &b = *host.parameters[i].requirement;
+        const bool same_dtype = a.accepts == b.accepts && (a.accepts != nullptr || a.dtype == b.dtype);
+        if (!same_dtype || a.least_rank != b.least_rank || a.most_rank != b.most_rank || !same_sizes(a, b)) return i;
+    }
+    return -1;
+}
+
+/// Adds the functions of a device. Throws Error if their tensors differ from those of the host's functions.
+void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int count) {
+    for (int d = 0; d < count; ++d) {
+        if (!is_device_form(overloads[d], op.overloads[0]))
+            op.refuse("its device function wants the parameters of the host's function, then an isthmus::Stream");
+        int found = -2, nearest = 0;
+        for (int o = 0; o < op.overload_count && found != -1; ++o) {
+            const int difference = first_difference(op, overloads[d], op.overloads[o]);
+            if (difference != -1 && difference <= found) continue;
+            found = difference;
+            nearest = o;
+        }
+        if (found == -1) continue;
+        op.refuse({"its device function has '", op.name_of(found), "' as ",
+                   overloads[d].parameters[found].requirement->words, "; wanted the dtype and sizes of ",
+                   op.overloads[nearest].parameters[found].requirement->words});
+    }
+    op.device_overloads = overloads;
+    op.device_overload_count = count;
+}
+
+}  // namespace
+
+/// Runs one step of the registration. `f` returns false with a Python exception set, or throws.
+template <class F>
+void OperatorRegistration::attempt(F&& f) {
+    if (!sets_error_) {
+        if (!f()) throw error_from_exception(ErrorCode::bad_argument, nullptr, "registering an operator");
+        return;
+    }
+    bool good = false;
+    raise_captured("op", capture([&] { good = f(); }));
+    if (!good) Py_CLEAR(object_);
+}
+
+OperatorRegistration::OperatorRegistration(const OperatorFunctions& functions, PyObject* module, bool sets_error,
+                                           std::initializer_list<InputSpec> inputs, const OperatorOptions& options)
+    : sets_error_(sets_error) {
+    attempt([&] {
+        auto made = std::make_unique<OperatorDefinition>(functions);
+        made->batch = options.batch;
+        name_inputs(*made, inputs);
+        op_ = *functions.definition = made.release();
+        object_ = publish(*op_, module, options.doc);
+        return object_ != nullptr;
+    });
+}
+
+OperatorRegistration::~OperatorRegistration() {
+    if (object_ == nullptr) return;
+    surviving_exit([&] {
+        const PendingException pending;
+        if (loaded_module("torch")) offer_to_torch(*op_, object_);  // a failure is reported by the first use
+        PyErr_Clear();
+    });
+    Py_DECREF(object_);
+}
+
+void OperatorRegistration::add_gradient(const OperatorFunctions& functions) {
+    if (object_ == nullptr) return;
+    attempt([&] {
+        auto made = std::make_unique<OperatorDefinition>(functions, "_gradient");
+        join_gradient(*op_, *made);
+        op_->gradient = *functions.definition = made.release();
+        return true;
+    });
+}
+
+void OperatorRegistration::add_device(const OverloadFacts* overloads, int count, bool of_gradient) {
+    if (object_ == nullptr) return;
+    attempt([&] {
+        OperatorDefinition* op = of_gradient ? op_->gradient : op_;
+        if (op == nullptr) op_->refuse("it has no gradient that could have a device function");
+        join_device(*op, overloads, count);
+        return true;
+    });
 }
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// The C interface of XLA's foreign functions, as xla/ffi/api/c_api.h documents it (version 0.3): what a handler reads of it.
+// The part of XLA's C interface for foreign functions that a handler reads: xla/ffi/api/c_api.h, version 0.3.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 ISTHMUS_BEGIN
 
-/// Nearly every struct begins with its size and a list of extensions; fields are only ever added at the end of one major
-/// version.
+/// Nearly every struct begins with its size and a list of extensions; fields are only ever added at the end of one
+/// major version.
 namespace detail::xla {
 
 inline constexpr int api_major = 0;
@@ -26,7 +26,7 @@ struct ApiVersion {
     Extension* extensions;
     int major_version, minor_version;
 };
-/// What a handler says about itself when it is registered.
+/// The description of a handler at its registration.
 struct Metadata {
     std::size_t struct_size;
     ApiVersion api_version;
@@ -124,28 +124,26 @@ struct NumberedDType {
     int number;
     DType dtype;
 };
-inline constexpr NumberedDType dtypes[] = {
-    {boolean_number, boolean},
-    {2, int8},
-    {3, int16},
-    {int32_number, int32},
-    {int64_number, int64},
-    {6, uint8},
-    {7, uint16},
-    {8, uint32},
-    {9, uint64},
-    {10, float16},
-    {float32_number, float32},
-    {float64_number, float64},
-    {15, complex64},
-    {16, bfloat16},
-    {18, complex128},
-    {19, float8_e5m2},
-    {20, float8_e4m3fn},
-    {24, float8_e5m2fnuz},
-    {25, float8_e4m3fnuz},
-    {33, float8_e8m0fnu},
-};
+inline constexpr NumberedDType dtypes[] = {{boolean_number, boolean},
+                                           {2, int8},
+                                           {3, int16},
+                                           {int32_number, int32},
+                                           {int64_number, int64},
+                                           {6, uint8},
+                                           {7, uint16},
+                                           {8, uint32},
+                                           {9, uint64},
+                                           {10, float16},
+                                           {float32_number, float32},
+                                           {float64_number, float64},
+                                           {15, complex64},
+                                           {16, bfloat16},
+                                           {18, complex128},
+                                           {19, float8_e5m2},
+                                           {20, float8_e4m3fn},
+                                           {24, float8_e5m2fnuz},
+                                           {25, float8_e4m3fnuz},
+                                           {33, float8_e8m0fnu}};
 /// bits() is 0 if there is none.
 constexpr DType dtype_of(int number) noexcept {
     for (const NumberedDType& row : dtypes)

@@ -107,7 +107,7 @@ public:
     bool found_unsound() const noexcept { return unsound_; }
 
 private:
-    /// The part of one array that is wanted, as a range of elements of its buffers.
+    /// The requested part of one array, as a range of elements of its buffers.
     struct Range {
         const ArrowArray* array;
         std::int64_t first, count;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <array>
 #include <string_view>
@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// One kind of number. Where several letters name the same dtype, the first one is written.
+/// One kind of number. If several letters name the same dtype, the first one is written.
 struct FormatLetter {
     const char* letter;
     DLDataTypeCode code;

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/object_owner.h>
+#include "errors.h"
+#include "object_owner.h"
 #include "shared_runtime.h"
-#include <isthmus/python/runtime/shown.h>
 
 ISTHMUS_BEGIN
 
@@ -58,7 +57,7 @@ inline PyObject* object_of_block(Block* block) {
     return shown;
 }
 
-/// The isthmus.Tensor that shows this block, a new reference; NULL where none does, or none of this life.
+/// The isthmus.Tensor that shows this block, a new reference; NULL if none does, or none of this session.
 inline PyObject* hold_shown(Block* block) noexcept {
     if (shown_object(block) == nullptr) return nullptr;
     const SharedRuntime* shared = shared_runtime();

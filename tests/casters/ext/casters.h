@@ -199,7 +199,7 @@ void bind(Def def) {
     def("keep_of", keep_of);
     def("any_float", any_float);
     def("distance", distance);
-    def("distance_checked", agreeing<"distance_checked", "a", "b">(distance_checked));
+    def("distance_checked", with_checked_sizes<"distance_checked", "a", "b">(distance_checked));
     def("mixed", agreeing<"mixed">(mixed));
     def("copy_rows", agreeing<"copy_rows", "out", "x">(copy_rows));
     def("copy_first", agreeing<"copy_first">(copy_first));

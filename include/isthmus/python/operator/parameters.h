@@ -1,0 +1,224 @@
+// The parameters of an operator's function: Out, InOut and Stream, and what its types say, as tables that the library
+// reads. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <isthmus/core/view/sizes.h>
+#include <isthmus/core/view/view.h>
+
+ISTHMUS_BEGIN
+
+/// A result of an operator: memory that the library makes, in the caller's framework, and that is not zeroed. A size is
+/// a number or a name, which an input's sizes or an integer argument gives: Out<float, 2, sizes<"n m">>. Without sizes
+/// it has those of the first tensor argument; of a set of dtypes (Out<one_of<float, double>, 1>) it has that argument's
+/// dtype. Valid for the length of the call, as a View is.
+template <class T, int N, class... C>
+class Out : public View<T, N, C...> {
+    static_assert(!std::is_const_v<T>, "isthmus: an Out is written, so its elements are not const");
+
+public:
+    constexpr Out() noexcept = default;
+    /// Over the memory that the view shows.
+    Out(const View<T, N, C...>& view) noexcept : View<T, N, C...>(view) {}
+};
+
+/// A tensor argument of an operator that is written in place.
+template <class T, int N, class... C>
+class InOut : public View<T, N, C...> {
+    static_assert(!std::is_const_v<T>, "isthmus: an InOut is written, so its elements are not const");
+
+public:
+    constexpr InOut() noexcept = default;
+    /// Over the memory that the view shows.
+    InOut(const View<T, N, C...>& view) noexcept : View<T, N, C...>(view) {}
+};
+
+/// The last parameter of a device function: the queue of a GPU that it puts its work on. The memory of its tensors is
+/// ready there when the function is called, and whoever uses its results waits for what it put there; it does not wait
+/// itself. The device is the current one of the thread. Valid for the length of the call.
+class Stream {
+public:
+    /// The stream `number` of a device.
+    constexpr Stream(Device device, std::int64_t number) noexcept : device_(device), number_(number) {}
+
+    /// The device that the stream belongs to.
+    constexpr Device device() const noexcept { return device_; }
+    /// By the numbers of the array API standard's `__dlpack__(stream=)`: CUDA's 1 is the legacy default stream.
+    constexpr std::int64_t number() const noexcept { return number_; }
+    /// To be cast to cudaStream_t, CUstream or hipStream_t.
+    void* handle() const noexcept { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number_)); }
+
+private:
+    Device device_;
+    std::int64_t number_;
+};
+
+namespace detail {
+
+/// Limits of one function: its parameters, results included, and its results.
+inline constexpr int max_parameters = 24;
+inline constexpr int max_results = 8;
+
+enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream };
+
+/// One parameter. `requirement` is NULL for a scalar.
+struct ParameterFacts {
+    ParameterKind kind;
+    bool optional = false;  ///< None is an argument
+    const Requirement* requirement = nullptr;
+
+    constexpr bool is_tensor() const noexcept { return requirement != nullptr; }
+};
+
+/// The value of one parameter in a call. A NULL tensor was not given.
+union ParameterValue {
+    struct Text {
+        const char* data;
+        std::size_t size;
+    };
+    const DLTensor* tensor;
+    double number;
+    std::int64_t integer;
+    bool boolean;
+    Text text;
+    const Stream* stream;
+};
+
+/// One function of an overload set. `call` is the function with its types erased.
+struct OverloadFacts {
+    const ParameterFacts* parameters;
+    int count;
+    void (*call)(const ParameterValue* values);
+};
+
+/// How a C++ type is a parameter: its facts, and how its value is made.
+template <class A>
+struct OperatorParameter {
+    static_assert(sizeof(A) == 0,
+                  "isthmus: a parameter of an operator is a View<const T, …>, InOut, Out, double, std::int64_t, bool, "
+                  "std::string_view, or std::optional<View<const T, …>>");
+};
+
+/// Frameworks get the sizes as numbers and names.
+constexpr bool has_plain_sizes(const Requirement& r) {
+    for (int i = 0; i < r.size_count; ++i)
+        if (r.sizes[i].more != 0) return false;
+    return true;
+}
+constexpr bool has_known_sizes(const Requirement& r) {
+    for (int i = 0; i < r.size_count; ++i)
+        if (r.sizes[i].size == dyn && r.sizes[i].name.empty()) return false;
+    return true;
+}
+
+/// `V` is the view that `A` is or derives from.
+template <class A, class V, ParameterKind kind>
+struct TensorParameter {
+    static_assert(has_plain_sizes(V::requirement),
+                  "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
+    static constexpr ParameterFacts facts{kind, false, &V::requirement};
+    static A get(const ParameterValue& value) noexcept { return view_of<V>(*value.tensor); }
+};
+template <class T, int N, class... C>
+struct OperatorParameter<View<T, N, C...>>
+    : TensorParameter<View<T, N, C...>, View<T, N, C...>, ParameterKind::tensor> {
+    static_assert(!View<T, N, C...>::requirement.converts,
+                  "isthmus: an operator takes what it is given, since compilers and gradients know of no conversion");
+    static_assert(std::is_const_v<T>,
+                  "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
+};
+template <class T, int N, class... C>
+struct OperatorParameter<std::optional<View<T, N, C...>>> {
+    using Inner = OperatorParameter<View<T, N, C...>>;
+    static constexpr ParameterFacts facts{ParameterKind::tensor, true, Inner::facts.requirement};
+    static std::optional<View<T, N, C...>> get(const ParameterValue& value) noexcept {
+        if (value.tensor == nullptr) return std::nullopt;
+        return Inner::get(value);
+    }
+};
+template <class T, int N, class... C>
+struct OperatorParameter<InOut<T, N, C...>>
+    : TensorParameter<InOut<T, N, C...>, View<T, N, C...>, ParameterKind::in_out> {};
+template <class T, int N, class... C>
+struct OperatorParameter<Out<T, N, C...>> : TensorParameter<Out<T, N, C...>, View<T, N, C...>, ParameterKind::out> {
+    static_assert(has_known_sizes(View<T, N, C...>::requirement),
+                  "isthmus: each size of an Out is a number or a name, since the library makes it");
+};
+
+template <ParameterKind kind, class T, T ParameterValue::* member>
+struct ScalarParameter {
+    static constexpr ParameterFacts facts{kind};
+    static T get(const ParameterValue& value) noexcept { return value.*member; }
+};
+template <>
+struct OperatorParameter<double> : ScalarParameter<ParameterKind::number, double, &ParameterValue::number> {};
+template <>
+struct OperatorParameter<std::int64_t>
+    : ScalarParameter<ParameterKind::integer, std::int64_t, &ParameterValue::integer> {};
+template <>
+struct OperatorParameter<bool> : ScalarParameter<ParameterKind::boolean, bool, &ParameterValue::boolean> {};
+template <>
+struct OperatorParameter<std::string_view> {
+    static constexpr ParameterFacts facts{ParameterKind::text};
+    static std::string_view get(const ParameterValue& value) noexcept { return {value.text.data, value.text.size}; }
+};
+template <>
+struct OperatorParameter<Stream> {
+    static constexpr ParameterFacts facts{ParameterKind::stream};
+    static Stream get(const ParameterValue& value) noexcept { return *value.stream; }
+};
+
+/// The facts of `f`, from its type.
+template <auto f, class F = decltype(f)>
+struct OverloadOf {
+    static_assert(sizeof(F) == 0, "isthmus: an operator is made of a function that returns void and writes its Outs");
+};
+template <auto f, class... A>
+struct OverloadOf<f, void (*)(A...)> {
+    static constexpr int count = sizeof...(A);
+    static_assert(count > 0 && count <= max_parameters, "isthmus: an operator has 1 to 24 parameters");
+    static constexpr ParameterFacts parameters[] = {OperatorParameter<std::remove_cvref_t<A>>::facts...};
+
+    template <std::size_t... i>
+    static void unpack(const ParameterValue* values, std::index_sequence<i...>) {
+        f(OperatorParameter<std::remove_cvref_t<A>>::get(values[i])...);
+    }
+    static void call(const ParameterValue* values) { unpack(values, std::index_sequence_for<A...>()); }
+    static constexpr OverloadFacts facts{parameters, count, call};
+};
+template <auto f, class... A>
+struct OverloadOf<f, void (*)(A...) noexcept> : OverloadOf<static_cast<void (*)(A...)>(f)> {};
+
+/// Whether a function begins with the parameters of another, up to their dtypes.
+constexpr bool begins_alike(const OverloadFacts& a, const OverloadFacts& b) {
+    if (a.count < b.count) return false;
+    for (int i = 0; i < b.count; ++i)
+        if (a.parameters[i].kind != b.parameters[i].kind || a.parameters[i].optional != b.parameters[i].optional)
+            return false;
+    return true;
+}
+constexpr bool takes_stream(const OverloadFacts& f) {
+    for (int i = 0; i < f.count; ++i)
+        if (f.parameters[i].kind == ParameterKind::stream) return true;
+    return false;
+}
+/// Whether a function has the parameters of another, and then a Stream.
+constexpr bool is_device_form(const OverloadFacts& device, const OverloadFacts& host) {
+    return device.count == host.count + 1 && begins_alike(device, host) &&
+           device.parameters[host.count].kind == ParameterKind::stream;
+}
+
+/// The facts of an overload set.
+template <auto... f>
+struct OverloadSet {
+    static constexpr OverloadFacts facts[] = {OverloadOf<f>::facts...};
+    static constexpr int count = sizeof...(f);
+    static_assert(((OverloadOf<f>::facts.count == facts[0].count && begins_alike(OverloadOf<f>::facts, facts[0])) &&
+                   ...),
+                  "isthmus: the functions of one operator have the same kinds of parameters, in the same order");
+};
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,105 @@
+// How op() registers an operator: what the library needs of its functions, and of each of its inputs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
+
+#include <initializer_list>
+
+#include <isthmus/python/operator/parameters.h>
+
+ISTHMUS_BEGIN
+
+/// Options of op().
+struct OperatorOptions {
+    /// Leading dimensions of the tensors broadcast, as NumPy's generalised ufuncs have it.
+    bool batch = false;
+    /// The operator's __doc__.
+    const char* doc = "";
+};
+
+namespace detail {
+
+/// One input as its author writes it: a name, and perhaps a default, whose kind is `kind`.
+struct InputSpec {
+    const char* name;
+    ParameterKind kind = ParameterKind::tensor;  ///< tensor: no default
+    ParameterValue value{};
+
+    constexpr InputSpec(const char* name_) noexcept : name(name_) {}
+    constexpr InputSpec(const char* name_, ParameterKind kind_, ParameterValue value_) noexcept
+        : name(name_), kind(kind_), value(value_) {}
+};
+
+struct OperatorDefinition;
+
+/// Runs an operator as a kernel of torch's dispatcher, whose stack has `inputs` arguments.
+void run_in_torch(const OperatorDefinition& op, std::uint64_t* stack, std::uint64_t inputs);
+/// Runs an operator for a call frame of XLA: NULL, or XLA's error. `on_device`: the operands are a GPU's.
+void* run_for_xla(const OperatorDefinition& op, void* frame, bool on_device) noexcept;
+
+/// An operator as the compiler knows it. The functions that frameworks call are one set for each operator, since what a
+/// framework passes does not identify it.
+struct OperatorFunctions {
+    const char* name;
+    const OverloadFacts* overloads;
+    int count;
+    void (*torch)(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t outputs);
+    void* (*xla)(void* frame);
+    void* (*xla_cuda)(void* frame);
+    /// Replaced if a module is imported again: frameworks that know the old one then run the new one.
+    OperatorDefinition** definition;
+};
+template <Literal name, auto... f>
+struct OperatorOf {
+    static_assert((!takes_stream(OverloadOf<f>::facts) && ...), "isthmus: only a function of .cuda<>() has a Stream");
+    static inline OperatorDefinition* definition = nullptr;
+
+    static void torch(std::uint64_t* stack, std::uint64_t inputs, std::uint64_t) {
+        run_in_torch(*definition, stack, inputs);
+    }
+    template <bool on_device>
+    static void* xla(void* frame) {
+        return run_for_xla(*definition, frame, on_device);
+    }
+    static constexpr OperatorFunctions functions{
+        name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count, torch, xla<false>, xla<true>, &definition};
+};
+
+/// The part of RegisteredOperator that does not depend on the functions. An error is thrown as Error, or set as the Python exception
+/// for a module of the bare API (`sets_error`).
+class OperatorRegistration {
+public:
+    OperatorRegistration(const OperatorRegistration&) = delete;
+    OperatorRegistration& operator=(const OperatorRegistration&) = delete;
+    /// Whether all went well. With a module of the bare API a Python exception is set otherwise.
+    explicit operator bool() const noexcept { return object_ != nullptr; }
+
+protected:
+    OperatorRegistration(const OperatorFunctions& functions, PyObject* module, bool sets_error,
+                         std::initializer_list<InputSpec> inputs, const OperatorOptions& options);
+    /// The operator is complete: the frameworks that were imported before this module get it.
+    ~OperatorRegistration();
+    void add_gradient(const OperatorFunctions& functions);
+    void add_device(const OverloadFacts* overloads, int count, bool of_gradient);
+
+private:
+    template <class F>
+    void attempt(F&& f);
+
+    OperatorDefinition* op_ = nullptr;
+    PyObject* object_ = nullptr;
+    bool sets_error_;
+};
+
+template <class M>
+PyObject* module_object(M& module) {
+    if constexpr (std::is_convertible_v<M&, PyObject*>)
+        return module;
+    else
+        return module.ptr();
+}
+
+}  // namespace detail
+
+ISTHMUS_END

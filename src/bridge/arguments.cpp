@@ -1,0 +1,162 @@
+// How arguments are sorted and scalars read, what their errors say, and why no overload takes a call.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/python/arguments.h>
+#include <isthmus/python/overloads.h>
+#include "runtime/errors.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Makes an earlier exception the cause of the one set now. Steals it; NULL does nothing.
+ISTHMUS_COLD inline void chain_cause(PyObject* cause) {
+    if (cause == nullptr) return;
+    PyObject* raised = take_exception();
+    PyException_SetCause(raised, Py_NewRef(cause));
+    PyException_SetContext(raised, cause);
+    restore_exception(raised);
+}
+
+ISTHMUS_RARE bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) noexcept {
+    if (PyErr_Occurred() != nullptr && passes_through(PyErr_Occurred())) return false;
+    Ref cause(take_exception());
+    const PyNumberMethods* number = Py_TYPE(found)->tp_as_number;
+    const bool converts = number != nullptr && (number->nb_float != nullptr || number->nb_index != nullptr);
+    const std::string where = call_prefix(function, argument);
+    PyErr_Format(PyExc_TypeError, "%sexpected %s, got %.200s", where.c_str(), wanted, Py_TYPE(found)->tp_name);
+    if (converts) chain_cause(cause.release());
+    return false;
+}
+ISTHMUS_RARE bool raise_missing(const char* function, const char* argument) noexcept {
+    PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s'", function, argument);
+    return false;
+}
+/// A number that does not fit; one of thousands of digits is described by its bits, since Python refuses to print it.
+ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argument, PyObject* number,
+                                         const char* wanted) {
+    constexpr std::size_t most_bits = 128;
+    Ref cause(take_exception());
+    Ref length(PyLong_Check(number) ? PyObject_CallMethod(number, "bit_length", nullptr) : nullptr);
+    const std::size_t bits = length ? PyLong_AsSize_t(length.get()) : 0;
+    PyErr_Clear();
+    const std::string where = call_prefix(function, argument);
+    if (bits == 0)
+        PyErr_Format(PyExc_OverflowError, "%sthis %.200s is too large: it does not fit %s", where.c_str(),
+                     Py_TYPE(number)->tp_name, wanted);
+    else if (bits <= most_bits)
+        PyErr_Format(PyExc_OverflowError, "%s%R does not fit %s", where.c_str(), number, wanted);
+    else
+        PyErr_Format(PyExc_OverflowError, "%san integer of %zu bits is too large: it does not fit %s", where.c_str(),
+                     bits, wanted);
+    if (!PyLong_Check(number)) chain_cause(cause.release());
+    return false;
+}
+
+bool read_scalar(PyObject* object, double& value, const char* function, const char* argument) noexcept {
+    value = PyFloat_AsDouble(object);
+    if (ISTHMUS_LIKELY(value != -1.0) || PyErr_Occurred() == nullptr) return true;
+    return PyErr_ExceptionMatches(PyExc_OverflowError) ? raise_too_large(function, argument, object, "a double")
+                                                       : raise_type(function, argument, "a number", object);
+}
+bool read_scalar(PyObject* object, std::int64_t& value, const char* function, const char* argument) noexcept {
+    Ref number(PyNumber_Index(object));
+    if (!number) return raise_type(function, argument, "an integer", object);
+    int overflow = 0;
+    value = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+    return overflow == 0 || raise_too_large(function, argument, number.get(), "64 bits");
+}
+bool read_scalar(PyObject* object, bool& value, const char* function, const char* argument) noexcept {
+    value = object == Py_True;
+    return PyBool_Check(object) || raise_type(function, argument, "True or False", object);
+}
+bool read_scalar(PyObject* object, std::string_view& value, const char* function, const char* argument) noexcept {
+    value = PyUnicode_Check(object) ? utf8_of(object) : std::string_view();
+    return value.data() != nullptr || raise_type(function, argument, "a string", object);
+}
+
+bool sort_by_name(const char* function, const char* const* names, int count, PyObject* const* args,
+                  Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept {
+    if (ISTHMUS_UNLIKELY(positional > count)) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function, count,
+                     positional);
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < positional; ++i) out[i] = args[i];
+    const Py_ssize_t keywords = kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t k = 0; k < keywords; ++k) {
+        PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+        int at = 0;
+        while (at < count && PyUnicode_CompareWithASCIIString(name, names[at]) != 0) ++at;
+        if (ISTHMUS_UNLIKELY(at == count)) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", function, name);
+            return false;
+        }
+        if (ISTHMUS_UNLIKELY(out[at] != nullptr)) {
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", function, name);
+            return false;
+        }
+        out[at] = args[positional + k];
+    }
+    return true;
+}
+
+/// A call that no overload took, as one of them sees it.
+struct SeenCall {
+    const RefusedCall& call;
+    std::size_t count;    ///< of the parameters
+    std::size_t unnamed;  ///< those before the first that has a name
+
+    const ParameterName* named(std::size_t place) const noexcept {
+        return call.names.empty() || place < unnamed ? nullptr : &call.names[place - unnamed];
+    }
+    /// "arg0" if the author gave none.
+    std::string name_of(std::size_t place) const {
+        const ParameterName* given = named(place);
+        return given == nullptr || given->name == nullptr ? concat({"arg", place}) : std::string(given->name);
+    }
+    /// Borrowed; NULL if it was left out.
+    PyObject* argument(std::size_t place, const char* name) const {
+        const auto at = static_cast<Py_ssize_t>(place);
+        if (at < PyTuple_GET_SIZE(call.args)) return PyTuple_GET_ITEM(call.args, at);
+        return call.kwargs != nullptr ? PyDict_GetItemString(call.kwargs, name) : nullptr;
+    }
+};
+
+/// The text of the exception that is set, which is cleared; empty, and it stays set, if it passes through.
+inline std::string take_reason() {
+    if (passes_through(PyErr_Occurred())) return {};
+    const Ref raised(take_exception());
+    return text_of(raised.get());
+}
+
+/// Why a function of these parameters does not take the call; empty, with the exception set, if one passes through.
+inline std::string explain_overload(const RefusedCall& call, const BoundOverload& overload) {
+    const std::size_t count = overload.count;
+    const SeenCall seen{call, count, count - call.names.size()};
+    if (PyTuple_GET_SIZE(call.args) > static_cast<Py_ssize_t>(count))
+        return concat({"takes ", count, " arguments, got ", PyTuple_GET_SIZE(call.args)});
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string name = seen.name_of(i);
+        PyObject* object = seen.argument(i, name.c_str());
+        if (object == nullptr) {
+            if (const ParameterName* given = seen.named(i); given != nullptr && given->has_default) continue;
+            return concat({"argument '", name, "' is missing"});
+        }
+        if (overload.checks[i] != nullptr && !overload.checks[i](object, name.c_str())) return take_reason();
+    }
+    return "another argument, which is no tensor, does not fit";
+}
+
+void raise_overloads(const RefusedCall& call, const BoundOverload* overloads, std::size_t count) {
+    std::string text = concat({call.function, "(): no overload takes these arguments:"});
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string why = explain_overload(call, overloads[i]);
+        if (PyErr_Occurred() != nullptr) return;
+        if (text.find(why) == std::string::npos) text += concat({"\n  ", why});
+    }
+    PyErr_SetString(PyExc_TypeError, text.c_str());
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,329 @@
+// How a call of an operator chooses its overload, finds the sizes of its results, runs, and says what does not fit.
+// SPDX-License-Identifier: Apache-2.0
+#include "call.h"  // Python.h must come before any standard header
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <isthmus/python/api.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+ISTHMUS_COLD CapturedException capture_current() {
+    using Kind = CapturedException::Kind;
+    const auto captured = [](Kind kind, const char* text) { return CapturedException{kind, std::nullopt, text}; };
+    try {
+        throw;
+    } catch (const Error& error) {
+        return {Kind::error, error, error.what()};
+    } catch (const std::bad_alloc&) {
+        return captured(Kind::memory, "no memory");
+    } catch (const std::invalid_argument& error) {
+        return captured(Kind::value, error.what());
+    } catch (const std::domain_error& error) {
+        return captured(Kind::value, error.what());
+    } catch (const std::length_error& error) {
+        return captured(Kind::value, error.what());
+    } catch (const std::out_of_range& error) {
+        return captured(Kind::index, error.what());
+    } catch (const std::overflow_error& error) {
+        return captured(Kind::overflow, error.what());
+    } catch (const std::exception& error) {
+        return captured(Kind::other, error.what());
+    } catch (...) {
+        return captured(Kind::other, "threw what is no std::exception");
+    }
+}
+
+ISTHMUS_COLD void raise_captured(const char* function, const CapturedException& captured) {
+    if (!captured) return;
+    if (captured.error) return set_python_error(*captured.error);
+    PyObject* const classes[] = {nullptr,           nullptr,          PyExc_MemoryError,
+                                 PyExc_ValueError,  PyExc_IndexError, PyExc_OverflowError,
+                                 PyExc_RuntimeError};
+    PyErr_Format(classes[static_cast<int>(captured.kind)], "%s(): %s", function, captured.text.c_str());
+}
+
+template <class T>
+static T load_as(const void* data) noexcept {
+    T value;
+    std::memcpy(&value, data, sizeof value);
+    return value;
+}
+bool read_scalar(ParameterValue& value, ParameterKind kind, DType dtype, const void* data) noexcept {
+    if (kind == ParameterKind::boolean) {
+        value.boolean = load_as<std::uint8_t>(data) != 0;
+        return dtype == boolean;
+    }
+    if (dtype == int64 || dtype == int32) {
+        const std::int64_t integer = dtype == int64 ? load_as<std::int64_t>(data) : load_as<std::int32_t>(data);
+        if (kind == ParameterKind::integer)
+            value.integer = integer;
+        else
+            value.number = static_cast<double>(integer);
+        return true;
+    }
+    if (kind != ParameterKind::number) return false;
+    if (dtype == float64)
+        value.number = load_as<double>(data);
+    else if (dtype == float32)
+        value.number = static_cast<double>(load_as<float>(data));
+    else if (dtype == boolean)
+        value.number = load_as<std::uint8_t>(data);
+    else
+        return false;
+    return true;
+}
+
+/// Splits off the batch dimensions: the function sees only those of its type.
+void OperatorCall::split(int parameter) noexcept {
+    if (!batched_) std::fill(std::begin(batch_of_), std::end(batch_of_), 0);
+    batched_ = true;
+    DLTensor& t = inner_[parameter];
+    const int rank = op_.parameters()[parameter].requirement->least_rank;
+    int count = batch_ndim_ > 0 ? batch_ndim_ : t.ndim - rank;
+    if (count < 0 || count > t.ndim) count = 0;
+    batch_of_[parameter] = count;
+    t.ndim -= count;
+    t.shape += count;
+    t.strides += count;
+}
+
+/// Whether each tensor has the batch dimensions that the caller says all have.
+Result<void> OperatorCall::check_batch() {
+    if (batch_ndim_ < -1)
+        return Error(ErrorCode::bad_argument, ErrorKind::value,
+                     concat({op_.function, "(): found ", batch_ndim_, " leading dimensions; wanted 0 or more"}));
+    if (!batched_) batch_ndim_ = 0;  // no tensor was given, so no result has any batch dimensions
+    for (int i = 0; batch_ndim_ > 0 && i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (is_given(p) && batch_of_[p] != batch_ndim_)
+            return op_.argument_error(
+                ErrorCode::bad_layout, op_.inputs[i].name,
+                {"expected ", batch_ndim_, " leading dimensions, got ", describe_tensor(inner_[p])});
+    }
+    return {};
+}
+
+Result<void> OperatorCall::broadcast_batch() {
+    if (auto checked = check_batch(); !checked || !batched_) return checked;
+    const int ndim = *std::max_element(batch_of_, batch_of_ + op_.parameter_count());
+    batch_.clear();
+    for (int d = 0; d < ndim; ++d) batch_.push_back(1);
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!is_given(p)) continue;
+        const int count = batch_of_[p];
+        const std::int64_t* sizes = inner_[p].shape - count;
+        for (int d = 0; d < count; ++d) {
+            std::int64_t& whole = batch_[static_cast<std::size_t>(ndim - count + d)];
+            if (sizes[d] == whole || sizes[d] == 1) continue;
+            if (whole != 1)
+                return op_.argument_error(ErrorCode::bad_layout, op_.inputs[i].name,
+                                          {"leading sizes ", sizes_text(sizes, count), " do not broadcast with ",
+                                           sizes_text(batch_.data(), ndim), " of the arguments before it"});
+            whole = sizes[d];
+        }
+    }
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter, count = batch_of_[p];
+        if (op_.input_facts(i).kind != ParameterKind::in_out) continue;
+        if (count != ndim || !std::equal(batch_.begin(), batch_.end(), inner_[p].shape - ndim))
+            return op_.argument_error(
+                ErrorCode::bad_layout, op_.inputs[i].name,
+                {"leading sizes ", sizes_text(inner_[p].shape - count, count), " are written for each of ",
+                 sizes_text(batch_.data(), ndim), "; wanted the same sizes"});
+    }
+    return {};
+}
+
+Result<void> OperatorCall::go_to(const Stream& stream) {
+    stream_ = &stream;
+    overloads_ = op_.device_overloads;
+    overload_count_ = op_.device_overload_count;
+    values_[op_.parameter_count()].stream = &stream;
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (is_given(p) && is_elsewhere(inner_[p])) return explain_elsewhere(op_.inputs[i].name, inner_[p]);
+    }
+    return {};
+}
+
+ISTHMUS_COLD Error OperatorCall::explain_elsewhere(const std::string& name, const DLTensor& t) const {
+    return op_.argument_error(ErrorCode::bad_device, name,
+                              {"got ", describe_tensor(t), " beside '", op_.name_of(op_.first_tensor), "' on ",
+                               stream_->device(), "; wanted one device"});
+}
+
+/// Whether a tensor is on a GPU while the operator has only host functions.
+ISTHMUS_COLD bool OperatorCall::lacks_device(int parameter) const noexcept {
+    if (op_.has_device() || !has_streams(inner_[parameter].device.device_type)) return false;
+    for (int o = 0; o < overload_count_; ++o)
+        if (!is_host_type(overloads_[o].parameters[parameter].requirement->device_type)) return false;
+    return true;
+}
+
+ISTHMUS_COLD Error OperatorCall::explain_dtype(int parameter) const {
+    std::string expected;
+    for (int o = 0; o < overload_count_; ++o) {
+        const std::string words(overloads_[o].parameters[parameter].requirement->words);
+        if (expected.find(words) != std::string::npos) continue;
+        expected += concat({expected.empty() ? "" : " or ", words});
+    }
+    return op_.argument_error(ErrorCode::bad_dtype, op_.name_of(parameter),
+                              {"expected ", expected, ", got ", describe_tensor(inner_[parameter]), ": dtype differs"});
+}
+
+/// The overload for which the most leading arguments have a fitting dtype: `reached` of them.
+ISTHMUS_COLD const OverloadFacts& OperatorCall::nearest_overload(int& reached) const {
+    const OverloadFacts* nearest = overloads_;
+    reached = -1;
+    for (int o = 0; o < overload_count_; ++o) {
+        int count = 0;
+        for (; count < op_.input_count; ++count) {
+            const int p = op_.inputs[count].parameter;
+            if (is_given(p) && !overloads_[o].parameters[p].requirement->takes(inner_[p].dtype)) break;
+        }
+        if (count <= reached) continue;
+        reached = count;
+        nearest = overloads_ + o;
+    }
+    return *nearest;
+}
+
+/// Why no overload takes the arguments; explains the nearest one.
+ISTHMUS_COLD Error OperatorCall::explain() {
+    int reached = 0;
+    const OverloadFacts& nearest = nearest_overload(reached);
+    Match match(op_.function.c_str());
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!is_given(p)) continue;
+        const Requirement& r = *nearest.parameters[p].requirement;
+        if (lacks_device(p))
+            return op_.argument_error(ErrorCode::bad_device, op_.inputs[i].name,
+                                      {"expected ", r.words, ", got ", describe_tensor(inner_[p]),
+                                       ": this operator has no function for a GPU; register one with .cuda<f>()"});
+        // The first argument decides between the overloads; the others have to agree with it.
+        if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
+        auto checked =
+            match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p], abstract_ ? in_any_order(r) : r);
+        if (!checked) return checked.error();
+    }
+    return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});
+}
+
+Result<void> OperatorCall::shape_of(int out, SizesList& shape) const {
+    auto appended = append_sizes(out, shape);
+    if (!appended || ISTHMUS_LIKELY(shape.size() <= static_cast<std::size_t>(max_ndim))) return appended;
+    return op_.argument_error(ErrorCode::bad_layout, op_.out_names[out],
+                              {"it would have ", shape.size(), " dimensions; wanted at most ", max_ndim});
+}
+
+Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
+    const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
+    shape.clear();
+    for (const std::int64_t size : batch_) shape.push_back(size);
+    if (r.most_rank == 0) return {};
+    const bool by_sizes = r.size_count >= 0 && op_.like[out] == op_.first_tensor;
+    const DLTensor* like = by_sizes || op_.like[out] < 0 ? nullptr : values_[op_.like[out]].tensor;
+    if (like != nullptr) {
+        for (int d = 0; d < like->ndim; ++d) shape.push_back(like->shape[d]);
+        return {};
+    }
+    // Without sizes either, it is the gradient of an argument that was not given, which is empty.
+    for (int d = 0; r.size_count < 0 && d < r.least_rank; ++d) shape.push_back(0);
+    for (int d = 0; d < r.size_count; ++d) {
+        const SizeSpec& spec = r.sizes[d];
+        std::int64_t size = spec.name.empty() ? spec.size : names_.size_of(spec.name);
+        if (ISTHMUS_UNLIKELY(size == dyn)) {
+            const auto other = unbound_size(out, spec, by_sizes);
+            if (!other) return other.error();
+            size = *other;
+        }
+        shape.push_back(size);
+    }
+    return {};
+}
+
+/// A size of a result that no tensor has: that of an integer argument, else 0 unless it is required.
+ISTHMUS_NOINLINE Result<std::int64_t> OperatorCall::unbound_size(int out, const SizeSpec& spec, bool required) const {
+    const int integer = spec.name.empty() ? -1 : op_.integer_named(spec.name);
+    if (integer >= 0) {
+        const std::int64_t size = values_[integer].integer;
+        if (size >= 0) return size;
+        return op_.argument_error(ErrorCode::bad_argument, op_.name_of(integer),
+                                  {"found ", size, "; wanted the size of a result, 0 or more"});
+    }
+    if (!required) return 0;
+    return make_error(ErrorCode::bad_argument, {op_.function, "(): the size ", spec.name, " of result '",
+                                                op_.out_names[out], "' is that of an argument that was not given"});
+}
+
+Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags flags, const SizesList& shape) {
+    const std::string& name = op_.out_names[out];
+    if (ISTHMUS_UNLIKELY(is_elsewhere(t))) return explain_elsewhere(name, t);
+    const bool same =
+        static_cast<std::size_t>(t.ndim) == shape.size() && std::equal(shape.begin(), shape.end(), t.shape);
+    if (!same)
+        return op_.argument_error(ErrorCode::bad_layout, name,
+                                  {"expected sizes ", sizes_text(shape.data(), static_cast<int>(shape.size())),
+                                   ", got ", describe_tensor(t)});
+    const int p = op_.outs[out];
+    set_tensor(p, t, flags);
+    const Requirement& required = *overload_->parameters[p].requirement;
+    const bool same_dtype = required.accepts == nullptr || inner_[p].dtype == like_dtype(out);
+    if (ISTHMUS_LIKELY(meets(inner_[p], flags, required) && same_dtype)) return {};
+    Requirement r = required;
+    r.size_count = -1;  // the sizes were compared already
+    Match match(op_.function.c_str());
+    auto checked = match.check_argument(name.c_str(), inner_[p], flags, r);
+    if (!checked) return checked;
+    return op_.argument_error(ErrorCode::bad_dtype, name,
+                              {"expected ", like_dtype(out), ", got ", describe_tensor(t), ": dtype differs"});
+}
+
+/// One call for each place in the batch dimensions.
+void OperatorCall::run_batched() {
+    const int ndim = static_cast<int>(batch_.size());
+    void* base[max_parameters];
+    for (int p = 0; p < op_.parameter_count(); ++p) base[p] = inner_[p].data;
+    if (std::find(batch_.begin(), batch_.end(), 0) != batch_.end()) return;
+    std::int64_t place[max_ndim] = {};
+    do {
+        for (int p = 0; p < op_.parameter_count(); ++p) {
+            if (!is_given(p)) continue;
+            DLTensor& t = inner_[p];
+            const int count = batch_of_[p];
+            const std::int64_t elements = elements_to(place + ndim - count, t.shape - count, t.strides - count, count);
+            t.data = static_cast<char*>(base[p]) + elements * DType(t.dtype).itemsize();
+        }
+        overload_->call(values_);
+    } while (next_place(place, batch_.data(), ndim));
+}
+
+/// Makes the stream's device the current one of this thread during the call.
+CapturedException OperatorCall::run_on_device() {
+    const StreamDriver* driver = driver_of(stream_->device());
+    if (driver == nullptr) return run_here();
+    const CurrentDevice current(*driver, stream_->device().id);
+    if (current) return run_here();
+    const Error error =
+        make_error(ErrorCode::producer_failed, {op_.function, "(): the driver could not go to ", stream_->device()});
+    return {CapturedException::Kind::error, error, error.what()};
+}
+
+CapturedException OperatorCall::run_here() {
+    return capture([&] {
+        if (ISTHMUS_LIKELY(!batched_))
+            overload_->call(values_);
+        else
+            run_batched();
+    });
+}
+
+}  // namespace detail
+
+ISTHMUS_END

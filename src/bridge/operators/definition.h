@@ -1,0 +1,96 @@
+// OperatorDefinition: one operator as every back end knows it, and what the back ends offer.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/operator/registration.h>  // Python.h must come before any standard header
+
+#include <string>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// An input by name, with its default.
+struct OperatorInput {
+    std::string name;
+    int parameter = -1;
+    bool has_default = false;
+    ParameterValue default_value{};
+    std::string default_text;  ///< the characters of a text default
+};
+
+/// Never freed: torch and XLA cannot unregister a function.
+struct OperatorDefinition {
+    std::string name;      ///< "geo::distance"
+    std::string space;     ///< "geo"
+    std::string function;  ///< "distance"
+    const OperatorFunctions& functions;
+    const OverloadFacts* overloads;
+    int overload_count;
+    const OverloadFacts* device_overloads = nullptr;  ///< of .cuda<>(); NULL if there are none
+    int device_overload_count = 0;
+    OperatorInput inputs[max_parameters];
+    int input_count = 0;
+    int outs[max_parameters];  ///< the parameters that are results
+    int out_count = 0;
+    std::string out_names[max_parameters];  ///< "out", or "out[1]" if there are several
+    /// The parameter whose sizes and dtype a result has, if its own type does not say; -1: none.
+    int like[max_parameters];
+    int first_tensor = -1;  ///< the first tensor parameter that is an input
+    bool batch = false;     ///< leading dimensions broadcast
+    bool writes_inputs = false;
+    bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
+    OperatorDefinition* gradient = nullptr;
+    int gradient_of[max_parameters];  ///< of a gradient: by result, the input of the operator that it belongs to
+
+    /// Sorts the parameters into inputs and results; `suffix` is appended to the name. Throws Error.
+    explicit OperatorDefinition(const OperatorFunctions& functions, const char* suffix = "");
+    OperatorDefinition(const OperatorDefinition&) = delete;
+    OperatorDefinition& operator=(const OperatorDefinition&) = delete;
+
+    const ParameterFacts* parameters() const noexcept { return overloads[0].parameters; }
+    int parameter_count() const noexcept { return overloads[0].count; }
+    const ParameterFacts& input_facts(int input) const noexcept { return parameters()[inputs[input].parameter]; }
+    bool has_device() const noexcept { return device_overloads != nullptr; }
+    /// The name of a parameter, for an error.
+    const char* name_of(int parameter) const noexcept;
+    /// The integer argument that a size is named after; -1 if there is none.
+    int integer_named(std::string_view size) const noexcept;
+    /// Throws the Error of an operator that cannot be registered, or cannot be a ufunc.
+    [[noreturn]] void refuse(Message why) const;
+    /// An error about one argument of a call.
+    Error argument_error(ErrorCode code, const std::string& argument, Message what) const;
+};
+
+/// The operators of the process: a list in the interpreter's dictionary, where Python code finds those of every
+/// extension. Empty with a Python exception set.
+Ref all_operators();
+/// A Python object of the operator. Like all functions below: a new reference, or NULL with a Python exception set.
+PyObject* make_operator_object(OperatorDefinition* op);
+/// The call of an operator from Python.
+PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyObject* const* args, Py_ssize_t positional,
+                        PyObject* kwnames);
+/// A numpy.ufunc of the operator, with a loop for each of its dtypes.
+PyObject* make_ufunc(const OperatorDefinition& op);
+/// isthmus.operators, which makes operators of the frameworks from ours; NULL without an exception if the package is
+/// not installed.
+PyObject* operators_module();
+
+/// Registers with torch the first time that it is seen. Without the package only eager calls are available.
+void offer_to_torch(OperatorDefinition& op, PyObject* self);
+/// Registers the operator's kernels with torch for `key` ("CPU"). The operator and its batched form must be defined.
+/// False if this torch has no shims for it, an Error if it refuses.
+Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key);
+/// Whether something in this thread records what torch does, so that the call must go through torch. May set an
+/// exception.
+bool torch_must_see(OperatorDefinition& op, PyObject* self);
+
+/// Takes over `stolen`, which is NULL if making it failed. False with a Python exception set.
+inline bool put(PyObject* dict, const char* key, PyObject* stolen) {
+    Ref value(stolen);
+    return value && PyDict_SetItemString(dict, key, value.get()) == 0;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

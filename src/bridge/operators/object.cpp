@@ -1,0 +1,393 @@
+// The Python type of an operator, which module.f is, and the operator's facts for isthmus.operators.
+// SPDX-License-Identifier: Apache-2.0
+#include "call.h"  // Python.h must come before any standard header
+
+#include <structmember.h>
+
+#include <isthmus/python/arguments.h>
+#include "../runtime/errors.h"
+#include "../runtime/lookups.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+Ref all_operators() {
+    PyObject* dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    const Ref list(dict != nullptr ? PyList_New(0) : nullptr);
+    return list ? dict_item_or(dict, "isthmus.operators", list.get()) : Ref();
+}
+
+PyObject* operators_module() {
+    PyObject* module = PyImport_ImportModule("isthmus.operators");
+    if (module == nullptr && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) PyErr_Clear();
+    return module;
+}
+
+namespace {
+
+constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",  "number",
+                                                "integer", "boolean", "text", "stream"};
+
+/// (3, "n", None), or None if the sizes are free.
+PyObject* table_sizes(const Requirement& r) {
+    if (r.size_count < 0) Py_RETURN_NONE;
+    Ref tuple(PyTuple_New(r.size_count));
+    for (int i = 0; tuple && i < r.size_count; ++i) {
+        const SizeSpec& spec = r.sizes[i];
+        PyObject* item = !spec.name.empty()
+                             ? PyUnicode_FromStringAndSize(spec.name.data(), static_cast<Py_ssize_t>(spec.name.size()))
+                         : spec.size == dyn ? Py_NewRef(Py_None)
+                                            : PyLong_FromLongLong(spec.size);
+        if (item == nullptr) return nullptr;
+        PyTuple_SET_ITEM(tuple.get(), i, item);
+    }
+    return tuple.release();
+}
+
+PyObject* default_value(const OperatorDefinition& op, const OperatorInput& input) {
+    switch (op.parameters()[input.parameter].kind) {
+        case ParameterKind::number:
+            return PyFloat_FromDouble(input.default_value.number);
+        case ParameterKind::integer:
+            return PyLong_FromLongLong(input.default_value.integer);
+        case ParameterKind::boolean:
+            return PyBool_FromLong(input.default_value.boolean);
+        default:
+            return PyUnicode_FromStringAndSize(input.default_text.data(),
+                                               static_cast<Py_ssize_t>(input.default_text.size()));
+    }
+}
+
+PyObject* as_bool(bool value) { return value ? Py_True : Py_False; }
+
+PyObject* table_row(const OperatorDefinition& op, const std::string& name, int parameter) {
+    const ParameterFacts& facts = op.parameters()[parameter];
+    const char* kind = parameter_kind_names[static_cast<int>(facts.kind)];
+    Ref row(Py_BuildValue("{s:s,s:s,s:O}", "name", name.c_str(), "kind", kind, "optional", as_bool(facts.optional)));
+    if (!row || !facts.is_tensor()) return row.release();
+    const Requirement& r = *facts.requirement;
+    const bool good = put(row.get(), "sizes", table_sizes(r)) &&
+                      put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
+                      put(row.get(), "rank", PyLong_FromLong(r.least_rank == r.most_rank ? r.least_rank : -1));
+    return good ? row.release() : nullptr;
+}
+
+/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "rank", "contiguous"[, "default"]}, …], "outs": […],
+/// "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor", "in_out",
+/// "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None if they are free.
+PyObject* operator_table(const OperatorDefinition& op) {
+    Ref inputs(PyList_New(0)), outs(PyList_New(0));
+    bool good = inputs && outs;
+    for (int i = 0; good && i < op.input_count; ++i) {
+        Ref row(table_row(op, op.inputs[i].name, op.inputs[i].parameter));
+        good = row && (!op.inputs[i].has_default || put(row.get(), "default", default_value(op, op.inputs[i]))) &&
+               PyList_Append(inputs.get(), row.get()) == 0;
+    }
+    for (int i = 0; good && i < op.out_count; ++i) {
+        Ref row(table_row(op, op.out_names[i], op.outs[i]));
+        good = row && put(row.get(), "gradient_of", PyLong_FromLong(op.gradient_of[i])) &&
+               PyList_Append(outs.get(), row.get()) == 0;
+    }
+    if (!good) return nullptr;
+    return Py_BuildValue("{s:s,s:s,s:s,s:O,s:O,s:O,s:O,s:O}", "name", op.name.c_str(), "space", op.space.c_str(),
+                         "function", op.function.c_str(), "batch", as_bool(op.batch), "cuda", as_bool(op.has_device()),
+                         "writes", as_bool(op.writes_inputs), "inputs", inputs.get(), "outs", outs.get());
+}
+
+/// A tensor given by its dtype and sizes alone. The address is never read.
+struct AbstractTensor {
+    DLTensor t;
+    std::int64_t dims[2 * max_ndim];
+
+    bool read(PyObject* spec, const char* argument) {
+        const char* name = nullptr;
+        PyObject* sizes = nullptr;
+        if (!PyTuple_Check(spec) || !PyArg_ParseTuple(spec, "sO!", &name, &PyTuple_Type, &sizes)) return false;
+        DType dtype;
+        if (!DType::parse(name, dtype)) {
+            raise(ErrorCode::bad_dtype, ErrorKind::value,
+                  {argument_prefix(argument), "found dtype ", name, ", which is not one that DLPack 1.3 defines"});
+            return false;
+        }
+        const auto ndim = static_cast<int>(PyTuple_GET_SIZE(sizes));
+        if (ndim > max_ndim) return PyErr_Format(PyExc_ValueError, "%d dimensions", ndim) != nullptr;
+        for (int i = 0; i < ndim; ++i) dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
+        if (PyErr_Occurred() != nullptr) return false;
+        if (!layout::row_major(dims, ndim, dims + ndim))
+            for (int i = 0; i < ndim; ++i) dims[ndim + i] = 1;
+        constexpr std::uintptr_t aligned_address = 4096;
+        t = DLTensor{reinterpret_cast<void*>(aligned_address), Device::cpu(), ndim, dtype, dims, dims + ndim, 0};
+        return true;
+    }
+};
+
+bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec, AbstractTensor& tensor) {
+    const OperatorDefinition& op = call.definition();
+    const ParameterFacts& facts = op.parameters()[input.parameter];
+    if (facts.is_tensor() && spec == Py_None && facts.optional) {
+        call.set_absent(input.parameter);
+    } else if (facts.is_tensor()) {
+        if (!tensor.read(spec, input.name.c_str())) {
+            if (PyErr_Occurred() == nullptr) raise_type(op.function.c_str(), input.name.c_str(), "a tensor", spec);
+            return false;
+        }
+        call.set_tensor(input.parameter, tensor.t, 0);
+    } else if (facts.kind == ParameterKind::integer) {
+        call.value(input.parameter).integer = PyLong_Check(spec) ? PyLong_AsLongLong(spec) : 0;
+        return PyErr_Occurred() == nullptr;
+    }
+    return true;
+}
+
+/// The results of a call with tensors of these dtypes and sizes, [(dtype, sizes), …], or NULL with the exception that
+/// the call would raise. `arguments`: by input, (dtype, sizes) for a tensor, None for one that is not given, a number
+/// for a scalar.
+PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim) {
+    OperatorCall call(op, batch_ndim);
+    call.set_abstract();
+    AbstractTensor tensors[max_parameters];
+    Ref sequence(PySequence_Fast(arguments, "expected a sequence"));
+    if (!sequence) return nullptr;
+    if (PySequence_Fast_GET_SIZE(sequence.get()) != op.input_count)
+        return PyErr_Format(PyExc_ValueError, "%s(): expected %d arguments", op.function.c_str(), op.input_count);
+    for (int i = 0; i < op.input_count; ++i) {
+        const Ref item = sequence_item(sequence.get(), i);
+        if (!item || !set_argument(call, op.inputs[i], item.get(), tensors[i])) return nullptr;
+    }
+    if (auto chosen = call.choose(); !chosen) return set_python_error(chosen.error()), nullptr;
+    Ref results(PyList_New(0));
+    for (int i = 0; results && i < op.out_count; ++i) {
+        SizesList shape;
+        if (auto shaped = call.shape_of(i, shape); !shaped) return set_python_error(shaped.error()), nullptr;
+        Ref sizes(tuple_of(shape.data(), static_cast<int>(shape.size())));
+        Ref row(sizes ? Py_BuildValue("(sO)", call.dtype_of(i).name().c_str(), sizes.get()) : nullptr);
+        if (!row || PyList_Append(results.get(), row.get()) != 0) return nullptr;
+    }
+    return results.release();
+}
+
+struct OperatorObject {
+    PyObject_HEAD vectorcallfunc call;
+    OperatorDefinition* op;
+    PyObject* dict;
+    PyObject* weak_references;
+    PyObject* ufunc;   ///< NULL until somebody asks
+    PyObject* traced;  ///< the same
+};
+
+OperatorObject* as_operator(PyObject* self) noexcept { return reinterpret_cast<OperatorObject*>(self); }
+OperatorDefinition& definition_of(PyObject* self) noexcept { return *as_operator(self)->op; }
+
+PyObject* operator_vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+    return call_operator(definition_of(self), self, args, PyVectorcall_NARGS(nargsf), kwnames);
+}
+PyObject* operator_eager(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
+    return call_operator(definition_of(self), self, args, positional, kwnames);
+}
+PyObject* operator_infer(PyObject* self, PyObject* args) {
+    PyObject* arguments = nullptr;
+    int batch_ndim = -1;
+    if (!PyArg_ParseTuple(args, "O|i", &arguments, &batch_ndim)) return nullptr;
+    return infer_operator(definition_of(self), arguments, batch_ndim);
+}
+PyObject* operator_implement_torch(PyObject* self, PyObject* key) {
+    const char* text = PyUnicode_AsUTF8(key);
+    if (text == nullptr) return nullptr;
+    auto done = implement_in_torch(definition_of(self), text);
+    if (!done) return set_python_error(done.error()), nullptr;
+    return PyBool_FromLong(*done);
+}
+PyObject* operator_get_table(PyObject* self, void*) { return operator_table(definition_of(self)); }
+PyObject* operator_get_gradient(PyObject* self, void*) {
+    OperatorDefinition* gradient = definition_of(self).gradient;
+    if (gradient == nullptr) Py_RETURN_NONE;
+    return make_operator_object(gradient);
+}
+
+/// Identifies the functions that frameworks call; the same after a module was imported again and has registered again.
+PyObject* operator_get_identity(PyObject* self, void*) {
+    return PyLong_FromVoidPtr(reinterpret_cast<void*>(definition_of(self).functions.torch));
+}
+/// The object that `make` creates when first needed, then kept in `place`: a new reference, or NULL with a Python exception set.
+template <class F>
+PyObject* kept_once(PyObject*& place, F&& make) {
+    if (load_shared(place) == nullptr) {
+        PyObject* made = make();
+        if (made == nullptr) return nullptr;
+        if (!store_first(place, made)) Py_DECREF(made);
+    }
+    return Py_NewRef(load_shared(place));
+}
+PyObject* operator_get_ufunc(PyObject* self, void*) {
+    OperatorObject* object = as_operator(self);
+    return kept_once(object->ufunc, [&] { return make_ufunc(*object->op); });
+}
+/// The argument of jax.ffi.register_ffi_target.
+PyObject* operator_get_xla_target(PyObject* self, void*) {
+    return PyCapsule_New(reinterpret_cast<void*>(definition_of(self).functions.xla), nullptr, nullptr);
+}
+/// The same for CUDA; None if the operator has no function for it.
+PyObject* operator_get_xla_cuda_target(PyObject* self, void*) {
+    const OperatorDefinition& op = definition_of(self);
+    if (!op.has_device()) Py_RETURN_NONE;
+    return PyCapsule_New(reinterpret_cast<void*>(op.functions.xla_cuda), nullptr, nullptr);
+}
+/// Whether Python runs `__call__` itself, because it was called by its name, and no compiler is inlining it.
+bool is_called_by_name(PyTypeObject* type) {
+    PyFrameObject* frame = PyEval_GetFrame();
+    if (frame == nullptr) return false;
+    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    const Ref call = dict_item(type->tp_dict, "__call__");
+    return call && PyFunction_Check(call.get()) && PyFunction_GetCode(call.get()) == code.get();
+}
+/// The object that torch.compile puts into its graph. Kept, because its guards read it again before each run.
+PyObject* operator_get_traced(PyObject* self, void*) {
+    OperatorObject* object = as_operator(self);
+    if (is_called_by_name(Py_TYPE(self))) return PyObject_GetAttrString(self, "eager");
+    return kept_once(object->traced, [&]() -> PyObject* {
+        Ref module(PyImport_ImportModule("isthmus.operators"));
+        return module ? PyObject_CallMethod(module.get(), "_traced", "O", self) : nullptr;
+    });
+}
+
+/// "a, b, k=2.0, *, out=None": made by a Python expression, since only the module inspect can make a Signature.
+PyObject* operator_get_signature(PyObject* self, void*) {
+    const OperatorDefinition& op = definition_of(self);
+    std::string text = "lambda ";
+    Ref globals(PyDict_New()), inspect(PyImport_ImportModule("inspect"));
+    if (!globals || !inspect) return nullptr;
+    bool had_default = false, by_name = false;
+    for (int i = 0; i < op.input_count; ++i) {
+        const bool has_default = op.inputs[i].has_default || op.input_facts(i).optional;
+        // A parameter without a default after one with a default is a syntax error: what follows is then keyword-only.
+        const bool turns = had_default && !has_default && !by_name;
+        by_name = by_name || turns;
+        had_default = had_default || has_default;
+        text += concat({i != 0 ? ", " : "", turns ? "*, " : "", op.inputs[i].name});
+        if (!has_default) continue;
+        Ref value(op.inputs[i].has_default ? default_value(op, op.inputs[i]) : Py_NewRef(Py_None));
+        const std::string name = concat({"default_", i});  // a name, since inf cannot be written as an expression
+        if (!value || PyDict_SetItemString(globals.get(), name.c_str(), value.get()) != 0) return nullptr;
+        text += concat({"=", name});
+    }
+    text += op.out_count == 0 ? ": None" : by_name ? ", out=None: None" : ", *, out=None: None";
+    Ref function(PyRun_String(text.c_str(), Py_eval_input, globals.get(), globals.get()));
+    return function ? PyObject_CallMethod(inspect.get(), "signature", "O", function.get()) : nullptr;
+}
+PyObject* operator_repr(PyObject* self) {
+    return PyUnicode_FromFormat("<isthmus operator %s>", definition_of(self).name.c_str());
+}
+
+int operator_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(as_operator(self)->dict);
+    Py_VISIT(as_operator(self)->ufunc);
+    Py_VISIT(as_operator(self)->traced);
+    return 0;
+}
+int operator_clear(PyObject* self) {
+    Py_CLEAR(as_operator(self)->dict);
+    Py_CLEAR(as_operator(self)->ufunc);
+    Py_CLEAR(as_operator(self)->traced);
+    return 0;
+}
+void operator_dealloc(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (as_operator(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    operator_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/// torch.compile looks up a class's `__call__` in its dictionary and inlines it if it is a Python function; Python
+/// itself calls by the slot, which stays ours. So the same object is fast to call and is traced as the operator that
+/// torch knows.
+bool let_compilers_inline(PyTypeObject* type) {
+    Ref names(PyDict_New());
+    static const char* const source =
+        "def __call__(self, /, *args, **kwargs):\n    return self._traced(*args, **kwargs)\n";
+    if (!names || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return false;
+    if (!put(names.get(), "__name__", PyUnicode_FromString("isthmus.operators"))) return false;
+    Ref done(PyRun_String(source, Py_file_input, names.get(), names.get()));
+    const Ref call = done ? dict_item(names.get(), "__call__") : Ref();
+    if (!call || PyDict_SetItemString(type->tp_dict, "__call__", call.get()) != 0) return false;
+    PyType_Modified(type);
+    return true;
+}
+
+/// It does not bind to a class or an instance, as a built-in function does not.
+PyTypeObject* make_operator_type() {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(OperatorObject, call), READONLY, nullptr},
+        {"__dictoffset__", T_PYSSIZET, offsetof(OperatorObject, dict), READONLY, nullptr},
+        {"__weaklistoffset__", T_PYSSIZET, offsetof(OperatorObject, weak_references), READONLY, nullptr},
+        {}};
+    static PyMethodDef methods[] = {
+        {"eager", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(operator_eager)),
+         METH_FASTCALL | METH_KEYWORDS, "The call itself, whatever compiler is at work."},
+        {"_infer", operator_infer, METH_VARARGS, nullptr},
+        {"_implement_torch", operator_implement_torch, METH_O, nullptr},
+        {}};
+    static PyGetSetDef getset[] = {
+        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+        {"__signature__", operator_get_signature, nullptr, nullptr, nullptr},
+        {"ufunc", operator_get_ufunc, nullptr,
+         "The operator as a numpy.ufunc, with the signature that its named sizes make. Raises if it cannot be one.",
+         nullptr},
+        {"_table", operator_get_table, nullptr, nullptr, nullptr},
+        {"_gradient", operator_get_gradient, nullptr, nullptr, nullptr},
+        {"_identity", operator_get_identity, nullptr, nullptr, nullptr},
+        {"_xla_target", operator_get_xla_target, nullptr, nullptr, nullptr},
+        {"_xla_cuda_target", operator_get_xla_cuda_target, nullptr, nullptr, nullptr},
+        {"_traced", operator_get_traced, nullptr, nullptr, nullptr},
+        {}};
+    static PyType_Slot type_slots[] = {
+        {Py_tp_dealloc, reinterpret_cast<void*>(operator_dealloc)},
+        {Py_tp_traverse, reinterpret_cast<void*>(operator_traverse)},
+        {Py_tp_clear, reinterpret_cast<void*>(operator_clear)},
+        {Py_tp_repr, reinterpret_cast<void*>(operator_repr)},
+        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+        {Py_tp_members, members},
+        {Py_tp_methods, methods},
+        {Py_tp_getset, getset},
+        {Py_tp_doc, const_cast<char*>("A C++ function that is an operator of every framework.")},
+        {0, nullptr}};
+    static PyType_Spec spec{
+        "isthmus.Operator", sizeof(OperatorObject), 0,
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+        type_slots};
+    auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    if (type != nullptr && !let_compilers_inline(type)) Py_CLEAR(type);
+    return type;
+}
+}  // namespace
+
+ISTHMUS_STATE PerLife<PyTypeObject*> operator_type;
+
+PyObject* make_operator_object(OperatorDefinition* op) {
+    if (*operator_type == nullptr) {
+        PyTypeObject* made = start_life() ? make_operator_type() : nullptr;
+        if (made == nullptr) return nullptr;
+        if (!operator_type.keep(made)) Py_DECREF(made);
+    }
+    auto* object = PyObject_GC_New(OperatorObject, *operator_type);
+    if (object == nullptr) return nullptr;
+    object->call = operator_vectorcall;
+    object->op = op;
+    object->weak_references = nullptr;
+    object->ufunc = nullptr;
+    object->traced = nullptr;
+    object->dict = PyDict_New();
+    PyObject_GC_Track(object);
+    Ref self(reinterpret_cast<PyObject*>(object));
+    const bool good = object->dict != nullptr &&
+                      put(object->dict, "__name__", PyUnicode_FromString(op->function.c_str())) &&
+                      put(object->dict, "__qualname__", PyUnicode_FromString(op->function.c_str()));
+    return good ? self.release() : nullptr;
+}
+
+}  // namespace detail
+
+ISTHMUS_END

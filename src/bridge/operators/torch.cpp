@@ -1,0 +1,219 @@
+// An operator as a kernel of torch's dispatcher, by libtorch's C shims.
+// SPDX-License-Identifier: Apache-2.0
+#include "call.h"  // Python.h must come before any standard header
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "../framework/torch/shims.h"
+#include "../results.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The shims that make and call operators, as declared in torch/csrc/inductor/aoti_torch/c/shim.h and
+/// torch/csrc/stable/c/shim.h. A value of the dispatcher has 64 bits: a tensor's handle, a double's bits, an integer, a
+/// bool in the lowest byte, a string's handle; for an optional value, a pointer to such a value, or 0. The kernel has
+/// to free its arguments.
+struct TorchLibraryShims {
+    using Library = void*;
+    int (*init_impl)(const char* space, const char* key, const char* file, std::uint32_t line, Library*);
+    int (*impl)(Library, const char* name, void (*)(std::uint64_t*, std::uint64_t, std::uint64_t));
+    int (*string_length)(void*, std::size_t*);
+    int (*string_text)(void*, const char**);
+    int (*delete_string)(void*);
+    int (*delete_value)(std::uint64_t*);
+
+    /// False if this libtorch lacks one.
+    bool load() noexcept {
+        void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));
+        return lib != nullptr && find_symbol(lib, "aoti_torch_library_init_impl", init_impl) &&
+               find_symbol(lib, "aoti_torch_library_impl", impl) &&
+               find_symbol(lib, "torch_string_length", string_length) &&
+               find_symbol(lib, "torch_string_c_str", string_text) &&
+               find_symbol(lib, "torch_delete_string", delete_string) &&
+               find_symbol(lib, "torch_delete_stable_ivalue", delete_value);
+    }
+};
+ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
+
+Result<bool> implement_in_torch(const OperatorDefinition& op, const char* key) {
+    TorchLibraryShims& shims = torch_library_shims;
+    if (!torch_has_shims() || find_torch_empty() == nullptr || !shims.load()) return false;
+    TorchLibraryShims::Library library = nullptr;
+    const bool good = shims.init_impl(op.space.c_str(), key, "isthmus", 0, &library) == 0 &&
+                      shims.impl(library, op.function.c_str(), op.functions.torch) == 0 &&
+                      shims.impl(library, (op.function + "_batched").c_str(), op.functions.torch) == 0;
+    if (good) return true;  // the library is never freed, as the operator is not
+    return make_error(ErrorCode::consumer_failed, {"operator '", op.name, "': torch refused it: ", torch_shims.what()});
+}
+
+ISTHMUS_COLD void offer_to_torch(OperatorDefinition& op, PyObject* self) {
+    store_shared(op.offered_to_torch, true);
+    Ref module(operators_module());
+    Ref done(module ? PyObject_CallMethod(module.get(), "_offer", "Os", self, "torch") : nullptr);
+    if (!done && is_interrupted()) store_shared(op.offered_to_torch, false);
+}
+
+/// c10::impl::dispatch_mode_enabled(): whether something in this thread records what torch does (FakeTensorMode,
+/// make_fx, a user's TorchDispatchMode). Without the symbol nothing is.
+static bool torch_is_recorded() noexcept {
+    using Function = bool (*)();
+    static const Function enabled = [] {
+        Function function = nullptr;
+        void* lib = find_library(ISTHMUS_LIBRARY("c10"));
+        if (lib != nullptr) find_symbol(lib, "_ZN3c104impl21dispatch_mode_enabledEv", function);
+        return function;
+    }();
+    return enabled != nullptr && enabled();
+}
+bool torch_must_see(OperatorDefinition& op, PyObject* self) {
+    if (ISTHMUS_UNLIKELY(!load_shared(op.offered_to_torch))) offer_to_torch(op, self);
+    return ISTHMUS_UNLIKELY(torch_is_recorded());
+}
+
+namespace {
+
+/// The arguments of one call as torch hands them over, freed at its end. The batched form has one more, the first: the
+/// number of batch dimensions. Errors are thrown as std::runtime_error, which torch passes on.
+class TorchStack {
+public:
+    TorchStack(const OperatorDefinition& op, std::uint64_t* stack, bool batched)
+        : op_(op), stack_(stack), first_(batched ? 1 : 0), call_(op, batched ? clamped_batch(stack[0]) : -1) {}
+    TorchStack(const TorchStack&) = delete;
+    TorchStack& operator=(const TorchStack&) = delete;
+    ~TorchStack() {
+        for (int i = 0; i < op_.input_count; ++i) drop(i);
+        for (int i = 0; i < made_; ++i) torch_shims.delete_handle(results_[i]);
+    }
+
+    void run() {
+        const auto batch = static_cast<std::int64_t>(stack_[0]);
+        if (first_ != 0 && batch != clamped_batch(stack_[0]))
+            throw std::runtime_error(concat({call_prefix(concat({op_.function, "_batched"}).c_str(), "batch"), "found ",
+                                             batch, "; wanted a number of leading dimensions from 0 to ", max_ndim}));
+        for (int i = 0; i < op_.input_count; ++i) load(i);
+        if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
+        throw_if_error(call_.choose());
+        for (; made_ < op_.out_count;) make(made_);
+        if (const CapturedException captured = call_.run())
+            throw std::runtime_error(captured.error ? captured.text : concat({op_.function, "(): ", captured.text}));
+        for (int i = 0; i < op_.input_count; ++i) drop(i);
+        for (int i = 0; i < op_.out_count; ++i) std::memcpy(&stack_[i], &results_[i], sizeof results_[i]);
+        made_ = 0;
+    }
+
+private:
+    static int clamped_batch(std::uint64_t given) {
+        return static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(given), 0, max_ndim));
+    }
+    template <class R>
+    static void throw_if_error(const R& result) {
+        if (!result) throw std::runtime_error(result.error().what());
+    }
+    std::uint64_t& raw(int input) { return stack_[first_ + input]; }
+    void* handle(int input) {
+        std::uint64_t bits = raw(input);
+        if (op_.input_facts(input).optional) bits = bits != 0 ? *reinterpret_cast<std::uint64_t*>(bits) : 0;
+        return reinterpret_cast<void*>(bits);
+    }
+    void drop(int input) noexcept {
+        if (dropped_[input]) return;
+        dropped_[input] = true;
+        const ParameterFacts& facts = op_.input_facts(input);
+        const bool is_text = facts.kind == ParameterKind::text;
+        void* const object = facts.is_tensor() || is_text ? handle(input) : nullptr;
+        if (object == nullptr) return;
+        if (is_text)
+            torch_library_shims.delete_string(object);
+        else
+            torch_shims.delete_handle(object);
+        if (facts.optional) torch_library_shims.delete_value(reinterpret_cast<std::uint64_t*>(raw(input)));
+    }
+    void load(int input) {
+        ParameterValue& value = call_.value(op_.inputs[input].parameter);
+        const ParameterFacts& facts = op_.input_facts(input);
+        if (facts.is_tensor()) return load_tensor(input);
+        if (facts.kind == ParameterKind::text) {
+            torch_library_shims.string_length(handle(input), &value.text.size);
+            torch_library_shims.string_text(handle(input), &value.text.data);
+            return;
+        }
+        const auto lowest = static_cast<std::uint8_t>(raw(input));
+        const bool is_bool = facts.kind == ParameterKind::boolean;
+        read_scalar(value, facts.kind, scalar_dtype(facts.kind),
+                    is_bool ? static_cast<const void*>(&lowest) : &raw(input));
+    }
+    void load_tensor(int input) {
+        const TorchShims& torch = torch_shims;
+        const int parameter = op_.inputs[input].parameter;
+        void* const tensor = handle(input);
+        if (tensor == nullptr) return call_.set_absent(parameter);
+        DLTensor t;
+        std::memset(&t, 0, sizeof t);
+        std::int64_t ndim = 0;
+        std::int32_t number = 0, type = 0, index = 0;
+        const bool writes = op_.input_facts(input).kind == ParameterKind::in_out;
+        const bool good = torch.get_dim(tensor, &ndim) == 0 && torch.get_sizes(tensor, &t.shape) == 0 &&
+                          torch.get_strides(tensor, &t.strides) == 0 && torch.get_dtype(tensor, &number) == 0 &&
+                          torch.get_device_type(tensor, &type) == 0 && torch.get_device_index(tensor, &index) == 0 &&
+                          (writes ? torch.get_mutable_data_ptr(tensor, &t.data)
+                                  : torch.get_const_data_ptr(tensor, const_cast<const void**>(&t.data))) == 0;
+        const DType dtype = torch_dtype_table.dtype_of(number);
+        if (!good || ndim > max_ndim || dtype.bits() == 0)
+            throw std::runtime_error(concat({call_prefix(op_.function.c_str(), op_.inputs[input].name.c_str()),
+                                             "this torch.Tensor has no memory that can be described"}));
+        t.ndim = static_cast<std::int32_t>(ndim);
+        t.dtype = dtype;
+        t.device = type == torch.device_cpu ? DLDevice{kDLCPU, 0} : DLDevice{torch_gpu_type(), index};
+        if (!have_device_) device_ = t.device;
+        have_device_ = true;
+        call_.set_tensor(parameter, t, 0);
+    }
+    void make(int out) {
+        SizesList shape;
+        throw_if_error(call_.shape_of(out, shape));
+        MadeResult made;
+        if (!make_torch_handle(made, results_[out], call_.dtype_of(out), device_, shape))
+            throw std::runtime_error(
+                concat({op_.function, "(): torch made no tensor of ", call_.dtype_of(out), " for the result"}));
+        ++made_;
+        // The description that stays valid is torch's own.
+        std::int64_t *sizes = nullptr, *strides = nullptr;
+        torch_shims.get_sizes(results_[out], &sizes);
+        torch_shims.get_strides(results_[out], &strides);
+        made.t.shape = sizes;
+        made.t.strides = strides;
+        call_.set_made(out, made.t);
+    }
+    /// The kernel's work goes to torch's current stream, where the work on its tensors is.
+    ISTHMUS_NOINLINE void go_to_device() {
+        const std::int64_t stream = torch_stream_by_shim(device_);
+        if (stream == no_stream)
+            throw std::runtime_error(
+                concat({op_.function, "(): this libtorch does not tell its current stream of ", device_}));
+        throw_if_error(call_.go_to(stream_.emplace(device_, stream)));
+    }
+
+    const OperatorDefinition& op_;
+    std::uint64_t* stack_;
+    int first_;
+    OperatorCall call_;
+    bool dropped_[max_parameters] = {};
+    TorchShims::Handle results_[max_results];
+    int made_ = 0;
+    Device device_ = Device::cpu();
+    bool have_device_ = false;
+    std::optional<Stream> stream_;
+};
+
+}  // namespace
+
+void run_in_torch(const OperatorDefinition& op, std::uint64_t* stack, std::uint64_t inputs) {
+    TorchStack(op, stack, inputs > static_cast<std::uint64_t>(op.input_count)).run();
+}
+
+}  // namespace detail
+
+ISTHMUS_END

@@ -1,0 +1,43 @@
+// isthmus::Error as a Python exception.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/python/api.h>
+
+#include "errors.h"
+#include "shared_runtime.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The exception object of an error, a new reference; NULL with another exception set.
+inline PyObject* exception_of(const Error& error, SharedRuntime& shared) {
+    Ref text(PyUnicode_FromString(error.what()));
+    Ref exception(text ? PyObject_CallOneArg(shared.error_kinds[static_cast<int>(error.kind())], text.get()) : nullptr);
+    Ref code(PyUnicode_FromString(error_code_name(error.code())));
+    if (!exception || !code || PyObject_SetAttrString(exception.get(), "code", code.get()) != 0) return nullptr;
+    if (auto* cause = static_cast<PyObject*>(error.cause())) PyException_SetCause(exception.get(), Py_NewRef(cause));
+    return exception.release();
+}
+
+}  // namespace detail
+
+void set_python_error(const Error& error) noexcept {
+    detail::surviving_exit([&] {
+        auto* cause = static_cast<PyObject*>(error.cause());
+        if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
+            detail::restore_exception(Py_NewRef(cause));
+            return;
+        }
+        if (error.code() == ErrorCode::out_of_memory) {
+            PyErr_SetString(PyExc_MemoryError, error.what());
+            return;
+        }
+        PyErr_Clear();
+        detail::SharedRuntime* shared = detail::shared_runtime();
+        if (shared == nullptr) return;
+        Ref exception(detail::exception_of(error, *shared));
+        if (exception) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
+    });
+}
+
+ISTHMUS_END

@@ -1,0 +1,168 @@
+// Python exceptions as isthmus::Error, and errors as the exception that is set.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
+
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include <isthmus/core/error.h>
+#include <isthmus/core/validate.h>
+#include "gil.h"
+#include "lookups.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The exception that is set, normalised and with its traceback, taken off the thread; NULL when there is none.
+inline PyObject* take_exception() {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type == nullptr) return nullptr;
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != nullptr) PyException_SetTraceback(value, trace);
+    Py_XDECREF(trace);
+    Py_DECREF(type);
+    return value;
+#endif
+}
+inline void restore_exception(PyObject* stolen) {
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(stolen);
+#else
+    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(stolen));
+    Py_INCREF(type);
+    PyErr_Restore(type, stolen, PyException_GetTraceback(stolen));
+#endif
+}
+
+/// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out of
+/// memory. A binder passes it on unchanged.
+inline bool passes_through(PyObject* exception) noexcept {
+    return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
+           PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
+}
+/// After a failed conversion: clears the exception, so that the next way is tried, and returns false; an exception that
+/// passes_through() stays, and the answer is true.
+inline bool is_interrupted() noexcept {
+    PyObject* raised = PyErr_Occurred();
+    if (raised == nullptr) return false;
+    if (passes_through(raised)) return true;
+    PyErr_Clear();
+    return false;
+}
+
+/// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python code
+/// and may be called with an exception set begin with this; they must leave no other.
+class PendingException {
+public:
+    explicit PendingException(bool have_python = true) noexcept {
+        if (ISTHMUS_UNLIKELY(have_python && PyErr_Occurred() != nullptr)) PyErr_Fetch(&type_, &value_, &trace_);
+    }
+    /// Without the GIL, as when the interpreter's end unwinds a stopped thread, the exception is leaked.
+    ~PendingException() {
+        if (ISTHMUS_UNLIKELY(type_ != nullptr) && have_gil()) PyErr_Restore(type_, value_, trace_);
+    }
+    PendingException(const PendingException&) = delete;
+    PendingException& operator=(const PendingException&) = delete;
+
+private:
+    PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
+/// The text of a str as UTF-8, whole even if it holds a NUL; it lives as long as the str. NULL, with a Python exception set,
+/// for NULL and for what cannot be encoded (a lone surrogate).
+inline std::string_view utf8_of(PyObject* text) noexcept {
+    Py_ssize_t size = 0;
+    const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
+    return utf8 != nullptr ? std::string_view(utf8, static_cast<std::size_t>(size)) : std::string_view();  // the size may be -1
+}
+
+/// "ValueError: no such buffer": an exception in one line.
+ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
+    std::string text = Py_TYPE(exception)->tp_name;
+    Ref message(PyObject_Str(exception));
+    const std::string_view utf8 = utf8_of(message.get());
+    if (utf8.data() == nullptr) PyErr_Clear();
+    if (!utf8.empty()) text += concat({": ", utf8});
+    return text;
+}
+
+/// A cause is an exception and nothing more: which of these functions drops it says which session it belongs to. An error may
+/// outlive the interpreter, and the next one must not release what another has left. (It would have to outlive four to be taken
+/// for a later session's.)
+inline constexpr std::uint32_t told_lives = 4;
+inline std::uint32_t told_life() noexcept { return interpreter_life.generation.load_relaxed() % told_lives; }
+template <std::uint32_t life>
+void drop_cause(void* cause) {
+    if (told_life() == life) drop_object(static_cast<PyObject*>(cause));
+}
+inline constexpr void (*drop_cause_of_life[told_lives])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>, drop_cause<3>};
+
+/// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
+/// the text says so. Of another interpreter's exception the words alone are kept: a cause is released to our interpreter,
+/// whose allocator does not know it.
+ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
+    PyObject* exception = take_exception();
+    if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
+    Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
+    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    if (ours != nullptr && ours != PyInterpreterState_Get())
+        Py_DECREF(exception);
+    else
+        error.set_cause(exception, drop_cause_of_life[told_life()]);
+    return error;
+}
+
+/// str() of an object; empty, and without an exception set, if that fails or the object is NULL (the result of a call that
+/// failed).
+inline std::string text_of(PyObject* object) {
+    Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) PyErr_Clear();
+    return std::string(utf8);
+}
+
+ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piece::Number) {
+    const auto* type = static_cast<const PyTypeObject*>(of);
+    const PendingException pending;
+    const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
+    const Ref home = heap ? dict_item(type->tp_dict, "__module__") : Ref();
+    const char* utf8 = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
+    const char* name = type->tp_name;
+    if (utf8 == nullptr) {
+        PyErr_Clear();
+    } else {
+        if (const char* dot = std::strrchr(name, '.')) name = dot + 1;
+        if (std::strcmp(utf8, "builtins") != 0) (out += utf8) += '.';
+    }
+    out += name;
+}
+/// "numpy.ndarray", "list": a type as users write it. Runs no code of the type: asks only the class itself, no metaclass and no
+/// attribute lookup.
+inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
+inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
+
+/// Sets the exception of a new error; NULL, for a function of Python's to return.
+ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text) {
+    set_python_error(Error(code, kind, concat({text})));
+    return nullptr;
+}
+
+ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted,
+                                             ErrorKind kind = ErrorKind::value) {
+    Ref text(PyObject_Repr(found));
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) return nullptr;
+    return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; wanted ", wanted});
+}
+
+}  // namespace detail
+
+ISTHMUS_END

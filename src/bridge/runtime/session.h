@@ -1,0 +1,226 @@
+// The interpreter session that this shared object serves: its state, its end, and the guards that hold off the end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "free_threaded.h"  // Python.h must come before any standard header
+
+#include <cstdio>
+
+#include <isthmus/core/compiler.h>
+#include <isthmus/core/memory.h>
+#include <isthmus/core/system.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// How many guards are held, and whether the interpreter has ended and gives out no more.
+struct InterpreterUse {
+    /// The upper half numbers the processes and sessions so far: a guard of an earlier one, which a forked child has inherited or
+    /// a thread stopped for good still holds, is neither counted nor released. The lower half is the count.
+    Atomic<std::uint64_t> guards;
+    Atomic<bool> ended;
+
+    static constexpr std::uint64_t era = std::uint64_t{1} << 32;
+
+    void begin_era() noexcept { guards.store((guards.load() / era + 1) * era); }
+    bool is_idle() const noexcept { return guards.load() % era == 0; }
+};
+ISTHMUS_STATE InterpreterUse interpreter_use;
+
+/// While one is held the interpreter does not end (the idea is PEP 788's), or only after a limited wait: see
+/// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped if the interpreter
+/// ended first. A thread that gets none leaks the reference, shortly before the process ends anyway.
+class InterpreterGuard {
+public:
+    InterpreterGuard() noexcept : era_(interpreter_use.guards.fetch_add(1) / InterpreterUse::era) {
+        held_ = !interpreter_use.ended.load() && Py_IsInitialized() != 0;
+        if (!held_) give_back();
+    }
+    ~InterpreterGuard() {
+        if (held_) give_back();
+    }
+    InterpreterGuard(const InterpreterGuard&) = delete;
+    InterpreterGuard& operator=(const InterpreterGuard&) = delete;
+    explicit operator bool() const noexcept { return held_; }
+
+private:
+    void give_back() const noexcept {
+        std::uint64_t now = interpreter_use.guards.load();
+        while (now / InterpreterUse::era == era_ && !interpreter_use.guards.compare_exchange(now, now - 1)) continue;
+    }
+    std::uint64_t era_;
+    bool held_;
+};
+
+/// Call before the first guard of a session is taken.
+inline void allow_interpreter_guards() {
+    // The threads that held a guard do not exist in a forked child.
+    static const bool registered = (around_forks(nullptr, nullptr, [] { interpreter_use.begin_era(); }), true);
+    (void)registered;
+    interpreter_use.begin_era();
+    interpreter_use.ended.store(false);
+}
+
+/// Called by the interpreter before it ends. The wait is limited: a finalizer may itself wait for something that the
+/// interpreter does later in its end. The finalizer's thread is then stopped when it wants the GIL, as a daemon thread is.
+inline void wait_for_interpreter_guards() {
+    constexpr int wait_ms = 2000;
+    interpreter_use.ended.store(true);
+    Py_BEGIN_ALLOW_THREADS for (int i = 0; i < wait_ms * 20 && !interpreter_use.is_idle(); ++i) sleep_microseconds(50);
+    Py_END_ALLOW_THREADS
+}
+
+/// Something that ends with the interpreter session.
+struct LifeBound {
+    void (*forget)(LifeBound*) noexcept;
+    LifeBound* next = nullptr;
+    bool begun = false;
+};
+
+/// The session that this shared object serves now. The main interpreter has the same address in every session, so it does
+/// not identify it; the generation rises with each end.
+struct InterpreterLife {
+    Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this session; also read without the GIL
+    Atomic<std::uint32_t> generation{1};
+    LifeBound* bound = nullptr;  ///< everything that was begun in this session
+    StateMutex mutex;            ///< of everything above, and of the session's state while it is kept
+};
+ISTHMUS_STATE InterpreterLife interpreter_life;
+
+/// Has end_life() forget it. The mutex of interpreter_life is held.
+inline void bind_to_life(LifeBound& bound) noexcept {
+    bound.next = interpreter_life.bound;
+    interpreter_life.bound = &bound;
+    store_shared(bound.begun, true);
+}
+
+/// State of one interpreter session: names, types, looked-up parts of a framework. It is T{} until something is kept in
+/// this session, and T{} again when it is over, so that nothing of one session is ever used in the next. Reading it costs
+/// nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the same: all of them
+/// find it, and the first value kept stays.
+template <class T>
+class PerLife : LifeBound {
+public:
+    constexpr PerLife() noexcept : LifeBound{forget_value} {}
+    PerLife(const PerLife&) = delete;
+    PerLife& operator=(const PerLife&) = delete;
+
+    const T& operator*() const noexcept { return *operator->(); }
+    const T* operator->() const noexcept {
+#if defined(Py_GIL_DISABLED)
+        if (!load_shared(begun)) return &nothing;  // another thread may be writing it
+#endif
+        return &value_;
+    }
+    /// Keeps a value until this session ends; false, with nothing done, if there is one already. The session must have started
+    /// (start_life()).
+    bool keep(const T& made) noexcept {
+        const StateLock lock(interpreter_life.mutex);
+        if (begun) return false;
+        value_ = made;
+        bind_to_life(*this);
+        return true;
+    }
+    /// The value itself, T{} at first, for a type that guards what it holds by its own means.
+    T& begin() noexcept {
+        const StateLock lock(interpreter_life.mutex);
+        if (!begun) bind_to_life(*this);
+        return value_;
+    }
+
+private:
+    static void forget_value(LifeBound* self) noexcept { static_cast<PerLife*>(self)->value_ = T{}; }
+    T value_{};
+#if defined(Py_GIL_DISABLED)
+    static constexpr T nothing{};
+#endif
+};
+
+/// The interpreter is gone: everything that belonged to this session is dropped. References are not released, since the
+/// interpreter that would take them no longer exists.
+inline void end_life() noexcept {
+    while (LifeBound* bound = interpreter_life.bound) {
+        interpreter_life.bound = bound->next;
+        store_shared(bound->begun, false);
+        bound->forget(bound);
+    }
+    interpreter_life.interpreter.store(nullptr);
+    interpreter_life.generation.store_relaxed(interpreter_life.generation.load_relaxed() + 1);
+}
+
+/// Whether Python code runs on this thread. It does if atexit's functions are called or cleared by hand, as multiprocessing
+/// does, and the interpreter goes on; it does not if the interpreter itself calls them at its end.
+inline bool python_code_is_running() noexcept {
+    return Ref(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()))).get() != nullptr;
+}
+
+/// The interpreter is about to end. It still runs code after this (other hooks, daemon threads, the destructors of modules),
+/// perhaps in the middle of an import: what is cached stays until all that is over.
+inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
+    if (!python_code_is_running()) wait_for_interpreter_guards();
+    Py_RETURN_NONE;
+}
+
+inline bool hook_the_end();
+
+/// atexit has dropped the hook. If the interpreter goes on, a new hook is registered as soon as atexit is done.
+inline void hook_is_gone(PyObject*) {
+    if (!python_code_is_running()) return;
+    Py_AddPendingCall(
+        [](void*) {
+            if (interpreter_life.interpreter.load() == PyInterpreterState_Get() && !hook_the_end()) PyErr_Clear();
+            return 0;
+        },
+        nullptr);
+}
+
+/// atexit.register, a function of C; empty with a Python exception set.
+inline Ref find_atexit() {
+    Ref atexit(PyImport_ImportModule("atexit"));
+    return Ref(atexit ? PyObject_GetAttrString(atexit.get(), "register") : nullptr);
+}
+/// Registers interpreter_is_ending() with atexit. False with a Python exception set.
+inline bool hook_the_end(PyObject* atexit_register) {
+    static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
+    Ref held_by_atexit(PyCapsule_New(&interpreter_life, nullptr, hook_is_gone));
+    Ref function(held_by_atexit ? PyCFunction_New(&hook, held_by_atexit.get()) : nullptr);
+    return function && Ref(PyObject_CallOneArg(atexit_register, function.get()));
+}
+inline bool hook_the_end() {
+    const Ref atexit_register = find_atexit();
+    return atexit_register && hook_the_end(atexit_register.get());
+}
+
+/// Functions by which other extensions manage the memory that this one keeps; found in capsules named "isthmus.kept_memory".
+struct KeptMemory {
+    std::size_t (*trim)(std::size_t keep) noexcept;
+};
+inline constexpr const char* kept_memory_name = "isthmus.kept_memory";
+ISTHMUS_STATE constexpr KeptMemory kept_memory{trim};
+
+/// Puts a capsule of this shared object into the interpreter's dictionary. False with a Python exception set.
+inline bool keep_in_interpreter(PyObject* dict, const char* name, const void* pointer, PyCapsule_Destructor destructor) {
+    char key[64];
+    std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_life));
+    Ref capsule(PyCapsule_New(const_cast<void*>(pointer), name, destructor));
+    return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
+}
+/// Has end_life() called when the interpreter drops its dictionary, after all modules. Not by Py_AtExit(), which takes only 32
+/// functions in a process, too few for many extensions. False with a Python exception set.
+inline bool join_interpreter(PyInterpreterState* here) {
+    PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
+    if (dict == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "isthmus: this interpreter keeps no dictionary");
+        return false;
+    }
+    return keep_in_interpreter(dict, "isthmus.life", &interpreter_life, [](PyObject*) { end_life(); }) &&
+           keep_in_interpreter(dict, kept_memory_name, &kept_memory, nullptr);
+}
+
+/// Whether this shared object is ready in the running interpreter. The GIL is held.
+inline bool is_this_life() noexcept { return interpreter_life.interpreter.load_relaxed() == PyInterpreterState_Get(); }
+
+}  // namespace detail
+
+ISTHMUS_END
