@@ -126,6 +126,10 @@ def isthmus_recipe() -> Recipe:
     return Recipe([PEERS / "isthmus/module.cpp"], isthmus_flags(), ["-ldl"], headers(), libraries=[library])
 
 
+def isthmus_with_nanobind_recipe() -> Recipe:
+    return with_binder(isthmus_recipe(), nanobind_recipe())
+
+
 def header_only_recipe() -> Recipe:
     recipe = isthmus_recipe()
     flags = [*recipe.flags, "-DISTHMUS_IMPLEMENTATION", "-DMODULE=bench_isthmus_header_only"]

@@ -3,7 +3,7 @@
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include "bridge/runtime/gil.cpp"
-#include "bridge/runtime/raise.cpp"
+#include "bridge/runtime/errors.cpp"
 #include "bridge/handles.cpp"
 #include "bridge/framework/facts.cpp"
 #include "bridge/from_py.cpp"

@@ -138,7 +138,7 @@ inline FileOwner map_whole_file(File file, [[maybe_unused]] std::size_t min, sha
     if (::fstat(file.get(), &status) != 0) throw shared::impl::system_error("fstat", errno);
     if (!S_ISREG(status.st_mode)) fail_file("it is no regular file");
     size = static_cast<std::size_t>(status.st_size);
-    if (size < min) fail_file({"it has ", size, " bytes; wanted at least ", min});
+    if (size < min) fail_file({"it has ", size, " bytes; expected at least ", min});
 #endif
     Mapping pages = map_file(file, 0, size, access).value();
     return FileOwner(new MappedFile(std::move(file), std::move(pages), access));
@@ -150,7 +150,7 @@ Result<TensorFile> load_descriptor(int descriptor, shared::Access access) {
         return Error(ErrorCode::unavailable, "a safetensors file is little-endian, and this machine is not");
     if (access == shared::Access::shared)
         return value_error(ErrorCode::bad_argument,
-                           "argument 'access': 'shared'; wanted 'read_only' or 'copy_on_write': the file is never written");
+                           "argument 'access': 'shared'; expected 'read_only' or 'copy_on_write': the file is never written");
     return catch_error([&] {
         FileOwner file = map_whole_file(std::move(opened), header_begin, access);
         unsigned char length[header_begin];
@@ -200,10 +200,10 @@ Result<Tensor> TensorFile::copy(std::string_view name) const {
 }
 
 Result<TensorFile> load(const char* path, shared::Access access) {
-    if (path == nullptr) return Error(ErrorCode::bad_argument, "argument 'path': it is NULL; wanted the path of a file");
+    if (path == nullptr) return Error(ErrorCode::bad_argument, "argument 'path': it is NULL; expected the path of a file");
 #if defined(_WIN32)
     (void)access;
-    return Error(ErrorCode::unavailable, "files are not mapped on this system; wanted Linux or macOS");
+    return Error(ErrorCode::unavailable, "files are not mapped on this system; expected Linux or macOS");
 #else
     const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC);
     Result<TensorFile> file = descriptor < 0 ? Result<TensorFile>(shared::impl::system_error("open", errno))

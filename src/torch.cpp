@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/torch.h>  // Python.h must come before any standard header
 
+#include "bridge/runtime/session.h"
 #include "bridge/framework/torch/dtypes.h"
 #include "bridge/framework/torch/shims.h"
 #include "bridge/framework/torch/rules.h"
@@ -23,6 +24,21 @@ TORCH_API void handle_view_on_rebase(DifferentiableViewMeta* view, bool indirect
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// The torch that this process runs, once it was found to be the one that this file was compiled for.
+struct LinkedTorch {
+    PyTypeObject* tensor = nullptr;     ///< torch.Tensor; NULL while nothing is known
+    PyTypeObject* parameter = nullptr;  ///< torch.nn.Parameter
+    std::ptrdiff_t offset = 0;          ///< of the at::Tensor inside a torch.Tensor's PyObject
+    bool ready() const noexcept { return tensor != nullptr; }
+    bool is_tensor(PyTypeObject* type) const noexcept {
+        return type == tensor || type == parameter || PyType_IsSubtype(type, tensor);
+    }
+    const at::Tensor& tensor_of(PyObject* object) const noexcept {
+        return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
+    }
+};
+ISTHMUS_STATE PerLife<LinkedTorch> linked_torch;
 
 /// libtorch's exceptions have a C++ backtrace below the first line; a Python exception is kept as the cause.
 ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, const std::string& what, const char* text) {
@@ -107,6 +123,24 @@ ISTHMUS_COLD Result<const at::Tensor*> look_at_torch(PyObject* object, const cha
 }
 
 }  // namespace detail
+
+Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument) noexcept {
+    const detail::LinkedTorch& torch = *detail::linked_torch;
+    if (ISTHMUS_LIKELY(object != nullptr && torch.ready() &&
+                       (Py_TYPE(object) == torch.tensor || Py_TYPE(object) == torch.parameter))) {
+        const at::Tensor& tensor = torch.tensor_of(object);
+        if (ISTHMUS_LIKELY(tensor.defined())) return &tensor;
+    }
+    return detail::surviving_exit([&] { return detail::look_at_torch(object, argument); });
+}
+
+Result<at::Tensor> from_py_torch(PyObject* object, const char* argument,
+                                 Undefined undefined) noexcept {
+    if (ISTHMUS_UNLIKELY(object == Py_None) && undefined == Undefined::none) return at::Tensor();
+    auto found = borrow_py_torch(object, argument);
+    if (ISTHMUS_UNLIKELY(!found)) return std::move(found).error();
+    return at::Tensor(**found);
+}
 
 Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept {
     return detail::surviving_exit([&]() -> Result<PyObject*> {

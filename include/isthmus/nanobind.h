@@ -28,8 +28,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_STATE bool nanobind_translates = false;
-ISTHMUS_STATE StateMutex nanobind_registering;
+ISTHMUS_STATE Atomic<bool> nanobind_translates;
 
 inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
     try {
@@ -45,11 +44,8 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 /// Error that is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the
 /// very first thing is an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
-    if (detail::load_shared(detail::nanobind_translates)) return;
-    const detail::StateLock lock(detail::nanobind_registering);
-    if (detail::nanobind_translates) return;
-    nanobind::register_exception_translator(detail::translate_for_nanobind);
-    detail::store_shared(detail::nanobind_translates, true);
+    detail::run_once(detail::nanobind_translates,
+                     [] { nanobind::register_exception_translator(detail::translate_for_nanobind); });
 }
 
 namespace detail {
@@ -62,7 +58,7 @@ inline bool nanobind_is_ready() noexcept {
     return nanobind::is_alive();
 }
 ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
-    if (!load_shared(nanobind_translates) && may_translate() && nanobind_is_ready())
+    if (!nanobind_translates.load_acquire() && may_translate() && nanobind_is_ready())
         swallowing(nanobind_translate_errors);
 }};
 ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
@@ -111,7 +107,7 @@ ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object,
     // nanobind tries every overload without conversions first, and a function without overloads with them at once.
     const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
     const Loaded loaded = loader.try_load(object, value, last);
-    if (ISTHMUS_LIKELY(loaded == Loaded::yes && load_shared(nanobind_translates) && !default_result.reply)) return true;
+    if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply)) return true;
     return nanobind_finish(loaded, object, flags, cleanup);
 }
 

@@ -19,31 +19,28 @@
 ISTHMUS_BEGIN
 
 namespace detail {
-ISTHMUS_STATE bool pybind11_translates = false;
-ISTHMUS_STATE StateMutex pybind11_registering;
+ISTHMUS_STATE Atomic<bool> pybind11_translates;
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first
 /// Error that is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE where
 /// the very first thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
-    if (detail::load_shared(detail::pybind11_translates)) return;
-    const detail::StateLock lock(detail::pybind11_registering);
-    if (detail::pybind11_translates) return;
-    pybind11::register_exception_translator([](std::exception_ptr thrown) {
-        try {
-            if (thrown) std::rethrow_exception(thrown);
-        } catch (const Error& error) {
-            set_python_error(error);
-        }
+    detail::run_once(detail::pybind11_translates, [] {
+        pybind11::register_exception_translator([](std::exception_ptr thrown) {
+            try {
+                if (thrown) std::rethrow_exception(thrown);
+            } catch (const Error& error) {
+                set_python_error(error);
+            }
+        });
     });
-    detail::store_shared(detail::pybind11_translates, true);
 }
 
 namespace detail {
 
 ISTHMUS_STATE ErrorWatcher pybind11_watcher{[]() noexcept {
-    if (!load_shared(pybind11_translates) && may_translate()) swallowing(pybind11_translate_errors);
+    if (!pybind11_translates.load_acquire() && may_translate()) swallowing(pybind11_translate_errors);
 }};
 ISTHMUS_STATE const bool pybind11_watches = watch_errors(pybind11_watcher);
 
@@ -89,7 +86,7 @@ struct PybindArgument : PybindValue<X> {
     // It tries every overload without conversions first, and a function without overloads with them at once.
     ISTHMUS_NOINLINE bool load(pybind11::handle src, bool convert) {
         const Loaded loaded = loader_.try_load(src.ptr(), this->value, convert);
-        return ISTHMUS_LIKELY(loaded == Loaded::yes && load_shared(pybind11_translates)) || pybind11_finish(loaded);
+        return ISTHMUS_LIKELY(loaded == Loaded::yes && pybind11_translates.load_acquire()) || pybind11_finish(loaded);
     }
 
 private:

@@ -14,7 +14,6 @@
 // The least of libtorch that does the job; docs/torch.md has what each header costs to compile.
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/Export.h>
-#include <isthmus/python/runtime/life.h>
 
 ISTHMUS_BEGIN
 
@@ -24,49 +23,14 @@ enum class Undefined : std::uint8_t {
     none,   ///< at::Tensor() and None stand for each other
 };
 
-namespace detail {
-
-/// The torch that this process runs, once it was found to be the one that this file was compiled for.
-struct LinkedTorch {
-    PyTypeObject* tensor = nullptr;     ///< torch.Tensor; NULL while nothing is known
-    PyTypeObject* parameter = nullptr;  ///< torch.nn.Parameter
-    std::ptrdiff_t offset = 0;          ///< of the at::Tensor inside a torch.Tensor's PyObject
-    bool ready() const noexcept { return tensor != nullptr; }
-    bool is_tensor(PyTypeObject* type) const noexcept {
-        return type == tensor || type == parameter || PyType_IsSubtype(type, tensor);
-    }
-    const at::Tensor& tensor_of(PyObject* object) const noexcept {
-        return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
-    }
-};
-ISTHMUS_STATE PerLife<LinkedTorch> linked_torch;
-
-/// The slow half of borrow_py_torch(): the first call, a subclass, and what is refused.
-ISTHMUS_COLD Result<const at::Tensor*> look_at_torch(PyObject* object, const char* argument);
-
-}  // namespace detail
-
 /// The at::Tensor inside a torch.Tensor (exact or a subclass): valid as long as the caller keeps the object. The GIL must be
 /// held.
-inline Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument = nullptr) noexcept {
-    const detail::LinkedTorch& torch = *detail::linked_torch;
-    if (ISTHMUS_LIKELY(object != nullptr && torch.ready() &&
-                       (Py_TYPE(object) == torch.tensor || Py_TYPE(object) == torch.parameter))) {
-        const at::Tensor& tensor = torch.tensor_of(object);
-        if (ISTHMUS_LIKELY(tensor.defined())) return &tensor;
-    }
-    return detail::surviving_exit([&] { return detail::look_at_torch(object, argument); });
-}
+Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument = nullptr) noexcept;
 
 /// The at::Tensor of a torch.Tensor: the same TensorImpl, so autograd, hooks and subclass are untouched. `argument` is its
 /// name, for the error. The GIL must be held.
-inline Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullptr,
-                                        Undefined undefined = Undefined::error) noexcept {
-    if (ISTHMUS_UNLIKELY(object == Py_None) && undefined == Undefined::none) return at::Tensor();
-    auto found = borrow_py_torch(object, argument);
-    if (ISTHMUS_UNLIKELY(!found)) return std::move(found).error();
-    return at::Tensor(**found);
-}
+Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullptr,
+                                 Undefined undefined = Undefined::error) noexcept;
 
 /// The torch.Tensor of an at::Tensor: the object it has in Python already, else a new one; a new reference. The GIL must be
 /// held.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/overloads.h>
-#include <isthmus/python/runtime/errors.h>
+#include "runtime/errors.h"
 
 ISTHMUS_BEGIN
 

@@ -2,12 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/binding.h>
 
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/object_owner.h>
+#include "runtime/errors.h"
+#include "runtime/object_owner.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+void run_once(Atomic<bool>& done, void (*function)()) {
+    static constinit StateMutex mutex;
+    if (done.load_acquire()) return;
+    const StateLock lock(mutex);
+    if (done.load()) return;
+    function();
+    done.store(true);
+}
 
 bool is_no_tensor(PyObject* object) noexcept {
     const PyTypeObject* type = Py_TYPE(object);

@@ -1,7 +1,7 @@
 // What a container of views is read from: a sequence, a mapping.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/containers.h>
-#include <isthmus/python/runtime/errors.h>
+#include "runtime/errors.h"
 
 ISTHMUS_BEGIN
 

@@ -1,10 +1,10 @@
 // Structs of tensors: where their fields come from, how they are loaded and given back.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/fields.h>
-#include <isthmus/python/runtime/classes.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/start_life.h>
-#include "runtime/tuples.h"
+#include "runtime/classes.h"
+#include "runtime/errors.h"
+#include "runtime/object_owner.h"
+#include "runtime/lookups.h"
 
 ISTHMUS_BEGIN
 

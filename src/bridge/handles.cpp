@@ -1,11 +1,31 @@
-// The bodies of Borrowed and PyOwner.
+// The bodies of Borrowed, PyOwner and Ref.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/api.h>
 #include <isthmus/python/py_owner.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/start_life.h>
+#include "runtime/buffers.h"
+#include "runtime/errors.h"
+#include "runtime/object_owner.h"
 
 ISTHMUS_BEGIN
+
+namespace detail {
+
+/// PyBuffer_FillInfo points sizes and strides at fields of the Py_buffer itself, where its exporter expects
+/// them when the buffer is released.
+void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept {
+    to = from;
+    const auto rebase = [&](auto*& inside) {
+        const auto offset = reinterpret_cast<std::uintptr_t>(inside) - reinterpret_cast<std::uintptr_t>(&from);
+        if (offset < sizeof(Py_buffer))
+            inside = reinterpret_cast<std::remove_reference_t<decltype(inside)>>(reinterpret_cast<char*>(&to) + offset);
+    };
+    rebase(to.shape);
+    rebase(to.strides);
+    rebase(to.suboffsets);
+    rebase(to.format);
+}
+
+}  // namespace detail
 
 void Borrowed::end() noexcept {
     detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);
@@ -19,5 +39,10 @@ PyObject* PyOwner::checked(PyObject* object) {
     return object;
 }
 const detail::OwnerOps* PyOwner::keeper() noexcept { return &detail::python_owners->keeper_object; }
+
+// Not inlined: references end in several hundred places, and in as many that clean up after an exception.
+void Ref::give_back(PyObject* object) {
+    if (!detail::drop_if_not_last(object) && have_gil()) Py_DECREF(object);
+}
 
 ISTHMUS_END

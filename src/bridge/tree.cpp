@@ -3,7 +3,7 @@
 #include <isthmus/tree.h>
 
 #include <isthmus/python/binding.h>
-#include <isthmus/python/runtime/errors.h>
+#include "runtime/errors.h"
 
 ISTHMUS_BEGIN
 
@@ -61,7 +61,7 @@ Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexc
         Tree tree(object);
         Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
         if (!walked) return std::move(walked).error();
-        return tree;
+        return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
     });
 }
 

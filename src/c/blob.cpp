@@ -17,7 +17,7 @@ DType dtype_of_blob(const isthmus_blob& blob) {
     const DType named = isthmus_c::parse_dtype(name, "dtype_name");
     if (blob.dtype.bits != 0 && dtype != named)
         throw make_error(ErrorCode::bad_dtype, {"argument 'dtype': ", dtype, ", but dtype_name is \"", name,
-                                                "\"; wanted one of the two, or both alike"});
+                                                "\"; expected one of the two, or both alike"});
     return named;
 }
 
@@ -28,7 +28,7 @@ Device device_of_blob(const isthmus_blob& blob) {
     const Device named = isthmus_c::parse_device(name, "device_name");
     if (blob.device.type != 0 && device != named)
         throw make_error(ErrorCode::bad_device, {"argument 'device': ", device, ", but device_name is \"", name,
-                                                 "\"; wanted one of the two, or both alike"});
+                                                 "\"; expected one of the two, or both alike"});
     return named;
 }
 
@@ -42,7 +42,7 @@ isthmus_status isthmus_from_blob(const isthmus_blob* blob, isthmus_tensor** out)
         const auto describe = [&] {
             const DType dtype = dtype_of_blob(*blob);
             if (blob->element_size != 0 && dtype.is_valid() && blob->element_size != dtype.itemsize())
-                throw make_error(ErrorCode::bad_dtype, {"argument 'element_size': ", blob->element_size, " bytes; wanted ",
+                throw make_error(ErrorCode::bad_dtype, {"argument 'element_size': ", blob->element_size, " bytes; expected ",
                                                         dtype.itemsize(), ", the size of ", dtype});
             return isthmus_c::make_spec(blob->ptr, dtype, device_of_blob(*blob), blob->shape, blob->strides, blob->ndim,
                                         blob->flags);

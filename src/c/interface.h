@@ -45,7 +45,7 @@ isthmus_status guarded(F&& f) noexcept {
 }
 
 inline void require(const void* pointer, const char* argument) {
-    if (pointer == nullptr) throw make_error(ErrorCode::bad_argument, {"argument '", argument, "': NULL; wanted a pointer"});
+    if (pointer == nullptr) throw make_error(ErrorCode::bad_argument, {"argument '", argument, "': NULL; expected a pointer"});
 }
 
 /// A name in an array of the caller, which may lack the NUL: never reads past the array.
@@ -93,7 +93,7 @@ inline isthmus_device c(Device d) noexcept { return {d.type, d.id}; }
 inline void write_name(const std::string& name, char* buffer, std::size_t size) {
     if (name.size() >= size)
         throw make_error(ErrorCode::bad_argument,
-                         {"argument 'size': ", size, " bytes; wanted ", name.size() + 1, " for \"", name, "\""});
+                         {"argument 'size': ", size, " bytes; expected ", name.size() + 1, " for \"", name, "\""});
     std::memcpy(buffer, name.c_str(), name.size() + 1);
 }
 
@@ -101,14 +101,14 @@ inline DType parse_dtype(std::string_view name, const char* argument) {
     DType dtype;
     if (!DType::parse(name, dtype))
         throw make_error(ErrorCode::bad_dtype,
-                         {"argument '", argument, "': no dtype is called \"", name, "\"; wanted a name such as \"float32\""});
+                         {"argument '", argument, "': no dtype is called \"", name, "\"; expected a name such as \"float32\""});
     return dtype;
 }
 inline Device parse_device(std::string_view name, const char* argument) {
     Device device;
     if (!Device::parse(name, device))
         throw make_error(ErrorCode::bad_device,
-                         {"argument '", argument, "': no device is called \"", name, "\"; wanted a name such as \"cuda:0\""});
+                         {"argument '", argument, "': no device is called \"", name, "\"; expected a name such as \"cuda:0\""});
     return device;
 }
 
@@ -116,12 +116,12 @@ inline Device parse_device(std::string_view name, const char* argument) {
 inline isthmus::TensorSpec make_spec(void* data, DType dtype, Device device, const int64_t* shape, const int64_t* strides,
                                      int32_t ndim, uint32_t flags) {
     if (ndim < 0 || ndim > isthmus::max_ndim)
-        throw make_error(ErrorCode::bad_layout, {"argument 'ndim': ", ndim, "; wanted 0 to ", isthmus::max_ndim});
+        throw make_error(ErrorCode::bad_layout, {"argument 'ndim': ", ndim, "; expected 0 to ", isthmus::max_ndim});
     if (ndim > 0 && shape == nullptr)
-        throw make_error(ErrorCode::bad_layout, {"argument 'shape': NULL; wanted ", ndim, " sizes, one per dimension"});
+        throw make_error(ErrorCode::bad_layout, {"argument 'shape': NULL; expected ", ndim, " sizes, one per dimension"});
     if ((flags & ~uint32_t{ISTHMUS_FLAG_READ_ONLY | ISTHMUS_FLAG_PADDED}) != 0)
         throw make_error(ErrorCode::bad_argument,
-                         {"argument 'flags': ", flags, "; wanted a combination of ISTHMUS_FLAG_READ_ONLY (",
+                         {"argument 'flags': ", flags, "; expected a combination of ISTHMUS_FLAG_READ_ONLY (",
                           ISTHMUS_FLAG_READ_ONLY, ") and ISTHMUS_FLAG_PADDED (", ISTHMUS_FLAG_PADDED, ")"});
     const auto count = static_cast<std::size_t>(ndim);
     isthmus::TensorSpec spec(data, dtype, std::span<const int64_t>(shape, count));

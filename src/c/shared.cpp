@@ -21,7 +21,7 @@ static_assert(ISTHMUS_READ_ONLY_ACCESS == static_cast<int>(Access::read_only) &&
 
 Access access_of(int32_t access) {
     if (access < ISTHMUS_READ_ONLY_ACCESS || access > ISTHMUS_SHARED_ACCESS)
-        throw make_error(ErrorCode::bad_argument, {"argument 'access': ", access, "; wanted 0, 1 or 2 (ISTHMUS_…_ACCESS)"});
+        throw make_error(ErrorCode::bad_argument, {"argument 'access': ", access, "; expected 0, 1 or 2 (ISTHMUS_…_ACCESS)"});
     return static_cast<Access>(access);
 }
 

@@ -41,7 +41,7 @@ isthmus_status isthmus_empty(const int64_t* shape, int32_t ndim, isthmus_dtype d
 isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* strides, int32_t ndim, isthmus_dtype dtype,
                             isthmus_device device, uint32_t flags, isthmus_release_fn release, void* owner,
                             isthmus_tensor** out) noexcept {
-    isthmus_c::Owner held(release, owner);  // first, so that every failure below gives it back
+    isthmus_c::Owner held(release, owner);  // first, so that every failure below releases it
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
         *out = isthmus_c::hand_out(Tensor::wrap_spec(

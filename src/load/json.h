@@ -22,7 +22,7 @@ public:
         return true;
     }
     void expect(char c) {
-        if (!take(c)) fail({"wanted '", std::string_view(&c, 1), "'"});
+        if (!take(c)) fail({"expected '", std::string_view(&c, 1), "'"});
     }
     /// Calls `entry` before each member of an object or element of an array; `entry` has to read it.
     template <class Entry>
@@ -66,15 +66,15 @@ public:
         const std::size_t begin = at_;
         std::int64_t value = 0;
         for (; at_ < text_.size() && is_digit(text_[at_]); ++at_)
-            if (detail::multiply_overflows(value, 10, value) || detail::add_overflows(value, text_[at_] - '0', value))
+            if (ISTHMUS_MULTIPLY_OVERFLOWS(value, 10, value) || ISTHMUS_ADD_OVERFLOWS(value, text_[at_] - '0', value))
                 fail("a number is larger than 2**63 - 1");
-        if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("wanted a whole number of 0 or more");
+        if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("expected a whole number of 0 or more");
         return value;
     }
     /// Checks that only white space is left.
     void end() {
         skip_space();
-        if (at_ != text_.size()) fail("wanted the end");
+        if (at_ != text_.size()) fail("expected the end");
     }
 
     [[noreturn]] ISTHMUS_COLD void fail(isthmus::detail::Message why) const {
@@ -100,7 +100,7 @@ private:
                               : c >= 'a' && c <= 'f' ? c - 'a' + 10
                               : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                      : -1;
-            if (digit < 0) fail("wanted four hexadecimal digits");
+            if (digit < 0) fail("expected four hexadecimal digits");
             value = value * 16 + static_cast<std::uint32_t>(digit);
         }
         return value;

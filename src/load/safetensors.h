@@ -80,7 +80,7 @@ inline TensorEntry read_entry(JsonReader& json, std::string name) {
             entry.end = static_cast<std::uint64_t>(json.whole_number());
             json.expect(']');
         } else {
-            json.fail({"tensor '", entry.name, "' has a field '", field, "'; wanted dtype, shape and data_offsets"});
+            json.fail({"tensor '", entry.name, "' has a field '", field, "'; expected dtype, shape and data_offsets"});
         }
     });
     if (!dtype || !shape || !offsets)
@@ -92,14 +92,15 @@ inline TensorEntry read_entry(JsonReader& json, std::string name) {
 inline void check_entry(const TensorEntry& entry) {
     const int ndim = static_cast<int>(std::min<std::size_t>(entry.shape.size(), max_ndim + 1));
     if (ndim > max_ndim)
-        fail_file({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; wanted at most ", max_ndim});
+        fail_file({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; expected at most ", max_ndim});
     std::int64_t numel = 0, bits = 0;
-    if (!layout::numel(entry.shape.data(), ndim, numel) || isthmus::detail::multiply_overflows(numel, entry.dtype.element_bits(), bits))
+    if (!layout::numel(entry.shape.data(), ndim, numel) ||
+        ISTHMUS_MULTIPLY_OVERFLOWS(numel, entry.dtype.element_bits(), bits))
         fail_file({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"});
     if (bits % 8 != 0)
         fail_file({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"});
     if (entry.end < entry.begin || entry.end - entry.begin != static_cast<std::uint64_t>(bits / 8))
-        fail_file({"tensor '", entry.name, "' has the bytes ", entry.begin, " to ", entry.end, "; wanted ", bits / 8,
+        fail_file({"tensor '", entry.name, "' has the bytes ", entry.begin, " to ", entry.end, "; expected ", bits / 8,
                    " bytes for ", isthmus::detail::sizes_text(entry.shape.data(), ndim), " of ", entry.dtype});
 }
 
@@ -112,7 +113,7 @@ inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin
     for (TensorEntry& entry : entries) {
         check_entry(entry);
         if (entry.begin != next)
-            fail_file({"tensor '", entry.name, "' begins at byte ", entry.begin, "; wanted ", next,
+            fail_file({"tensor '", entry.name, "' begins at byte ", entry.begin, "; expected ", next,
                        ", where the one before it ends"});
         if (entry.end > file_size - begin)
             fail_file({"tensor '", entry.name, "' ends at byte ", entry.end, ", but ", file_size - begin,
@@ -131,7 +132,7 @@ inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
 inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];
-    if (size > longest_header) fail_file({"the header's length is ", size, " bytes; wanted at most ", longest_header});
+    if (size > longest_header) fail_file({"the header's length is ", size, " bytes; expected at most ", longest_header});
     if (size > file_size - header_begin)
         fail_file({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"});
     return header_begin + size;

@@ -7,7 +7,7 @@
 
 #include "../bridge/dispatch/classify.h"
 #include "../bridge/object/tensor_type.h"
-#include "../bridge/runtime/raise.h"
+#include "../bridge/runtime/errors.h"
 
 namespace package {
 

@@ -69,7 +69,7 @@ ISTHMUS_COLD inline Error system_error(const char* call, int number) {
 
 ISTHMUS_COLD inline Error unsupported() {
     return make_error(ErrorCode::unavailable,
-                      "this system has no memory that crosses processes by a descriptor; wanted "
+                      "this system has no memory that crosses processes by a descriptor; expected "
                       "Linux (memfd) or macOS (shm_open)");
 }
 

@@ -61,11 +61,11 @@ inline Result<void> check_header(const Header& h) {
     if (std::memcmp(h.magic, message_magic, sizeof message_magic) != 0)
         return bad_message("the message is not one of isthmus::shared::send()");
     if (h.version != message_version)
-        return bad_message({"the message is of version ", h.version, "; wanted ", message_version});
+        return bad_message({"the message is of version ", h.version, "; expected ", message_version});
     if (h.ndim < 0 || h.ndim > max_ndim)
-        return bad_message({"the message says ", h.ndim, " dimensions; wanted 0 to ", max_ndim});
+        return bad_message({"the message says ", h.ndim, " dimensions; expected 0 to ", max_ndim});
     if (h.length != sizeof(Header) + Message::dims_bytes(h.ndim))
-        return bad_message({"the message says ", h.length, " bytes; wanted ", sizeof(Header) + Message::dims_bytes(h.ndim),
+        return bad_message({"the message says ", h.length, " bytes; expected ", sizeof(Header) + Message::dims_bytes(h.ndim),
                             " for ", h.ndim, " dimensions"});
     return {};
 }
@@ -85,7 +85,7 @@ inline bool reach(const DLTensor& t, bool padded, std::int64_t& first, std::int6
 inline Result<void> check_message(const Message& m, std::size_t page) {
     const Header& h = m.header;
     if (h.access > static_cast<std::uint8_t>(Access::shared))
-        return bad_message({"the message says access ", h.access, "; wanted 0, 1 or 2"});
+        return bad_message({"the message says access ", h.access, "; expected 0, 1 or 2"});
     if ((h.flags & ~static_cast<std::uint32_t>(flag::padded)) != 0 || h.leased > 1 || (h.zero[0] | h.zero[1]) != 0)
         return bad_message("the message has bits that this version does not know");
     const DType dtype = h.dtype;
@@ -96,7 +96,7 @@ inline Result<void> check_message(const Message& m, std::size_t page) {
         h.slot_offset % page != 0 || h.slot_size % page != 0 || h.slot_size == 0 || h.slot_size > h.segment_size ||
         h.slot_offset > h.segment_size - h.slot_size)
         return bad_message({"the message says bytes ", h.slot_offset, " + ", h.slot_size, " of a segment of ", h.segment_size,
-                            "; wanted whole pages within it"});
+                            "; expected whole pages within it"});
     const DLTensor t{
         nullptr, {kDLCPU, 0}, h.ndim, h.dtype, const_cast<std::int64_t*>(m.shape()), const_cast<std::int64_t*>(m.strides()), 0};
     std::int64_t first = 0, last = 0;
@@ -107,7 +107,7 @@ inline Result<void> check_message(const Message& m, std::size_t page) {
         isthmus::detail::magnitude(first) > h.data_offset - h.slot_offset ||
         (last >= 0 && static_cast<std::uint64_t>(last) >= slot_end - h.data_offset))
         return bad_message({"the elements reach from ", first, " to ", last, " around byte ", h.data_offset,
-                            " of the segment; wanted bytes ", h.slot_offset, " to ", slot_end});
+                            " of the segment; expected bytes ", h.slot_offset, " to ", slot_end});
     return {};
 }
 
@@ -183,7 +183,8 @@ inline Result<SocketKind> socket_kind(int socket) {
         ::getsockname(socket, reinterpret_cast<struct sockaddr*>(&name), &name_size) != 0)
         return make_error(ErrorCode::bad_argument, {"argument 'socket': descriptor ", socket, " is not a socket"});
     if (name.sun_family != AF_UNIX || (type != SOCK_SEQPACKET && type != SOCK_STREAM))
-        return Error(ErrorCode::bad_argument, "argument 'socket': of another kind; wanted a Unix socket, SEQPACKET or STREAM");
+        return Error(ErrorCode::bad_argument,
+                     "argument 'socket': of another kind; expected a Unix socket, SEQPACKET or STREAM");
     return type == SOCK_STREAM ? SocketKind::stream : SocketKind::packets;
 }
 
@@ -301,11 +302,11 @@ inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arr
     Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m), sizeof m, Deadline(wait), arrived);
     if (!count) return std::move(count).error();
     if (*count == 0 && arrived.files.empty() && is_closed(socket)) return peer_closed();
-    if (*count < sizeof(Header)) return bad_message({"the message has ", *count, " bytes; wanted at least ", sizeof(Header)});
+    if (*count < sizeof(Header)) return bad_message({"the message has ", *count, " bytes; expected at least ", sizeof(Header)});
     if (auto good = check_header(m.header); !good) return good;
     if (arrived.cut || *count != m.length())
-        return bad_message(
-            {"the message has ", arrived.cut ? "more than " : "", *count, " bytes; wanted the ", m.length(), " that it says"});
+        return bad_message({"the message has ", arrived.cut ? "more than " : "", *count, " bytes; expected the ", m.length(),
+                            " that it says"});
     return {};
 }
 
@@ -318,7 +319,8 @@ inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from
         Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m) + from, to - from, deadline, arrived);
         if (!count) return std::move(count).error();
         if (*count == 0 && from == 0) return peer_closed();
-        if (*count == 0) return bad_message({"the message ends after ", from, " bytes, since the sender is gone; wanted ", to});
+        if (*count == 0)
+            return bad_message({"the message ends after ", from, " bytes, since the sender is gone; expected ", to});
         from += *count;
     }
     return {};
@@ -342,7 +344,7 @@ inline Result<File> receive_message(int socket, Message& m, const Wait& wait) {
         return Error(ErrorCode::system_failed,
                      "the descriptor of the message is lost: this process has as many open as it may (RLIMIT_NOFILE)");
     if (arrived.files.size() != 1)
-        return bad_message({"the message came with ", arrived.files.size(), " descriptors; wanted one"});
+        return bad_message({"the message came with ", arrived.files.size(), " descriptors; expected one"});
     return std::move(arrived.files.front());
 }
 

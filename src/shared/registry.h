@@ -54,7 +54,7 @@ struct Region {
     Mapping map;  ///< all of it; none if each tensor has a private mapping
     std::size_t size = 0;
     Identity identity;
-    Access access{};                          ///< how `map` is mapped
+    Access access{};  ///< how `map` is mapped
     std::map<std::size_t, Slot> by_offset;
     std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
     std::size_t free_bytes = 0;
@@ -264,7 +264,7 @@ inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead
 /// Takes back what was lent and is no longer leased, the oldest first, looking at `max` ranges at most.
 inline bool take_back(PoolState& pool, std::size_t max) {
     bool any = false;
-    for (std::size_t left = std::min(max, pool.lent.size()); left > 0; --left) {
+    for (std::size_t left = (std::min)(max, pool.lent.size()); left > 0; --left) {
         const Lent item = pool.lent.front();
         pool.lent.pop_front();
         if (leased(item.region->file, item.offset, item.size)) {
@@ -352,15 +352,6 @@ inline Hold add_slot(Region& region, std::size_t offset, std::size_t size) {
     slot.size = size;
     return hold_slot(region, offset, slot);
 }
-
-/// `bytes` in whole pages, one at least.
-Result<std::size_t> whole_pages(std::size_t bytes);
-/// Bytes of a row-major tensor; an Error that names the argument if they overflow.
-Result<std::size_t> bytes_of(const Shape& shape, DType dtype);
-/// A new region: reserved, mapped and sealed, in this order. It has no user yet and is not in the registry.
-Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers);
-/// A slot of `bytes` of the pool, in a region that others may or may not write.
-Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wait& wait);
 
 }  // namespace shared::impl
 

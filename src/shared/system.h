@@ -203,26 +203,26 @@ inline Result<void> check_memory(const File& file, std::uint64_t size, bool writ
     struct statfs system{};
     // Huge pages are not reserved by their file, so touching one may fail.
     if (seals < 0 || ::fstatfs(file.get(), &system) != 0 || system.f_type != TMPFS_MAGIC)
-        return bad_message("the descriptor is of another kind; wanted a sealed memfd of ordinary pages");
-    const auto shown = isthmus::detail::hex(static_cast<unsigned>(seals));
+        return bad_message("the descriptor is of another kind; expected a sealed memfd of ordinary pages");
+    const auto found = isthmus::detail::hex(static_cast<unsigned>(seals));
     if ((seals & F_SEAL_SHRINK) == 0 || (seals & F_SEAL_GROW) == 0)
         return bad_message(
-            {"the segment's seals are ", shown, ", so that it may shrink or grow; wanted F_SEAL_SHRINK and F_SEAL_GROW"});
+            {"the segment's seals are ", found, ", so that it may shrink or grow; expected F_SEAL_SHRINK and F_SEAL_GROW"});
     if (!writers && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)) == 0)
         return bad_message(
-            {"the segment's seals are ", shown, ", so that its pages may be taken away; wanted F_SEAL_FUTURE_WRITE"});
+            {"the segment's seals are ", found, ", so that its pages may be taken away; expected F_SEAL_FUTURE_WRITE"});
     struct stat status{};
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
     if (static_cast<std::uint64_t>(status.st_size) != size)
-        return bad_message({"the segment has ", status.st_size, " bytes; wanted the ", size, " that its message says"});
+        return bad_message({"the segment has ", status.st_size, " bytes; expected the ", size, " that its message says"});
     // Pages past the end could hide as many holes from the count below: this removes them, and does not change the
     // size.
     if (::ftruncate(file.get(), status.st_size) != 0)
-        return bad_message("the segment cannot be checked through this descriptor; wanted one that is open for writing too");
+        return bad_message("the segment cannot be checked through this descriptor; expected one that is open for writing too");
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
     const std::uint64_t reserved = static_cast<std::uint64_t>(status.st_blocks) * 512;
     if (reserved >= size) return {};
-    return bad_message({"the segment has ", reserved, " of its ", size, " bytes reserved; wanted all of them"});
+    return bad_message({"the segment has ", reserved, " of its ", size, " bytes reserved; expected all of them"});
 }
 
 inline Identity identify(const File& file) noexcept {
@@ -298,9 +298,9 @@ inline Result<void> check_memory(const File& file, std::uint64_t size, bool) {
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
     if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISDIR(status.st_mode) ||
         S_ISCHR(status.st_mode))
-        return bad_message("the descriptor is of another kind; wanted one of shm_open");
+        return bad_message("the descriptor is of another kind; expected one of shm_open");
     if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) < size)
-        return bad_message({"the segment has ", static_cast<long long>(status.st_size), " bytes; wanted the ", size,
+        return bad_message({"the segment has ", static_cast<long long>(status.st_size), " bytes; expected the ", size,
                             " that its message says"});
     return {};
 }

@@ -1,7 +1,6 @@
 // send() and receive(): a tensor from one process to another, without its elements.
 // SPDX-License-Identifier: Apache-2.0
-#include "message.h"
-#include "registry.h"
+#include "allocate.h"
 
 ISTHMUS_BEGIN
 
@@ -23,25 +22,23 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
     Result<Hold> made = allocate(*pool, size, writers, Wait{.timeout_ms = 0});
     if (!made) return std::move(made).error();
     Hold hold = std::move(*made);
-    char* shown = from.map.data() + slot_offset;
-    std::memcpy(hold.data(), shown, size);
+    char* old_pages = from.map.data() + slot_offset;
+    std::memcpy(hold.data(), old_pages, size);
     Dead dead;
     Guard guard(r.mutex);
     Slot& slot = from.by_offset[slot_offset];
     if (!slot.aside) {
-        char* aside = duplicate_pages(shown, size);
+        char* aside = duplicate_pages(old_pages, size);
         if (aside == nullptr) return system_error("mremap", errno);
         slot.aside = Mapping(aside, size);
     }
     // From here on this process sees the new pages at the old address.
-    if (duplicate_pages(hold.data(), size, shown) == nullptr) return system_error("mremap", errno);
+    if (duplicate_pages(hold.data(), size, old_pages) == nullptr) return system_error("mremap", errno);
     ++hold.region().by_offset[hold.offset()].users;
     ++hold.region().users;
     Region* before = std::exchange(slot.home, &hold.region());
     const std::size_t before_offset = std::exchange(slot.home_offset, hold.offset());
-    if (before != nullptr) {
-        drop_slot(r, before, before_offset, dead);
-    }
+    if (before != nullptr) drop_slot(r, before, before_offset, dead);
     return {};
 }
 
@@ -49,14 +46,14 @@ inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writer
 /// possible either.
 inline Result<bool> is_fit(const Place& place, Access access) {
     if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
-    const Region& shown = *place.seen_in;
-    if (shown.kind == RegionKind::pool && shown.pool != nullptr && !shown.inherited) {
+    const Region& seen = *place.seen_in;
+    if (seen.kind == RegionKind::pool && seen.pool != nullptr && !seen.inherited) {
         const Slot& slot = place.region->by_offset.find(place.slot_offset)->second;
         if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size))) return false;
     }
     return value_error(ErrorCode::read_only, {"argument 'access': '", access_name(access), "', but the memory is ",
                                               place.region->writers ? "one that others may write" : "sealed against writers",
-                                              ", or lent so to another process now; wanted a tensor made for this access"});
+                                              ", or lent so to another process now; expected a tensor made for this access"});
 }
 
 /// Finds the slot of the tensor's elements, made fit for `access`.
@@ -152,7 +149,7 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
 }
 
 /// The tensor of a message that has been checked.
-inline Result<Tensor> show(const Message& m, Access access, File file) {
+inline Result<Tensor> open_tensor(const Message& m, Access access, File file) {
     const Header& h = m.header;
     const auto slot_offset = static_cast<std::size_t>(h.slot_offset), slot_size = static_cast<std::size_t>(h.slot_size);
     Mapping view;
@@ -181,14 +178,14 @@ inline Result<Tensor> show(const Message& m, Access access, File file) {
 
 /// What send() refuses whatever memory the tensor has.
 inline Result<void> check_sendable(const Tensor& tensor, Access access) {
-    if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; wanted a tensor");
+    if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; expected a tensor");
     if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))
-        return make_error(ErrorCode::bad_argument, {"argument 'access': ", static_cast<int>(access), "; wanted 0, 1 or 2"});
+        return make_error(ErrorCode::bad_argument, {"argument 'access': ", static_cast<int>(access), "; expected 0, 1 or 2"});
     if (!tensor.device().is_host())
-        return make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; wanted host memory"});
+        return make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
     if (tensor.read_only() && access == Access::shared)
         return value_error(ErrorCode::read_only,
-                           "argument 'access': 'shared', but the tensor is read-only; wanted read_only or copy_on_write");
+                           "argument 'access': 'shared', but the tensor is read-only; expected read_only or copy_on_write");
     return {};
 }
 
@@ -237,7 +234,7 @@ Result<Tensor> receive(int socket, std::optional<Access> access, const Wait& wai
                                                         "', but the sender allows '", access_name(m.access()), "'"});
     if (auto good = impl::check_memory(*file, m.header.segment_size, m.access() == Access::shared); !good)
         return std::move(good).error();
-    return impl::show(m, wanted, std::move(*file));
+    return impl::open_tensor(m, wanted, std::move(*file));
 #endif
 }
 

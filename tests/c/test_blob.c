@@ -118,7 +118,7 @@ static void refused(void) {
     /* A name without a NUL ends with its array, whatever lies behind. */
     REFUSED((memset(blob.dtype_name, 'x', ISTHMUS_NAME_SIZE), strcpy(blob.device_name, "cpu")), ISTHMUS_BAD_DTYPE,
             "no dtype is called \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"");
-    REFUSED(blob.element_size = 8, ISTHMUS_BAD_DTYPE, "'element_size': 8 bytes; wanted 4");
+    REFUSED(blob.element_size = 8, ISTHMUS_BAD_DTYPE, "'element_size': 8 bytes; expected 4");
     REFUSED(blob.element_size = -4, ISTHMUS_BAD_DTYPE, "'element_size': -4");
     REFUSED(strcpy(blob.device_name, "gpu"), ISTHMUS_BAD_DEVICE, "'device_name': no device is called \"gpu\"");
     REFUSED((blob.device = (isthmus_device){2, 1}, strcpy(blob.device_name, "cuda:0")), ISTHMUS_BAD_DEVICE,

@@ -47,7 +47,7 @@ static void dtypes(void) {
     isthmus_dtype parsed = {1, 2, 3};
     CHECK_FAILS(isthmus_dtype_name((isthmus_dtype){18, 8, 1}, name, sizeof name), ISTHMUS_BAD_DTYPE,
                 "code 18, bits 8, lanes 1");
-    CHECK_FAILS(isthmus_dtype_name(float32, name, 7), ISTHMUS_BAD_ARGUMENT, "7 bytes; wanted 8 for \"float32\"");
+    CHECK_FAILS(isthmus_dtype_name(float32, name, 7), ISTHMUS_BAD_ARGUMENT, "7 bytes; expected 8 for \"float32\"");
     CHECK_FAILS(isthmus_dtype_name(float32, name, 0), ISTHMUS_BAD_ARGUMENT, "'size'");
     CHECK(strcmp(name, "untouched") == 0);
     CHECK_OK(isthmus_dtype_name(float32, name, 8));
@@ -97,7 +97,7 @@ static void devices(void) {
     CHECK_OK(isthmus_device_name(cpu, name, sizeof name));
     CHECK(strcmp(name, "cpu") == 0);
     CHECK_FAILS(isthmus_device_name((isthmus_device){6, 0}, name, sizeof name), ISTHMUS_BAD_DEVICE, "type 6, id 0");
-    CHECK_FAILS(isthmus_device_name(cpu, name, 3), ISTHMUS_BAD_ARGUMENT, "3 bytes; wanted 4");
+    CHECK_FAILS(isthmus_device_name(cpu, name, 3), ISTHMUS_BAD_ARGUMENT, "3 bytes; expected 4");
     CHECK_FAILS(isthmus_device_parse("gpu:0", &parsed), ISTHMUS_BAD_DEVICE, "no device is called \"gpu:0\"");
     CHECK_FAILS(isthmus_device_name(cpu, NULL, 8), ISTHMUS_BAD_ARGUMENT, "'buffer'");
     CHECK_FAILS(isthmus_device_parse(NULL, &parsed), ISTHMUS_BAD_ARGUMENT, "'name'");

@@ -31,7 +31,7 @@ static void empty_memory(void) {
     CHECK_FAILS(isthmus_empty(huge, 2, float32, &untouched), ISTHMUS_OVERFLOW, "more bytes");
     CHECK_FAILS(isthmus_empty(shape, -1, float32, &untouched), ISTHMUS_BAD_LAYOUT, "'ndim': -1");
     CHECK_FAILS(isthmus_empty(shape, 65, float32, &untouched), ISTHMUS_BAD_LAYOUT, "'ndim': 65");
-    CHECK_FAILS(isthmus_empty(NULL, 2, float32, &untouched), ISTHMUS_BAD_LAYOUT, "'shape': NULL; wanted 2 sizes");
+    CHECK_FAILS(isthmus_empty(NULL, 2, float32, &untouched), ISTHMUS_BAD_LAYOUT, "'shape': NULL; expected 2 sizes");
     CHECK_FAILS(isthmus_empty(shape, 2, (isthmus_dtype){99, 8, 1}, &untouched), ISTHMUS_BAD_DTYPE, "'dtype'");
     CHECK_FAILS(isthmus_empty(shape, 2, float32, NULL), ISTHMUS_BAD_ARGUMENT, "'out'");
     CHECK(untouched == NULL);
@@ -79,7 +79,7 @@ static void refused_memory(void) {
     REFUSED(NULL, shape, NULL, 2, float32, cpu, 0, ISTHMUS_NULL_DATA, "NULL with 6 elements");
     REFUSED(memory, NULL, NULL, 2, float32, cpu, 0, ISTHMUS_BAD_LAYOUT, "'shape': NULL");
     REFUSED(memory, shape, NULL, -1, float32, cpu, 0, ISTHMUS_BAD_LAYOUT, "'ndim': -1");
-    REFUSED(memory, shape, NULL, 65, float32, cpu, 0, ISTHMUS_BAD_LAYOUT, "'ndim': 65; wanted 0 to 64");
+    REFUSED(memory, shape, NULL, 65, float32, cpu, 0, ISTHMUS_BAD_LAYOUT, "'ndim': 65; expected 0 to 64");
     REFUSED(memory, negative, NULL, 2, float32, cpu, 0, ISTHMUS_BAD_LAYOUT, "negative size in dimension 1");
     REFUSED(memory, huge, NULL, 2, float32, cpu, 0, ISTHMUS_OVERFLOW, "more bytes");
     REFUSED(memory, shape, far, 2, float32, cpu, 0, ISTHMUS_OVERFLOW, "leave the address space");

@@ -22,6 +22,7 @@ CLAIMED = {
     ("README.md", "pycon", 0): "tests/install/test_readme.py",
     **{("docs/coming_from.md", "cpp", i): "tests/install/test_coming_from.py" for i in range(10)},
     **{("docs/coming_from.md", "rust", i): "tests/install/test_coming_from.py" for i in range(2)},
+    ("docs/devices.md", "cpp", 0): "tests/install/test_nvcc.py",
     ("docs/distributed.md", "python", 0): "tests/install/test_distributed_guide.py",
     **{("docs/fields.md", "cpp", i): "tests/install/test_fields_guide.py" for i in range(2)},
     **{("docs/install.md", "cmake", i): "tests/install/test_install_guide.py" for i in range(4)},

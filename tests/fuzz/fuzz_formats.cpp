@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts that describe a dtype: the format of a buffer (PEP 3118), the typestr of an array interface, and our own names of
 // dtypes and devices. What is understood must be a dtype of the width that was said.
-#include <isthmus/python/runtime/ref.h>
+#include <isthmus/python/ref.h>
 
 #include <isthmus/core/device.h>
-#include "src/bridge/protocol/typestr.h"
 #include "src/bridge/protocol/buffer_format.h"
+#include "src/bridge/protocol/typestr.h"
 
 #include <cstdlib>
 

@@ -13,10 +13,11 @@ isthmus = pytest.importorskip("isthmus")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memfd")
 
-#: Header -> two functions that together call all of its functions that have no other test here.
+#: Header -> a file that calls all of its functions.
 USES = {
     "shared.h": """#include <isthmus/shared.h>
 #include <sys/socket.h>
+#include <vector>
 bool use() {
     using namespace isthmus::shared;
     int ends[2];
@@ -28,7 +29,9 @@ bool use() {
     if (segment.descriptor() < 0 || segment.allows_writers() || !segment.tensor({1}, isthmus::uint8)) return false;
     moved.trim();
     if (!is_shared(copy) || !is_shared(empty({1}, isthmus::uint8).value()) || moved.stats().segments != 1) return false;
-    return send(ends[0], copy, Access::read_only) && receive(ends[1]).value().view<const float, 1>().value()(1) == 2;
+    if (!send(ends[0], copy, Access::read_only)) return false;
+    const auto received = receive(ends[1]).value();
+    return received.view<const float, 1>().value()(1) == 2;
 }
 """,
     "load.h": """#include <isthmus/load.h>
@@ -36,7 +39,7 @@ bool use() {
 bool use() {
     const auto none = isthmus::load("none.safetensors");
     std::FILE* file = std::fopen("empty.safetensors", "wb");
-    std::fwrite("\2\0\0\0\0\0\0\0{}", 1, 10, file);
+    std::fwrite("\\2\\0\\0\\0\\0\\0\\0\\0{}", 1, 10, file);
     std::fclose(file);
     const isthmus::TensorFile found = isthmus::load(std::string("empty.safetensors")).value();
     return !none && found.size() == 0 && found.metadata().empty() && !found.contains("x") && !found.at("x") && !found.copy("x");
@@ -58,7 +61,7 @@ def link_and_run(folder: Path, *files: str | Path) -> None:
 
 @pytest.mark.parametrize("header", USES)
 def test_the_core_is_a_library(header: str, tmp_path: Path) -> None:
-    """What cmake/isthmusLibraries.cmake compiles into isthmus::core."""
+    """The units of isthmus::core (cmake/isthmusLibraries.cmake)."""
     source = Path(isthmus.get_include(), "isthmus", "src")
     units = ["core", "shared", "load"]
     objects = [compiling.compiled("unit.o", [*flags(), "-c", source / f"{unit}.cpp"], source) / "unit.o" for unit in units]

@@ -87,7 +87,7 @@ def extension(include: str | Path, *flags: str, module: str = "pair") -> Path:
     if include == isthmus.get_include():
         link += isthmus.get_ldflags()
     else:
-        units = [Path(include, "isthmus", "src", f"{name}.cpp") for name in ("core", "bridge")]
+        units = [Path(include, "isthmus", "src", f"{name}.cpp") for name in ("core", "shared", "load", "bridge")]
         link += [compiling.compiled("part.o", [*command, unit]) / "part.o" for unit in units]
     return compiling.compiled(f"{module}.so", [compiling.CXX, "-shared", *link])
 

@@ -83,7 +83,7 @@ TEST(Json, WhatIsNoArrayIsRefused) {
 TEST(Json, AnErrorSaysWhere) {
     JsonReader json("{\"a\" 1}");
     EXPECT_EQ(reading_error([&] { json.object([](const std::string&) {}); }),
-              "the header's JSON is not sound at byte 5: wanted ':'");
+              "the header's JSON is not sound at byte 5: expected ':'");
 }
 
 }  // namespace

@@ -186,11 +186,11 @@ TEST(Load, PackedElementsEndWithAByte) {
 }
 
 TEST(Load, LengthsThatCannotBe) {
-    EXPECT_EQ(error_of(""), "it has 0 bytes; wanted at least 8");
-    EXPECT_EQ(error_of("1234567"), "it has 7 bytes; wanted at least 8");
+    EXPECT_EQ(error_of(""), "it has 0 bytes; expected at least 8");
+    EXPECT_EQ(error_of("1234567"), "it has 7 bytes; expected at least 8");
     EXPECT_EQ(error_of(std::string("\x03\0\0\0\0\0\0\0{}", 10)), "the header's length is 3 bytes, but 2 follow");
     EXPECT_EQ(error_of(std::string(8, '\xff') + "{}"),
-              "the header's length is 18446744073709551615 bytes; wanted at most 100000000");
+              "the header's length is 18446744073709551615 bytes; expected at most 100000000");
     EXPECT_EQ(error_of(std::string(8, '\0')), "the header does not begin with '{'");
 }
 
@@ -203,9 +203,9 @@ TEST(Load, HeadersThatAreNotSound) {
     const Bad all[] = {
         {" {}", "begin with '{'"},
         {"{", "not sound at byte 1"},
-        {"{}x", "wanted the end"},
+        {"{}x", "expected the end"},
         {"{\"\xff\":{}}", "UTF-8"},
-        {"{\"a\":1}", "wanted '{'"},
+        {"{\"a\":1}", "expected '{'"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}", "tensor 'a' has no data_offsets"},
         {"{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,4]}}", "tensor 'a' has no shape"},
         {"{\"a\":{\"shape\":[4],\"data_offsets\":[0,4]}}", "tensor 'a' has no dtype"},
@@ -215,23 +215,23 @@ TEST(Load, HeadersThatAreNotSound) {
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4],\"scale\":2}}", "has a field 'scale'"},
         {"{\"a\":{\"dtype\":\"Q8\",\"shape\":[4],\"data_offsets\":[0,4]}}", "dtype 'Q8'"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-4],\"data_offsets\":[0,4]}}", "whole number"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[0,4]}}", "wanted 5 bytes for (5,) of uint8"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[0,4]}}", "expected 5 bytes for (5,) of uint8"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,0]}}", "has the bytes 4 to 0"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[0,5]}}", "the file is cut short"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}",
          "1 bytes at the end of the file belong to no tensor"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[1,4]}}", "begins at byte 1; wanted 0"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[1,4]}}", "begins at byte 1; expected 0"},
         {"{}", "4 bytes at the end"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_"
          "offsets\":[1,4]}}",
-         "tensor 'b' begins at byte 1; wanted 2"},
+         "tensor 'b' begins at byte 1; expected 2"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_"
          "offsets\":[2,4]}}",
          "the name 'a' comes twice"},
         {"{\"a\":{\"dtype\":\"F64\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,4]}}", "2**63 - 1 bits"},
         {"{\"a\":{\"dtype\":\"F64\",\"shape\":[288230376151711744],\"data_offsets\":[0,4]}}", "2**63 - 1 bits"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", "a second '__metadata__'"},
-        {"{\"__metadata__\":{\"a\":1}}", "wanted '\"'"},
+        {"{\"__metadata__\":{\"a\":1}}", "expected '\"'"},
     };
     for (const Bad& bad : all) {
         const std::string text = error_of(file_of(bad.header, "abcd"));
@@ -244,7 +244,7 @@ TEST(Load, MoreDimensionsThanATensorHas) {
     for (int i = 0; i < isthmus::max_ndim; ++i) shape += ",1";
     const std::string text =
         error_of(file_of("{\"a\":{\"dtype\":\"U8\",\"shape\":[" + shape + "],\"data_offsets\":[0,1]}}", "a"));
-    EXPECT_NE(text.find("dimensions; wanted at most"), std::string::npos) << text;
+    EXPECT_NE(text.find("dimensions; expected at most"), std::string::npos) << text;
 }
 
 TEST(Load, FilesAreClosed) {

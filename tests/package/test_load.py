@@ -241,7 +241,7 @@ def test_a_header_begins_with_a_brace(path: Path) -> None:
 
 def test_fields_that_are_not_known_are_refused(path: Path) -> None:
     write(path, b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"scale":2}}', b"abcd")
-    with pytest.raises(isthmus.TensorValueError, match="has a field 'scale'; wanted dtype, shape and data_offsets"):
+    with pytest.raises(isthmus.TensorValueError, match="has a field 'scale'; expected dtype, shape and data_offsets"):
         isthmus.load(path)
 
 

@@ -175,7 +175,7 @@ def test_errors_name_the_argument(ends, call, builtin, text):
 
 
 def test_sockets_of_another_kind():
-    with socket.socket(socket.AF_INET) as wrong, pytest.raises(isthmus.Error, match="wanted a Unix socket"):
+    with socket.socket(socket.AF_INET) as wrong, pytest.raises(isthmus.Error, match="expected a Unix socket"):
         shared.send(wrong, shared.empty((1,)))
     closed = socket.socket(socket.AF_UNIX)
     closed.close()

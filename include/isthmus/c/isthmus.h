@@ -8,7 +8,7 @@
  * only. No function throws, aborts or prints; a NULL where something is needed is ISTHMUS_BAD_ARGUMENT.
  *
  * Ownership. An isthmus_tensor* is one reference: whoever gets one from an `out` argument, or adds one with isthmus_retain(),
- * gives it back once with isthmus_release(). The memory's owner is let go, once, when the last reference and the last managed
+ * releases it once with isthmus_release(). The memory's owner is let go, once, when the last reference and the last managed
  * tensor made from it are gone: on whichever thread that happens, so release callbacks must be safe on any thread, and must
  * not throw.
  *
@@ -75,7 +75,7 @@ enum {
     ISTHMUS_SYSTEM_FAILED = 20,      /* the operating system refused a call */
     ISTHMUS_BAD_MESSAGE = 21,        /* what another process sent is not what it says it is */
     ISTHMUS_PEER_CLOSED = 22,        /* the other process is gone, or has closed its end */
-    ISTHMUS_TIMED_OUT = 23,          /* the other process did not answer, read or give back in time */
+    ISTHMUS_TIMED_OUT = 23,          /* the other process did not answer, read or release in time */
     ISTHMUS_BAD_FILE = 24            /* a file is not what it says it is */
 };
 
@@ -134,10 +134,10 @@ enum {
     ISTHMUS_FLAG_PADDED = 4     /* elements of fewer than 8 bits have whole bytes of their own, rather than sharing them */
 };
 
-/* Gives back what `owner` stands for. */
+/* Releases what `owner` stands for. */
 typedef void (*isthmus_release_fn)(void* owner);
 
-/* What a tensor is. Pointers are valid as long as the reference that was asked. */
+/* What a tensor is. Pointers are valid as long as the reference. */
 typedef struct isthmus_tensor_info {
     void* data;             /* first element: an address on `device`; a driver's handle on OpenCL, Vulkan, Metal and WebGPU */
     const int64_t* shape;   /* ndim sizes */
@@ -203,7 +203,7 @@ ISTHMUS_C_API isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor, st
 /* A tensor as plain numbers and names, for a runtime that knows nothing of tensors.
  *
  * To be given: zero the struct, then set ptr, shape, ndim and either dtype or dtype_name. What stays zero has a default:
- * row-major strides, the CPU, the dtype's own element size, writable, no owner. Where both the number and the name of a dtype
+ * row-major strides, the CPU, the dtype's own element size, writable, no owner. If both the number and the name of a dtype
  * or device are set they must agree.
  *
  * As received from isthmus_to_blob() all fields are set, and the receiver calls release(owner) once; shape and strides point
@@ -220,7 +220,7 @@ typedef struct isthmus_blob {
     char dtype_name[ISTHMUS_NAME_SIZE];  /* "float32"; empty for "see dtype" */
     char device_name[ISTHMUS_NAME_SIZE]; /* "cuda:0"; empty for "see device" */
     void* owner;                         /* what keeps the memory alive, and */
-    isthmus_release_fn release;          /* how it is given back; NULL when the memory outlives the tensor */
+    isthmus_release_fn release;          /* how it is released; NULL when the memory outlives the tensor */
 } isthmus_blob;
 
 /* A tensor over the memory that the blob describes. Takes the owner, also when it fails: release(owner) is called once, when

@@ -46,6 +46,10 @@
 #else
 #define ISTHMUS_OUTLIVES
 #endif
+/// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one more the
+/// compiler inlines less.
+#define ISTHMUS_ADD_OVERFLOWS(a, b, out) __builtin_add_overflow(a, b, &(out))
+#define ISTHMUS_MULTIPLY_OVERFLOWS(a, b, out) __builtin_mul_overflow(a, b, &(out))
 /// A class that a function's caller must not ignore. nvcc takes an assignment to an object of one for an ignored result.
 #if defined(__CUDACC__)
 #define ISTHMUS_NODISCARD
@@ -71,17 +75,6 @@
 ISTHMUS_BEGIN
 
 namespace detail {
-
-/// Sets `out` to a + b; true if that does not fit, and `out` is what remains of it.
-template <class A, class B, class T>
-ISTHMUS_ALWAYS_INLINE constexpr bool add_overflows(A a, B b, T& out) noexcept {
-    return __builtin_add_overflow(a, b, &out);
-}
-/// The same for a * b.
-template <class A, class B, class T>
-ISTHMUS_ALWAYS_INLINE constexpr bool multiply_overflows(A a, B b, T& out) noexcept {
-    return __builtin_mul_overflow(a, b, &out);
-}
 
 /// std::countr_zero of what is not 0, without the instructions that ask.
 ISTHMUS_ALWAYS_INLINE constexpr int trailing_zeros(unsigned long long bits) noexcept { return __builtin_ctzll(bits); }

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/buffers.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <string_view>
 
 #include <isthmus/core/tensor.h>
 #include <isthmus/core/view/view.h>
-#include <isthmus/python/runtime/raise.h>
 
 ISTHMUS_BEGIN
 
@@ -82,6 +81,10 @@ constexpr const char* array_class(Framework framework) noexcept {
 
 }  // namespace detail
 
+/// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its kind, with
+/// `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like pass unchanged.
+void set_python_error(const Error& error) noexcept;
+
 /// "torch"
 const char* framework_name(Framework framework) noexcept;
 /// The framework called `name`; false when there is none.
@@ -145,6 +148,8 @@ inline constexpr ExportOptions default_export{};
 namespace detail {
 
 struct BorrowedBuilder;
+/// Moves a Py_buffer, whose sizes and strides may lie inside it.
+void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept;
 
 }  // namespace detail
 

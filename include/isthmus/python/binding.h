@@ -163,6 +163,8 @@ inline constexpr bool borrows = holds_view<X, Borrowed>;
 
 /// Whether an exception translator may be registered with a binder now.
 inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gil(); }
+/// Calls `function` unless that was done before; a thread that comes second waits for the first.
+void run_once(Atomic<bool>& done, void (*function)());
 
 /// What became of one argument.
 enum class Loaded : std::uint8_t {

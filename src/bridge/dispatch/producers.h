@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/classes.h>  // Python.h must come before any standard header
+#include "../runtime/classes.h"  // Python.h must come before any standard header
 
-#include <isthmus/python/runtime/errors.h>
+#include "../runtime/errors.h"
 #include "../protocol/import_request.h"
 
 ISTHMUS_BEGIN

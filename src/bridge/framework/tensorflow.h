@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
+#include "../runtime/session.h"  // Python.h must come before any standard header
 
 #include <cstring>
 #include <string_view>
 
 #include <isthmus/core/compiler.h>
-#include <isthmus/python/runtime/classes.h>
+#include "../runtime/classes.h"
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/import.h"
 #include "../protocol/import_request.h"

@@ -9,9 +9,9 @@
 #include "../framework/facts.h"
 #include "../framework/numpy/export.h"
 #include "value_types.h"
-#include "../runtime/raise.h"
+#include "../runtime/errors.h"
 #include "../runtime/tensor_object.h"
-#include "../runtime/tuples.h"
+#include "../runtime/lookups.h"
 
 ISTHMUS_BEGIN
 

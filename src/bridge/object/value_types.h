@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <cstring>
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
-#include <isthmus/python/runtime/classes.h>
+#include "../runtime/classes.h"
 #include "../runtime/shared_runtime.h"
-#include "../runtime/tuples.h"
+#include "../runtime/lookups.h"
 
 ISTHMUS_BEGIN
 

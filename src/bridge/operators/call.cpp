@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <isthmus/python/runtime/raise.h>
+#include <isthmus/python/api.h>
 
 ISTHMUS_BEGIN
 

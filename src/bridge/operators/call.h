@@ -8,7 +8,7 @@
 
 #include <isthmus/core/sizes_list.h>
 #include <isthmus/core/view/match.h>
-#include <isthmus/python/runtime/errors.h>
+#include "../runtime/errors.h"
 #include "../runtime/streams.h"
 
 ISTHMUS_BEGIN

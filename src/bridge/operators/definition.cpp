@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include <isthmus/python/runtime/classes.h>
-#include <isthmus/python/runtime/errors.h>
+#include "../runtime/classes.h"
+#include "../runtime/errors.h"
 
 ISTHMUS_BEGIN
 

@@ -3,7 +3,7 @@
 #include "call.h"  // Python.h must come before any standard header
 
 #include <isthmus/python/arguments.h>
-#include <isthmus/python/runtime/classes.h>
+#include "../runtime/classes.h"
 #include "../dispatch/classify.h"
 #include "../protocol/import_request.h"
 #include "../results.h"

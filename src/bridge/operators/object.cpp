@@ -5,8 +5,8 @@
 #include <structmember.h>
 
 #include <isthmus/python/arguments.h>
-#include "../runtime/raise.h"
-#include "../runtime/tuples.h"
+#include "../runtime/errors.h"
+#include "../runtime/lookups.h"
 
 ISTHMUS_BEGIN
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/interned.h>  // Python.h must come before any standard header
+#include "../runtime/interned.h"  // Python.h must come before any standard header
 
 #include <cstring>
 #include <string_view>
@@ -12,7 +12,7 @@
 #include "import_request.h"
 #include "typestr.h"
 #include "../runtime/tensor_object.h"
-#include "../runtime/tuples.h"
+#include "../runtime/lookups.h"
 
 ISTHMUS_BEGIN
 

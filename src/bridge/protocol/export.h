@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/tensor.h>

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
+#include "../runtime/errors.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/error.h>
 #include <isthmus/python/api.h>
-#include <isthmus/python/runtime/object_owner.h>
+#include "../runtime/object_owner.h"
 #include "../runtime/streams.h"
 #include "dlpack_method/call.h"
 

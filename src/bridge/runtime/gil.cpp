@@ -1,6 +1,6 @@
 // Gives Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/runtime/gil.h>
+#include "gil.h"
 
 ISTHMUS_BEGIN
 

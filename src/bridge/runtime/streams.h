@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
+#include "gil.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/concat.h>
 #include <isthmus/core/device.h>

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/raise.h>  // Python.h must come before any standard header
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/object_owner.h>
+#include "errors.h"
+#include "object_owner.h"
 #include "shared_runtime.h"
-#include <isthmus/python/runtime/shown.h>
 
 ISTHMUS_BEGIN
 

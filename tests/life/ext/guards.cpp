@@ -1,6 +1,6 @@
 // The guards of an interpreter without the GIL, each in the interleaving that it is there for.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/runtime/ref.h>
+#include <isthmus/python/ref.h>
 
 #include <atomic>
 #include <chrono>
@@ -20,7 +20,7 @@ inline bool try_reference_after_all(PyObject* object) noexcept {
 ISTHMUS_END
 
 #define try_reference try_reference_after_all
-#include <isthmus/python/runtime/shown.h>
+#include "src/bridge/runtime/object_owner.h"
 #undef try_reference
 
 #endif

@@ -173,13 +173,13 @@ inline bool same_sizes(std::span<const std::int64_t> a, std::span<const std::int
     return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
+template <class T, int N, class... C>
+    requires(View<T, N, C...>::on_host && !DTypeSet<std::remove_cv_t<T>>)
+void as_host_view(const View<T, N, C...>&);
+
 /// A view of memory of the host with elements of one type, or what is derived from one (Out and InOut of an operator).
 template <class V>
-concept HostView = requires(const V& v) {
-    []<class T, int N, class... C>(const View<T, N, C...>&)
-        requires(View<T, N, C...>::on_host && !DTypeSet<typename View<T, N, C...>::value_type>)
-    {}(v);
-};
+concept HostView = requires(const V& view) { as_host_view(view); };
 
 }  // namespace detail
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <isthmus/core/dtype.h>
 

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <cstring>
 
-#include <isthmus/python/runtime/gil.h>
-#include <isthmus/python/runtime/life.h>
-#include <isthmus/python/runtime/lookups.h>
+#include "../../runtime/gil.h"
+#include "../../runtime/session.h"
+#include "../../runtime/lookups.h"
 #include "dtypes.h"
 #include "../../protocol/exchange_api.h"
 #include "../../../core/libraries.h"

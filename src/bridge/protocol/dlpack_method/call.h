@@ -6,8 +6,8 @@
 
 #include <string_view>
 
-#include <isthmus/python/runtime/interned.h>
-#include "../../runtime/tuples.h"
+#include "../../runtime/interned.h"
+#include "../../runtime/lookups.h"
 
 ISTHMUS_BEGIN
 

@@ -7,8 +7,8 @@
 #include <isthmus/core/copy.h>
 #include "../capsule.h"
 #include "../export.h"
-#include "../../runtime/tuples.h"
-#include "../../runtime/raise.h"
+#include "../../runtime/lookups.h"
+#include "../../runtime/errors.h"
 
 ISTHMUS_BEGIN
 

@@ -2,15 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
-#include <isthmus/python/runtime/buffers.h>
-#include <isthmus/python/runtime/interned.h>
-#include <isthmus/python/runtime/lookups.h>
+#include "../../runtime/buffers.h"
+#include "../../runtime/interned.h"
+#include "../../runtime/lookups.h"
 #include "../capsule.h"
 #include "call.h"
 #include "../../runtime/shared_runtime.h"
-#include "../../runtime/tuples.h"
 
 ISTHMUS_BEGIN
 

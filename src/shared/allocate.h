@@ -1,5 +1,7 @@
-// Pools: tensors in shared memory that is reused as soon as no process uses it any more.
+// How memory is made: the region of a segment, and the slots that a pool cuts out of its regions.
 // SPDX-License-Identifier: Apache-2.0
+#pragma once
+
 #include <thread>
 
 #include "message.h"
@@ -7,9 +9,46 @@
 
 ISTHMUS_BEGIN
 
-namespace shared {
+namespace shared::impl {
 
-namespace impl {
+/// `bytes` in whole pages, one at least.
+inline Result<std::size_t> whole_pages(std::size_t bytes) {
+    const std::size_t page = page_size();
+    if (bytes > static_cast<std::size_t>(INT64_MAX) - page)
+        return make_error(ErrorCode::overflow, {"a segment of ", bytes, " bytes is larger than the address space"});
+    return bytes == 0 ? page : (bytes + page - 1) / page * page;
+}
+
+/// A new region: reserved, mapped and sealed, in this order. It has no user yet and is not in the registry.
+inline Result<std::unique_ptr<Region>> make_region(RegionKind kind, std::size_t bytes, bool writers) {
+    const Result<std::size_t> pages = whole_pages(bytes);
+    if (!pages) return pages.error();
+    const std::size_t size = *pages;
+    Result<File> file = create_memory(size);
+    if (!file) return std::move(file).error();
+    Result<Mapping> map = map_file(*file, 0, size, Access::shared);
+    if (!map) return std::move(map).error();
+    if (auto sealed = seal_memory(*file, writers); !sealed) return std::move(sealed).error();
+    auto region = std::make_unique<Region>();
+    region->kind = kind;
+    region->writers = writers;
+    region->identity = identify(*file);
+    region->access = Access::shared;
+    region->file = std::move(*file);
+    region->map = std::move(*map);
+    region->size = size;
+    return region;
+}
+
+/// Bytes of a row-major tensor; an Error that names the argument if they overflow.
+inline Result<std::size_t> bytes_of(const Shape& shape, DType dtype) {
+    if (shape.size() > static_cast<std::size_t>(max_ndim))
+        return value_error(ErrorCode::bad_layout,
+                           {"argument 'shape': ", shape.size(), " dimensions; expected at most ", max_ndim});
+    return catch_error([&] {
+        return static_cast<std::size_t>(isthmus::detail::bytes_of_new(shape.data(), static_cast<int>(shape.size()), dtype, 0));
+    });
+}
 
 inline constexpr std::size_t min_segment = std::size_t{1} << 20;
 inline constexpr std::size_t checked_at_once = 256;
@@ -17,9 +56,9 @@ inline constexpr std::size_t checked_at_once = 256;
 /// Each new segment is a quarter of what is reserved already, so that their number grows with the logarithm of the
 /// bytes.
 inline std::size_t next_segment(std::size_t reserved, std::size_t needed, std::size_t limit) noexcept {
-    std::size_t size = std::max(min_segment, reserved / 4 / page_size() * page_size());
+    std::size_t size = (std::max)(min_segment, reserved / 4 / page_size() * page_size());
     if (limit - reserved < size) size = (limit - reserved) / page_size() * page_size();
-    return std::max(size, needed);
+    return (std::max)(size, needed);
 }
 
 inline bool cut_slot(PoolState& pool, std::size_t size, bool writers, Region*& region, std::size_t& offset) {
@@ -60,7 +99,8 @@ inline Result<Hold> allocate_in_new(PoolState& pool, std::size_t segment_size, s
     return add_slot(*region, offset, size);
 }
 
-Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wait& wait) {
+/// A slot of `bytes` of the pool, in a region that others may or may not write.
+inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wait& wait) {
     const Result<std::size_t> pages = whole_pages(bytes);
     if (!pages) return pages.error();
     const std::size_t size = *pages;
@@ -93,97 +133,6 @@ Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, const Wa
     }
 }
 
-}  // namespace impl
-
-Pool::Pool(PoolOptions options) : state_(std::make_unique<impl::PoolState>()) {
-    state_->limit = options.limit;
-    state_->idle_limit = options.idle_limit;
-    impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    r.pools.insert(state_.get());
-}
-Pool::Pool(Pool&&) noexcept = default;
-Pool::~Pool() {
-    if (state_ == nullptr) return;
-    impl::Dead dead;
-    impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    r.pools.erase(state_.get());
-    for (impl::Region* region : state_->regions) {
-        region->pool = nullptr;
-        impl::drop_region(r, region, dead);
-    }
-}
-
-Result<Tensor> Pool::empty(const Shape& shape, DType dtype, Access max_access, const Wait& wait) {
-    const Result<std::size_t> bytes = impl::bytes_of(shape, dtype);
-    if (!bytes) return bytes.error();
-    Result<impl::Hold> hold = impl::allocate(*state_, *bytes, max_access == Access::shared, wait);
-    if (!hold) return std::move(hold).error();
-    void* data = hold->data();
-    return impl::catch_error(
-        [&] { return Tensor::wrap_spec([&] { return TensorSpec(data, dtype, shape); }, std::move(*hold)); });
-}
-
-Result<Tensor> Pool::share(const Tensor& tensor, Access max_access, const Wait& wait) {
-    const DLTensor& t = tensor.descriptor();
-    if (!tensor.device().is_host())
-        return impl::make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; wanted host memory"});
-    const auto nbytes = static_cast<std::size_t>(tensor.nbytes());
-    Result<impl::Hold> hold = impl::allocate(*state_, nbytes, max_access == Access::shared, wait);
-    if (!hold) return std::move(hold).error();
-    char* data = hold->data();
-    std::int64_t first = 0, last = 0;
-    const bool packed = tensor.dtype().is_subbyte() && !tensor.is_padded();
-    const bool dense = tensor.numel() != 0 && impl::reach(t, tensor.is_padded(), first, last) &&
-                       (packed || layout::is_dense(t.shape, t.strides, t.ndim));
-    if (dense)
-        std::memcpy(data, static_cast<char*>(tensor.data()) + first, nbytes);
-    else
-        isthmus::detail::copy_elements(t, data);
-    const auto describe = [&] {
-        TensorSpec spec(dense ? data - first : data, tensor.dtype(), tensor.shape());
-        if (dense) spec.set_strides(tensor.strides());
-        spec.padded = tensor.is_padded();
-        return spec;
-    };
-    return impl::catch_error([&] { return Tensor::wrap_spec(describe, std::move(*hold)); });
-}
-
-PoolStats Pool::stats() const {
-    impl::Guard guard(impl::registry().mutex);
-    PoolStats stats{state_->regions.size(), state_->reserved(), 0, state_->lent.size()};
-    for (const impl::Region* region : state_->regions) stats.free += region->free_bytes;
-    return stats;
-}
-
-void Pool::trim() {
-    impl::Dead dead;
-    impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    (void)impl::take_back(*state_, SIZE_MAX);
-    impl::trim_pool(r, *state_, 0, dead);
-}
-
-Result<Tensor> empty(const Shape& shape, DType dtype, Access max_access) {
-    return Pool::process().empty(shape, dtype, max_access);
-}
-
-bool is_shared(const Tensor& tensor) {
-    if (!tensor || !tensor.device().is_host() || tensor.numel() == 0) return false;
-    std::int64_t first = 0, last = 0;
-    if (!impl::reach(tensor.descriptor(), tensor.is_padded(), first, last)) return false;
-    impl::Place place;
-    impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    return impl::find_place(r, tensor.data(), first, last, place);
-}
-
-Result<Tensor> share(const Tensor& tensor, Access max_access, Pool& pool, const Wait& wait) {
-    if (is_shared(tensor)) return tensor;
-    return pool.share(tensor, max_access, wait);
-}
-
-}  // namespace shared
+}  // namespace shared::impl
 
 ISTHMUS_END

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/errors.h>  // Python.h must come before any standard header
+#include "errors.h"  // Python.h must come before any standard header
 
 #include <string_view>
 
-#include <isthmus/python/runtime/interned.h>
+#include "interned.h"
 
 ISTHMUS_BEGIN
 

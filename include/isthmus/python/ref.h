@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/free_threaded.h>  // Python.h must come before any standard header
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
 
 #include <utility>
+
+#include <isthmus/core/config.h>
 
 #if defined(PYPY_VERSION)
 #error "Isthmus needs CPython: PyPy has other objects and other references"
@@ -59,10 +62,7 @@ public:
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
 private:
-    /// Not inlined: references end in several hundred places, and in as many that clean up after an exception.
-    ISTHMUS_NOINLINE static void give_back(PyObject* object) {
-        if (!detail::drop_if_not_last(object) && have_gil()) Py_DECREF(object);
-    }
+    static void give_back(PyObject* object);
 
     PyObject* object_ = nullptr;
 };

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/life.h>  // Python.h must come before any standard header
+#include "session.h"  // Python.h must come before any standard header
 
 #include <new>
 
 #include <isthmus/core/deleter.h>
-#include <isthmus/python/runtime/interpreter_guard.h>
-#include <isthmus/python/runtime/ref.h>
+#include <isthmus/python/ref.h>
 
 ISTHMUS_BEGIN
 

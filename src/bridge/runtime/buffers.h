@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/ref.h>  // Python.h must come before any standard header
+#include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 ISTHMUS_BEGIN
 
@@ -46,21 +45,6 @@ inline bool take_buffer(PyObject* exporter, Py_buffer& view, int flags) {
 inline void end_buffer(Py_buffer& view) { PyBuffer_Release(&view); }
 
 #endif
-
-/// Moves a Py_buffer. PyBuffer_FillInfo points sizes and strides at fields of the Py_buffer itself, where its exporter expects
-/// them when the buffer is released.
-inline void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept {
-    to = from;
-    const auto rebase = [&](auto*& inside) {
-        const auto offset = reinterpret_cast<std::uintptr_t>(inside) - reinterpret_cast<std::uintptr_t>(&from);
-        if (offset < sizeof(Py_buffer))
-            inside = reinterpret_cast<std::remove_reference_t<decltype(inside)>>(reinterpret_cast<char*>(&to) + offset);
-    };
-    rebase(to.shape);
-    rebase(to.strides);
-    rebase(to.suboffsets);
-    rebase(to.format);
-}
 
 }  // namespace detail
 

@@ -1,18 +1,92 @@
-// Python objects as the owners of memory: alone, or beside another owner; in the life of the interpreter that they belong to.
+// Python objects as the owners of memory, the object that shows a block, and how a session begins.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
+#include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/dlpack.h>
-#include <isthmus/python/runtime/buffers.h>
-#include <isthmus/python/runtime/errors.h>
-#include <isthmus/python/runtime/shown.h>
+#include "buffers.h"
+#include "errors.h"
+#include "gil.h"
+#include "session.h"
+
+#if defined(Py_GIL_DISABLED)
+#include <sched.h>
+#endif
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+#if defined(Py_GIL_DISABLED)
+
+// The object dies where its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
+// thread that finds it there locks it in place, by the lowest bit of the pointer, while it increments the object's count.
+
+inline constexpr std::uintptr_t held_bit = 1;
+inline PyObject* without_held_bit(void* shown) noexcept {
+    return reinterpret_cast<PyObject*>(reinterpret_cast<std::uintptr_t>(shown) & ~held_bit);
+}
+/// Waits while another thread, which may have been stopped halfway, holds the pointer.
+inline void wait_for_shown(int& tries) noexcept {
+    if (++tries > 64) sched_yield();
+}
+
+/// The object that shows the block, borrowed; the caller must hold it already.
+inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
+
+/// The same as a new reference; NULL where there is none of this type, or one that is about to die. The type is that of this
+/// life: an object that an earlier life left behind is not handed out. `seen` is what was found, for show().
+inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
+    void* now = block->shown_by.load_acquire();
+    for (int tries = 0;; wait_for_shown(tries)) {
+        seen = without_held_bit(now);
+        if (seen == nullptr) return nullptr;
+        void* free = seen;
+        auto* held = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(seen) | held_bit);
+        if (block->shown_by.compare_exchange(free, held)) break;
+        now = free;
+    }
+    const bool alive = Py_TYPE(seen) == type && try_reference(seen);
+    block->shown_by.store(seen);
+    return alive ? seen : nullptr;
+}
+/// Makes a new object show the block, in place of what hold_shown() saw; false if another thread was faster.
+inline bool show(Block* block, PyObject* object, PyObject* seen) noexcept {
+    let_others_try(object);
+    void* expected = seen;
+    return block->shown_by.compare_exchange(expected, object);
+}
+/// From here on the block is shown by another object or by none.
+inline void hide(Block* block, PyObject* object) noexcept {
+    void* expected = object;
+    for (int tries = 0; !block->shown_by.compare_exchange(expected, nullptr); wait_for_shown(tries)) {
+        if (without_held_bit(expected) != object) return;
+        expected = object;
+    }
+}
+
+#else
+
+inline PyObject* shown_object(const Block* block) noexcept { return static_cast<PyObject*>(block->shown_by.load_relaxed()); }
+/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this life: an
+/// object that an earlier life left behind is not handed out. One that is about to die is not revived, whichever extension's
+/// code destroys it.
+inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
+    seen = shown_object(block);
+    if (seen == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(seen) == 0 || Py_TYPE(seen) != type)) return nullptr;
+    return Py_NewRef(seen);
+}
+inline bool show(Block* block, PyObject* object, PyObject*) noexcept {
+    block->shown_by.store_relaxed(object);
+    return true;
+}
+inline void hide(Block* block, PyObject* object) noexcept {
+    if (shown_object(block) == object) block->shown_by.store_relaxed(nullptr);
+}
+
+#endif
 
 /// Runs a foreign release that may call Python: it must neither see an exception set by us nor leave one behind. Called without
 /// the GIL, it takes the GIL itself if it needs it.
@@ -225,6 +299,29 @@ inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
         Sourced{root, &shared_block_ops, static_cast<PyObject*>(new_reference(object))};
     made->ops = &python_owners->kept_with_object;
     return announce(made);
+}
+
+/// Makes this shared object ready in the running interpreter. False with a Python exception set.
+ISTHMUS_NOINLINE inline bool start_life() {
+    PyInterpreterState* here = PyInterpreterState_Get();
+    PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    if (ours == here) return true;
+    if (ours != nullptr) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
+                        "use a process of its own");
+        return false;
+    }
+    // The import may run Python code, during which another thread may get this far; what follows runs none.
+    const Ref atexit_register = find_atexit();
+    if (!atexit_register) return false;
+    const StateLock lock(interpreter_life.mutex);
+    if (is_this_life()) return true;
+    allow_interpreter_guards();
+    if (!begin_python_owners()) return PyErr_NoMemory() != nullptr;
+    if (!hook_the_end(atexit_register.get()) || !join_interpreter(here)) return false;
+    interpreter_life.interpreter.store(here);
+    return true;
 }
 
 }  // namespace detail

@@ -1,8 +1,8 @@
-// Python exceptions as isthmus::Error: taken off the thread, put into words, kept as the cause.
+// Python exceptions as isthmus::Error, and errors as the exception that is set.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/gil.h>  // Python.h must come before any standard header
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <cstring>
 #include <string>
@@ -10,7 +10,8 @@
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/validate.h>
-#include <isthmus/python/runtime/lookups.h>
+#include "gil.h"
+#include "lookups.h"
 
 ISTHMUS_BEGIN
 
@@ -132,8 +133,8 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
     const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
     const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
-    const Ref module = heap ? dict_item(type->tp_dict, "__module__") : Ref();
-    const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+    const Ref home = heap ? dict_item(type->tp_dict, "__module__") : Ref();
+    const char* utf8 = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
     const char* name = type->tp_name;
     if (utf8 == nullptr) {
         PyErr_Clear();
@@ -147,6 +148,20 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
 /// attribute lookup.
 inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
 inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
+
+/// Sets the exception of a new error; NULL, for a function of Python's to return.
+ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text) {
+    set_python_error(Error(code, kind, concat({text})));
+    return nullptr;
+}
+
+ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted,
+                                             ErrorKind kind = ErrorKind::value) {
+    Ref text(PyObject_Repr(found));
+    const std::string_view utf8 = utf8_of(text.get());
+    if (utf8.data() == nullptr) return nullptr;
+    return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; wanted ", wanted});
+}
 
 }  // namespace detail
 

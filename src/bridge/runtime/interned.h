@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/runtime/start_life.h>
+#include "object_owner.h"
 
 ISTHMUS_BEGIN
 

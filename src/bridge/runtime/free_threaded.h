@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <cstdint>
-
-#include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
 

@@ -1,8 +1,8 @@
 // isthmus::Error as a Python exception.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/runtime/raise.h>
+#include <isthmus/python/api.h>
 
-#include <isthmus/python/runtime/errors.h>
+#include "errors.h"
 #include "shared_runtime.h"
 
 ISTHMUS_BEGIN

@@ -1,0 +1,134 @@
+// Items of dictionaries, classes and sequences as strong references, and tuples of integers, read and made.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "free_threaded.h"  // Python.h must come before any standard header
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// The value of a key; empty where there is none, or with a Python exception set.
+inline Ref dict_item(PyObject* dict, PyObject* key) {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* value = nullptr;
+    (void)PyDict_GetItemRef(dict, key, &value);
+    return Ref(value);
+#else
+    return Ref::borrow(PyDict_GetItemWithError(dict, key));
+#endif
+}
+/// The same for a name, without an exception.
+inline Ref dict_item(PyObject* dict, const char* name) {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* value = nullptr;
+    if (PyDict_GetItemStringRef(dict, name, &value) < 0) PyErr_Clear();
+    return Ref(value);
+#else
+    return Ref::borrow(PyDict_GetItemString(dict, name));
+#endif
+}
+/// The value of a name, set to `made` if there was none, whichever thread asks first; empty with a Python exception set.
+inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
+    Ref key(PyUnicode_InternFromString(name));
+    if (!key) return {};
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* value = nullptr;
+    (void)PyDict_SetDefaultRef(dict, key.get(), made, &value);
+    return Ref(value);
+#else
+    return Ref::borrow(PyDict_SetDefault(dict, key.get(), made));
+#endif
+}
+
+/// An item of a list or tuple that others may change; empty with an IndexError if it has become shorter.
+inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
+#if defined(Py_GIL_DISABLED)
+    if (PyList_Check(sequence)) return Ref(PyList_GetItemRef(sequence, i));
+#endif
+    return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
+}
+
+/// What a type and its bases have under this name. Looked up as CPython looks up special methods: the metaclass is not asked,
+/// and no code runs.
+inline Ref type_item(PyTypeObject* type, PyObject* name) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return Ref(_PyType_LookupRef(type, name));
+#else
+    return Ref::borrow(_PyType_Lookup(type, name));
+#endif
+}
+
+/// The bases of a type, itself the first: a tuple, or empty.
+inline Ref bases_of(PyTypeObject* type) {
+#if defined(Py_GIL_DISABLED)
+    // Read by `type` itself, so that a metaclass cannot change the answer.
+    Ref name(PyUnicode_InternFromString("__mro__"));
+    const Ref member = name ? type_item(&PyType_Type, name.get()) : Ref();
+    const descrgetfunc get = member ? Py_TYPE(member.get())->tp_descr_get : nullptr;
+    auto* object = reinterpret_cast<PyObject*>(type);
+    Ref bases(get != nullptr ? get(member.get(), object, reinterpret_cast<PyObject*>(Py_TYPE(type))) : nullptr);
+    if (!bases) PyErr_Clear();
+    return bases && PyTuple_Check(bases.get()) ? std::move(bases) : Ref();
+#else
+    return Ref::borrow(type->tp_mro);
+#endif
+}
+
+/// value * factor, which need not fit 64 bits: the stride of a dimension that is never stepped along may be any number.
+inline PyObject* product_of(std::int64_t value, std::int64_t factor) {
+    std::int64_t product = 0;
+    if (!ISTHMUS_MULTIPLY_OVERFLOWS(value, factor, product)) return PyLong_FromLongLong(product);
+    Ref a(PyLong_FromLongLong(value)), b(PyLong_FromLongLong(factor));
+    return a && b ? PyNumber_Multiply(a.get(), b.get()) : nullptr;
+}
+
+/// (values[0] * factor, …), a new reference; NULL with a Python exception set.
+inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t factor = 1) {
+    Ref tuple(PyTuple_New(count));
+    for (int i = 0; tuple && i < count; ++i) {
+        PyObject* number = product_of(values[i], factor);
+        if (number == nullptr) return nullptr;
+        PyTuple_SET_ITEM(tuple.get(), i, number);
+    }
+    return tuple.release();
+}
+
+/// What became of read_integers().
+enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
+
+/// Reads a sequence of integers, or of objects with `__index__`; a bool is not one. Leaves no exception.
+template <class Integer>
+Integers read_integers(PyObject* sequence, Integer* out, int room, int& count) {
+    const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);
+    const Ref items(whole ? PySequence_Fast(sequence, "") : nullptr);
+    const Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items.get()) : 0;
+    Integers outcome = !items ? Integers::not_integers : size > room ? Integers::too_many : Integers::ok;
+    for (Py_ssize_t i = 0; outcome == Integers::ok && i < size; ++i) {
+        const Ref item = sequence_item(items.get(), i);
+        const Ref number(!item || PyBool_Check(item.get()) ? nullptr : PyNumber_Index(item.get()));
+        int overflow = 0;
+        const long long value = number ? PyLong_AsLongLongAndOverflow(number.get(), &overflow) : 0;
+        out[i] = static_cast<Integer>(value);
+        if (!number)
+            outcome = Integers::not_integers;
+        else if (overflow != 0 || out[i] != value)
+            outcome = Integers::too_large;
+    }
+    PyErr_Clear();
+    count = static_cast<int>(size);
+    return outcome;
+}
+/// A pair of integers, as DLPack's Python side passes versions and devices.
+inline bool read_pair(PyObject* object, long& first, long& second) {
+    long pair[2] = {};
+    int count = 0;
+    const bool good = read_integers(object, pair, 2, count) == Integers::ok && count == 2;
+    first = pair[0];
+    second = pair[1];
+    return good;
+}
+
+}  // namespace detail
+
+ISTHMUS_END
