@@ -198,7 +198,13 @@ ISTHMUS_COLD inline Error refuse_element(const DLTensor& t, const Requirement& r
 
 /// Under its own name in isthmus.live(), for memory behind its block (which releases nothing) and apart from it.
 template <void (*release)(void*)>
-inline constexpr OwnerOps converted_ops{.release = release, .producer = "a converted argument", .owns_memory = true};
+inline constexpr OwnerOps converted_ops = [] {
+    OwnerOps ops;
+    ops.release = release;
+    ops.producer = "a converted argument";
+    ops.owns_memory = true;
+    return ops;
+}();
 
 /// Row-major, or column-major: the sizes of new memory with the steps that it has, and a source seen in the order in which
 /// that memory lies.

@@ -76,7 +76,7 @@ inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::c
 }
 
 /// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark,
-/// which is no temporary of anybody's.
+/// which is not a temporary.
 inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
     if (cleanup == nullptr || !default_result.reply) return nullptr;
     for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)

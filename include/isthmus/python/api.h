@@ -104,7 +104,7 @@ struct ImportOptions {
 
     /// Refuse memory that must not be written. For PyTorch this also notifies autograd of the write: what torch refuses for an
     /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version
-    /// counter moves, as such an operation would do.
+    /// counter is bumped, as by that operation.
     bool require_writable = false;
     /// Off: the importing code notifies autograd with announce_write(), once the write is certain.
     bool announce = true;

@@ -120,7 +120,7 @@ struct TorchShims {
     std::int32_t layout_strided;
     std::int32_t device_cpu, device_cuda, device_meta;
     void** storage_functions;     ///< the virtual table of c10::StorageImpl; NULL if libtorch does not export it
-    PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL if it does not say
+    PyTypeObject** tensor_class;  ///< libtorch's pointer to torch.Tensor; NULL if it has none
     bool loaded;
     StateMutex loading;
 
@@ -222,7 +222,7 @@ inline bool torch_has_shims() noexcept {
 
 /// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
 /// would end a thread that asks for it while the interpreter ends: such a tensor is leaked. Before and after an interpreter's
-/// life libtorch does not touch Python. `give_up` may be called later, on another thread, so the owner must be neither on this
+/// session libtorch does not touch Python. `give_up` may be called later, on another thread, so the owner must be neither on this
 /// one's stack nor in the block.
 inline void drop_torch(void (*give_up)(void*), void* owner) {
     if (ISTHMUS_LIKELY(runs_our_interpreter()) || Py_IsInitialized() == 0) return give_up(owner);
