@@ -29,7 +29,6 @@ PAGES = sorted(
     page
     for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "packaging/*.md")
     for page in ROOT.glob(pattern)
-    if page.name != "CHANGELOG.md"
 )
 
 
@@ -81,7 +80,8 @@ def test_lines_are_short(page: Path) -> None:
     assert [f"{n}: {len(line)} columns" for n, line in lines if len(line) > COLUMNS] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+#: The entries of the changelog stay as they were written.
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name)
 def test_pages_are_free_of_the_phrases(page: Path) -> None:
     assert found_in(prose_of(page)) == []
 
