@@ -1,6 +1,8 @@
 // isthmus::core as one translation unit: what a library compiles, and the file of a program that defines ISTHMUS_IMPLEMENTATION.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/blob.cpp"
+#include "core/block.cpp"
+#include "core/converted.cpp"
 #include "core/copy.cpp"
 #include "core/deleter.cpp"
 #include "core/dlpack.cpp"
@@ -9,7 +11,12 @@
 #include "core/layout.cpp"
 #include "core/live.cpp"
 #include "core/memory.cpp"
+#include "core/names.cpp"
 #include "core/parts.cpp"
 #include "core/rearrange.cpp"
+#include "core/tensor.cpp"
+#include "core/text.cpp"
 #include "core/validate.cpp"
+#include "core/view/for_each.cpp"
+#include "core/view/match.cpp"
 #include "core/view/requirement.cpp"

@@ -6,6 +6,7 @@
 #include "bridge/framework/torch/dtypes.h"
 #include "bridge/framework/torch/shims.h"
 #include "bridge/framework/torch/rules.h"
+#include "core/validate.h"
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>

@@ -6,13 +6,11 @@
 #include <isthmus/core/config.h>
 #include <isthmus/core/copy.h>
 #include <isthmus/core/device.h>
-#include <isthmus/core/dlpack.h>
 #include <isthmus/core/dtype.h>
-#include <isthmus/core/empty.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
 #include <isthmus/core/memory.h>
-#include <isthmus/core/parts.h>
+#include <isthmus/core/rearrange.h>
 #include <isthmus/core/result.h>
 #include <isthmus/core/tensor.h>
 #include <isthmus/core/view/for_each.h>

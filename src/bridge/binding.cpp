@@ -95,7 +95,7 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     *result_ = lend(std::move(*made));
     return {};
 }
-ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check(PyObject* object, const Requirement& r, const char* function,
+ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, const Requirement& r, const char* function,
                                                      const char* argument, Match* match) noexcept {
     if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
@@ -105,7 +105,7 @@ ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check(PyObject* object, const Req
 }
 Loaded BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                         Match* match) noexcept {
-    const Result<void> checked = check(object, r, function, argument, match);
+    const Result<void> checked = check_object(object, r, function, argument, match);
     return ISTHMUS_LIKELY(checked.has_value()) ? Loaded::yes : raise_in_call(checked.error());
 }
 Result<void> BorrowSlot::commit_now(const char* function, const char* argument) noexcept {

@@ -4,7 +4,7 @@
 
 #include "dispatch/classify.h"
 
-#include <isthmus/core/empty.h>
+#include <isthmus/core/copy.h>
 
 ISTHMUS_BEGIN
 

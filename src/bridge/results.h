@@ -4,7 +4,8 @@
 
 #include "export.h"  // Python.h must come before any standard header
 
-#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/copy.h>
+#include <isthmus/core/shape.h>
 
 ISTHMUS_BEGIN
 

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/copy.h>
 
+#include "validate.h"
+#include "walk_rows.h"
+
 ISTHMUS_BEGIN
 
 namespace detail {
 
 /// Copies `count` elements that are `step` elements apart into a row.
-inline void gather(const char* from, std::int64_t step, std::int64_t count, std::size_t itemsize, char* to) noexcept {
+static void gather(const char* from, std::int64_t step, std::int64_t count, std::size_t itemsize, char* to) noexcept {
     if (step == 1) {
         std::memcpy(to, from, static_cast<std::size_t>(count) * itemsize);
         return;

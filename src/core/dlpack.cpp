@@ -1,8 +1,11 @@
 // DLPack's managed tensors, both ways: checked and taken over, and made from a block.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/dlpack.h>
+#include "dlpack.h"
 
 ISTHMUS_BEGIN
+
+template void detail::end_owner_managed<DLManagedTensorVersioned>(void*) noexcept;
+template void detail::end_owner_managed<DLManagedTensor>(void*) noexcept;
 
 Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
 Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }

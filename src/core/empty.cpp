@@ -1,6 +1,9 @@
 // Tensor::empty: new, aligned memory.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/empty.h>
+#include <isthmus/core/copy.h>
+#include <isthmus/core/tensor.h>
+
+#include "memory.h"
 
 ISTHMUS_BEGIN
 

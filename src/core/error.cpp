@@ -21,6 +21,12 @@ Error Error::prefixed(const std::string& prefix) const {
     }
     return error;
 }
+Error& Error::set_cause(void* cause, void (*drop_cause)(void*)) & noexcept {
+    end_cause(state_);
+    state_->cause = cause;
+    state_->drop_cause = drop_cause;
+    return *this;
+}
 ISTHMUS_NOINLINE void Error::end_cause(State* state) noexcept {
     if (state->cause_holder != nullptr)
         drop(std::exchange(state->cause_holder, nullptr));
@@ -33,5 +39,17 @@ ISTHMUS_NOINLINE void Error::drop(State* state) noexcept {
     end_cause(state);
     delete state;
 }
+
+namespace detail {
+
+std::string argument_prefix(const char* argument) {
+    return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
+}
+Error make_error(ErrorCode code, Message text) { return Error(code, concat({text})); }
+Error make_error(ErrorCode code, const char* argument, Message text) {
+    return Error(code, concat({argument_prefix(argument), text}));
+}
+
+}  // namespace detail
 
 ISTHMUS_END

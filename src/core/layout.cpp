@@ -88,6 +88,39 @@ bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int 
     return search.finds();
 }
 
+bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
+    std::int64_t step = 1;
+    bool used[max_ndim] = {};
+    for (int left = ndim; left > 0; --left) {
+        int next = -1;
+        for (int i = 0; i < ndim; ++i)  // a dimension of size 1 has no step of its own
+            if (!used[i] && (shape[i] == 1 || strides[i] == step || strides[i] == -step)) next = i;
+        if (next < 0) return false;
+        used[next] = true;
+        if (!multiply(step, shape[next])) return false;
+    }
+    return true;
+}
+
+AddressRange addresses(const DLTensor& t) noexcept {
+    std::int64_t first = 0, last = 0;
+    if (numel(t) == 0 || !extent(t.shape, t.strides, t.ndim, DType(t.dtype).itemsize(), first, last)) return {};
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
+    return {begin + static_cast<std::uintptr_t>(first), begin + static_cast<std::uintptr_t>(last) + 1};
+}
+bool may_share(const DLTensor& a, const DLTensor& b) noexcept {
+    const AddressRange first = addresses(a), second = addresses(b);
+    return first.begin < second.end && second.begin < first.end;
+}
+
+
+std::string to_string(const std::int64_t* values, int ndim) {
+    return detail::concat({detail::sizes_text(values, ndim)});
+}
+std::string to_string(std::span<const std::int64_t> values) {
+    return to_string(values.data(), static_cast<int>(values.size()));
+}
+
 }  // namespace layout
 
 ISTHMUS_END

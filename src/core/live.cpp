@@ -5,8 +5,11 @@
 #include <chrono>
 
 #include <isthmus/core/tensor.h>
+
 #include "libraries.h"
+#include "observer.h"
 #include "symbols.h"
+#include "system.h"
 
 ISTHMUS_BEGIN
 

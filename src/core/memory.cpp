@@ -1,6 +1,6 @@
 // The memory of new tensors: from malloc, from a cache of dropped large tensors, or from a program's own allocator.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/memory.h>
+#include "memory.h"
 
 #include "memory_cache.h"
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #endif
 
-#include <isthmus/core/memory.h>
+#include "memory.h"
 
 ISTHMUS_BEGIN
 

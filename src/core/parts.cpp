@@ -1,6 +1,7 @@
 // What Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous() do.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/parts.h>
+#include <isthmus/core/copy.h>
+#include <isthmus/core/rearrange.h>
 
 ISTHMUS_BEGIN
 

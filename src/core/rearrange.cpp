@@ -1,10 +1,45 @@
 // Parts and other shapes of the same memory: the arithmetic behind slice(), select(), reshape(), transpose(), broadcast_to().
 // SPDX-License-Identifier: Apache-2.0
+#include <isthmus/core/device.h>
 #include <isthmus/core/rearrange.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+Error rearrange_error(const char* call, std::string_view text, ErrorCode code) {
+    return Error(code, ErrorKind::value, concat({call, "(): ", text}));
+}
+
+int dimension_of(const char* call, int dimension, int ndim) {
+    const int found = dimension < 0 ? dimension + ndim : dimension;
+    if (ISTHMUS_UNLIKELY(found < 0 || found >= ndim))
+        throw rearrange_error(call, concat({"found dimension ", dimension, "; wanted one of ", ndim}), ErrorCode::bad_argument);
+    return found;
+}
+
+std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::int64_t size) {
+    const std::int64_t found = index < 0 ? index + size : index;
+    if (ISTHMUS_UNLIKELY(found < 0 || found >= size))
+        throw rearrange_error(call, concat({"index ", index, " is out of bounds for dimension ", dimension, " of size ", size}),
+                              ErrorCode::bad_argument);
+    return found;
+}
+
+Cut::Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop, std::int64_t step)
+    : stride(stride_before) {
+    if (ISTHMUS_UNLIKELY(step < 1))
+        throw rearrange_error("slice", concat({"found step ", step, "; wanted 1 or more"}), ErrorCode::bad_argument);
+    const auto bound = [size_before](std::int64_t at) {
+        if (at < 0) at = at < -size_before ? 0 : at + size_before;
+        return at < size_before ? at : size_before;
+    };
+    const std::int64_t first = bound(start), last = bound(stop);
+    if (first >= last) return;
+    size = 1 + (last - first - 1) / step;
+    offset = first;  // in steps: the caller multiplies where there are elements
+    if (size > 1) stride *= step;
+}
 
 void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
     const DType dtype = t.dtype;
@@ -23,7 +58,7 @@ void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
         t.data = static_cast<char*>(t.data) + bytes;
 }
 void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
-                               std::int64_t* out) {
+                    std::int64_t* out) {
     std::int64_t numel = 1, known = 1;
     for (int i = 0; i < ndim; ++i) numel *= shape[i];
     int open = -1;
@@ -47,7 +82,7 @@ void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* want
 }
 
 void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                                 int wanted_ndim, std::int64_t* out) {
+                    int wanted_ndim, std::int64_t* out) {
     if (layout::is_contiguous(shape, strides, ndim)) {
         (void)layout::row_major(wanted, wanted_ndim, out);
         return;
@@ -79,7 +114,7 @@ void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int
 }
 
 void broadcast_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                                   int wanted_ndim, std::int64_t* out) {
+                    int wanted_ndim, std::int64_t* out) {
     const int added = wanted_ndim - ndim;
     std::int64_t numel = 0;
     bool good = added >= 0 && wanted_ndim <= max_ndim && layout::numel(wanted, wanted_ndim, numel);

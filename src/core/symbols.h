@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <isthmus/core/concat.h>
+#include <isthmus/core/text.h>
 #include "libraries.h"
 
 #if __has_include(<cxxabi.h>)

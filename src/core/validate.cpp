@@ -1,6 +1,6 @@
 // What can be known of a descriptor without touching the elements, checked and explained.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/validate.h>
+#include "validate.h"
 
 ISTHMUS_BEGIN
 

@@ -12,7 +12,7 @@
 #endif
 
 #include <isthmus/core/result.h>
-#include <isthmus/core/validate.h>
+#include <isthmus/core/layout.h>
 #include <isthmus/shared/access.h>
 
 ISTHMUS_BEGIN

@@ -7,6 +7,8 @@
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
 
+#include "src/core/observer.h"
+
 namespace {
 
 using isthmus::detail::Block;

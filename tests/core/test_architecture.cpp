@@ -190,6 +190,8 @@ TEST(Architecture, WhatUsersIncludeReachesNoSource) {
 int floor_of(const std::string& file) {
     static const std::vector<std::pair<std::string, int>> floors = {
         {"include/isthmus/python/runtime/", 0},
+        {"include/isthmus/python/ref.h", 0},
+        {"include/isthmus/python/api.h", 0},  // declarations, which the runtime's bodies take and return
         {"src/bridge/runtime/", 0},
         // What users name, in the order in which it is built up.
         {"include/isthmus/python/binding.h", 12},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/dlpack.h>
+#include "src/core/dlpack.h"
 
 #include <cstddef>
 #include <cstring>

@@ -13,6 +13,7 @@
 #include <isthmus/core/live.h>
 #include <isthmus/isthmus.h>
 
+#include "src/core/observer.h"
 #include "src/core/symbols.h"
 
 #include "support/allocations.h"

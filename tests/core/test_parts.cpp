@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/parts.h>
+#include <isthmus/core/tensor.h>
 
 #include <random>
 #include <string>

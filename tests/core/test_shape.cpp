@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/shape.h>
-#include <isthmus/core/sizes_list.h>
 
 #include <array>
 #include <vector>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/utf8.h>
+#include <isthmus/core/text.h>
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/error.h>
 
 namespace {

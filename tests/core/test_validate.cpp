@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/validate.h>
+#include "src/core/validate.h"
 
 #include <random>
 #include <string>

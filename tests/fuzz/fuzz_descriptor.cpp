@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "../../src/core/dlpack.h"
 #include "fuzz.h"
 
 namespace {

@@ -30,7 +30,8 @@ print(sums.add.__doc__)
 def installed() -> dict[str, Path]:
     """By the version that each tells."""
     spec = importlib.util.find_spec("nvidia")
-    packaged = [path for folder in spec.submodule_search_locations or () for path in Path(folder).glob("cu*/bin/nvcc")] if spec else []
+    folders = spec.submodule_search_locations or () if spec else ()
+    packaged = [path for folder in folders for path in Path(folder).glob("cu*/bin/nvcc")]
     found: dict[str, Path] = {}
     for path in (shutil.which("nvcc"), *packaged):
         if path is None:

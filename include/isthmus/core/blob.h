@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/dlpack.h>
-#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/shape.h>
+#include <isthmus/core/tensor.h>
 
 ISTHMUS_BEGIN
 

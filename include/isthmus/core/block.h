@@ -8,8 +8,8 @@
 
 #include <isthmus/core/compiler.h>
 #include <isthmus/core/deleter.h>
-#include <isthmus/core/observer.h>
-#include <isthmus/core/validate.h>
+#include <isthmus/core/device.h>
+#include <isthmus/core/layout.h>
 
 ISTHMUS_BEGIN
 
@@ -76,6 +76,32 @@ struct Block {
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
 
+/// A tensor of the list of live tensors, as it is shown to a callback; everything in it is valid only during that call.
+struct LiveRecord {
+    const Block* block;
+    std::uint64_t serial;  ///< its number, in order of creation
+    double age;            ///< seconds since it was made
+    const char* producer;  ///< whose memory it is: "torch.Tensor"; NULL for C++
+    const char* consumer;  ///< who was handed it last: "numpy"; NULL for nobody but C++
+    const char* place;     ///< with tracing: where Python was; else NULL
+    void* const* frames;   ///< with tracing: return addresses, innermost first
+    int frame_count;
+};
+
+/// Told when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions with the same
+/// ISTHMUS_ABI: one of them listens for all. Threads that have not yet seen that it stopped listening may still call any
+/// function, so `created` may come late; `destroyed` is called for each block that was announced, even then.
+struct Observer {
+    void (*created)(Block*) noexcept;
+    void (*destroyed)(Block*) noexcept;  ///< before its owner is released
+    void (*consumed)(const Block*, const char* consumer) noexcept;
+    /// Shows every record while the list is locked: `show` makes no tensor, drops none, and takes no other lock.
+    void (*visit)(void* context, void (*show)(void* context, const LiveRecord&));
+    void (*listen)(bool tracing) noexcept;  ///< before the first call of `created`
+    void (*forget)() noexcept;              ///< empties the list, which stays empty until it listens again
+};
+ISTHMUS_STATE Atomic<const Observer*> observer;
+
 inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
@@ -89,52 +115,8 @@ inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is
 inline constexpr Flags producer_flag = Flags{1} << 39;
 inline constexpr Flags ordering_flags = stream_flag | producer_flag;
 
-/// The releases under way on one thread, each inside the one before.
-struct Releases {
-    int depth;
-    Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `shown_by`
-};
-ISTHMUS_STATE constinit thread_local Releases releases{};
-/// So many as fit the smallest stack that threads are given, whatever frameworks lie between two of them.
-inline constexpr int deepest_release = 16;
-
-inline void release_owner(Block* block) noexcept {
-    run_release(block->ops->release, block->owner);
-    std::free(block);
-}
-
-/// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released without a
-/// recursion of its length. `here` is this thread's `releases`, which are looked up once.
-ISTHMUS_NOINLINE inline void end_block(Block* block, Releases& here) noexcept {
-    if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
-        block->shown_by.store_relaxed(here.waiting);
-        here.waiting = block;
-        return;
-    }
-    ++here.depth;
-    release_owner(block);
-    if (here.depth == 1)
-        while (Block* next = here.waiting) {
-            here.waiting = static_cast<Block*>(next->shown_by.load_relaxed());
-            release_owner(next);
-        }
-    --here.depth;
-}
-
-/// Most owners have other references left, or free memory and no more: nothing ends with them that a chain could grow from.
-ISTHMUS_ALWAYS_INLINE bool release_shared(const Block* block) noexcept {
-    const OwnerOps& ops = *block->ops;
-    return ops.size > offsetof(OwnerOps, release_shared) && ops.release_shared != nullptr && ops.release_shared(block->owner);
-}
-
-inline void destroy_block(Block* block) noexcept {
-    if (ISTHMUS_UNLIKELY(block->flags & observed_flag))
-        if (const Observer* o = last_observer.load_acquire()) o->destroyed(block);  // also when it listens no more
-    if (block->ops->release == nullptr || release_shared(block))
-        std::free(block);
-    else
-        end_block(block, releases);
-}
+/// The end of a block that nobody refers to any more.
+void destroy_block(Block* block) noexcept;
 
 inline void retain(Block* block) noexcept { block->refs.retain(); }
 inline void drop(Block* block) noexcept {
@@ -196,26 +178,12 @@ inline void* source_of(const Block* block) noexcept {
 
 /// Whether the memory lives as long as the block does, whatever becomes of others: an owner merely named may be a function that
 /// wants what it points to.
-inline bool owns_memory(const Block* block) noexcept {
-    const Block* root = root_of(block);
-    const OwnerOps& ops = *root->ops;
-    if (ops.release == nullptr) return (root->flags & unowned_flag) == 0;  // the elements lie behind the block
-    return ops.size > offsetof(OwnerOps, owns_memory) && ops.owns_memory;
-}
-
+bool owns_memory(const Block* block) noexcept;
 /// The elements in pages that may be written and that nobody else sees, for a consumer that knows no read-only memory: a new
 /// block, or NULL where the memory has none such.
-inline Block* private_pages(const Block* block) noexcept {
-    const Block* root = root_of(block);
-    const OwnerOps& ops = *root->ops;
-    if (ops.size <= offsetof(OwnerOps, private_pages) || ops.private_pages == nullptr) return nullptr;
-    return ops.private_pages(root->owner, block);
-}
+Block* private_pages(const Block* block) noexcept;
 
-ISTHMUS_NOINLINE inline void announce_to_observer(Block* block) noexcept {
-    block->flags |= observed_flag;
-    if (const Observer* o = observer.load_acquire()) o->created(block);
-}
+void announce_to_observer(Block* block) noexcept;
 /// Tells the listener, if there is one, of a block that is complete.
 inline Block* announce(Block* block) noexcept {
     if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) announce_to_observer(block);
@@ -228,22 +196,15 @@ inline void set_stream(Block* block, std::int64_t number) noexcept {
     block->flags = (block->flags & ~producer_flag) | stream_flag;
 }
 
+/// Ends a managed tensor of DLPack, of either layout, that is the owner of a block.
+template <class Managed>
+void end_owner_managed(void* owner) noexcept;
+
 inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
 
 /// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is out.
 /// A chain of views of views is flat: each holds the root alone. `ops` release the root, and what goes with it.
-inline Block* alias_block(Block* block, const DLTensor& t, Flags flags,
-                          const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept {
-    Block* alias = allocate_block(t.ndim);
-    if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (ordering_flags | unowned_flag | watched_flag)));
-    alias->stream = block->stream;
-    Block* root = root_of(block);
-    retain(root);
-    alias->owner = root;
-    alias->ops = &ops;
-    return announce(alias);
-}
+Block* alias_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept;
 
 /// Tells the listener, if there is one, who was handed the block.
 inline void note_consumer(const Block* block, const char* consumer) noexcept {

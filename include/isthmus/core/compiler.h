@@ -40,6 +40,9 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
+/// A function whose body depends on an option of the file that is compiled: as a symbol, the linker would take one file's for
+/// that of another, which may have another option.
+#define ISTHMUS_OF_THIS_FILE __attribute__((always_inline))
 /// A function whose result refers to the memory, not to the view itself: GCC warns of a temporary one.
 #if __has_cpp_attribute(gnu::no_dangling)
 #define ISTHMUS_OUTLIVES [[gnu::no_dangling]]

@@ -1,17 +1,44 @@
-// Calling deleters and other code that is not ours, from functions that must not throw.
+// Calling deleters and other code that is not ours, from functions that must not throw; threads and forks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
 #if __has_include(<bits/cxxabi_forced.h>)
 #include <bits/cxxabi_forced.h>
 #define ISTHMUS_FORCED_UNWIND 1
 #endif
 
-#include <isthmus/core/system.h>
+#include <isthmus/core/config.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
+
+[[noreturn]] void stop_this_thread() noexcept;
+/// Waits for at least so long; Windows counts in milliseconds.
+void sleep_microseconds(unsigned count) noexcept;
+/// Functions that surround every fork of this process, each of which may be NULL. Windows has no fork.
+void around_forks(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;
+
+/// Defers pthread_cancel while one exists: a release that is cancelled halfway would leak what is left of the owner, and the
+/// unwinding would terminate the process at the first noexcept function.
+class NoCancellation {
+public:
+#if !defined(_WIN32) && defined(PTHREAD_CANCEL_DISABLE)
+    NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+#else
+    NoCancellation() noexcept {}
+    ~NoCancellation() {}
+#endif
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+private:
+    [[maybe_unused]] int before_ = 0;
+};
 
 /// Runs code that may end up in a Python interpreter, from a function that must not throw. Before CPython 3.14, a thread that
 /// wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the whole process at the

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/config.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 
@@ -98,41 +98,6 @@ constexpr std::string_view device_type_name(int type) noexcept {
 
 constexpr bool Device::is_valid() const noexcept {
     return id >= 0 && (type == kDLCPU || !detail::device_type_name(type).empty());
-}
-
-ISTHMUS_RARE inline std::string Device::type_name() const {
-    const std::string_view known = detail::device_type_name(type);
-    return known.empty() ? detail::concat({"device<", type, ">"}) : std::string(known);
-}
-
-ISTHMUS_RARE inline std::string Device::name() const {
-    if (type == kDLCPU && id == 0) return "cpu";
-    return detail::concat({type_name(), ":", id});
-}
-
-namespace detail {
-inline Piece::Piece(Device device) noexcept
-    : Piece([](std::string& out, const void*, Number v) { out += Device{int(v >> 32), int(v & 0xFFFFFFFF)}.name(); }, nullptr,
-            Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
-}  // namespace detail
-
-ISTHMUS_RARE inline bool Device::parse(std::string_view name, Device& out) noexcept {
-    int id = 0;
-    if (const auto colon = name.find(':'); colon != std::string_view::npos) {
-        const auto digits = name.substr(colon + 1);
-        if (digits.empty()) return false;
-        for (char c : digits) {
-            if (c < '0' || c > '9' || id > (INT32_MAX - (c - '0')) / 10) return false;
-            id = 10 * id + (c - '0');
-        }
-        name = name.substr(0, colon);
-    }
-    for (const auto& row : detail::device_types)
-        if (row.name == name) {
-            out = Device{row.type, id};
-            return true;
-        }
-    return false;
 }
 
 ISTHMUS_END

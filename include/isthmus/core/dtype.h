@@ -9,8 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/config.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 
@@ -229,69 +229,5 @@ constexpr bool every_code_has_a_width() {
 }
 static_assert(every_code_has_a_width(), "isthmus: a code without a width of its own needs its widths in DType::is_valid()");
 }  // namespace detail
-
-ISTHMUS_RARE inline std::string DType::name() const {
-    std::string text;
-    if (code >= detail::dtype_code_count) {
-        text = detail::concat({"code", code, "_bits", bit_count});
-    } else {
-        const auto& row = detail::dtype_codes[code];
-        text = row.name;
-        const bool plain_bool = code == kDLBool && bit_count == 8;
-        if (row.fixed_bits == 0 && !plain_bool)
-            text += detail::concat({bit_count});
-        else if (row.fixed_bits != 0 && row.fixed_bits != bit_count)
-            text += detail::concat({"_bits", bit_count});
-    }
-    if (lane_count != 1) text += detail::concat({"x", lane_count});
-    return text;
-}
-
-namespace detail {
-
-inline Piece::Piece(DType dtype) noexcept
-    : Piece([](std::string& out, const void*, Number v) { out += DType(int(v & 255), int(v >> 8 & 255), int(v >> 16)).name(); },
-            nullptr, Number{dtype.code} | Number{dtype.bit_count} << 8 | Number{dtype.lane_count} << 16) {}
-
-/// Takes a number without leading zeros off the front of `text`: -1 when there is none, or when it is above `most`.
-inline int take_number(std::string_view& text, int most) noexcept {
-    if (text.empty() || text.front() == '0') return -1;
-    int value = 0;
-    std::size_t used = 0;
-    for (; used < text.size() && text[used] >= '0' && text[used] <= '9'; ++used) {
-        value = 10 * value + (text[used] - '0');
-        if (value > most) return -1;
-    }
-    text.remove_prefix(used);
-    return used != 0 ? value : -1;
-}
-
-}  // namespace detail
-
-// Read from the front, code before width before lanes: "complex64" has an x of its own.
-ISTHMUS_RARE inline bool DType::parse(std::string_view name, DType& out) noexcept {
-    for (int code = 0; code < detail::dtype_code_count; ++code) {
-        const auto& row = detail::dtype_codes[code];
-        if (name.substr(0, row.name.size()) != row.name) continue;
-        std::string_view rest = name.substr(row.name.size());
-        int bits = row.fixed_bits, lanes = 1;
-        if (code == kDLBool && (rest.empty() || rest.front() == 'x'))
-            bits = 8;
-        else if (bits == 0)
-            bits = detail::take_number(rest, 255);
-        if (bits < 0) continue;
-        if (!rest.empty()) {
-            if (rest.front() != 'x') continue;
-            rest.remove_prefix(1);
-            lanes = detail::take_number(rest, 65535);
-            if (lanes < 0 || !rest.empty()) continue;
-        }
-        const DType found{code, bits, lanes};
-        if (!found.is_valid()) continue;
-        out = found;
-        return true;
-    }
-    return false;
-}
 
 ISTHMUS_END

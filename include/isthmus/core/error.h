@@ -8,91 +8,74 @@
 
 #include <isthmus/core/compiler.h>
 #include <isthmus/core/config.h>
-#include <isthmus/core/utf8.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 
 /// Every way in which an exchange can fail. The list only grows at its end: it is part of the C ABI.
 enum class ErrorCode : std::int32_t {
-    not_a_tensor = 1,     ///< the object offers none of the protocols
-    bad_capsule,          ///< a capsule of another name, or with a NULL pointer
-    consumed_capsule,     ///< a capsule that was taken before
-    unsupported_version,  ///< a DLPack major version, or flag bits, that this library cannot read
-    bad_dtype,            ///< a dtype that cannot be expressed, or is not the one wanted
-    bad_layout,           ///< a rank, shape or strides that are invalid, or not the ones wanted
-    bad_device,           ///< a device that is unknown, or not the one wanted
-    read_only,            ///< writable memory was wanted and the memory is read-only
-    null_data,            ///< elements without memory
-    overflow,             ///< sizes, strides or offsets that do not fit the address space
-    producer_failed,      ///< the producer raised; its exception is the cause
-    needs_copy,           ///< only a copy could do it, and none was asked for
-    not_values,           ///< the bytes are not the values: conjugate, negative, sparse, quantised, …
-    requires_grad,        ///< autograd would not see the write
-    bad_argument,         ///< an argument of the call itself is wrong
-    consumer_failed,      ///< the framework that was to receive the tensor raised; its exception is the cause
-    unavailable,          ///< the framework is not installed, or not usable here
-    bad_thread,           ///< called without the GIL, or in a subinterpreter
-    out_of_memory,        ///< an allocation failed
-    system_failed,        ///< the operating system refused a call; the text says which and why
-    bad_message,          ///< what another process sent is not what it says it is
-    peer_closed,          ///< the other process is gone, or has closed its end
-    timed_out,            ///< the other process did not answer, read or give back in time
-    bad_file,             ///< a file is not what it says it is
+    not_a_tensor = 1,       ///< the object offers none of the protocols
+    bad_capsule,            ///< a capsule of another name, or with a NULL pointer
+    consumed_capsule,       ///< a capsule that was taken before
+    unsupported_version,    ///< a DLPack major version, or flag bits, that this library cannot read
+    bad_dtype,              ///< a dtype that cannot be expressed, or is not the one wanted
+    bad_layout,             ///< a rank, shape or strides that are invalid, or not the ones wanted
+    bad_device,             ///< a device that is unknown, or not the one wanted
+    read_only,              ///< writable memory was wanted and the memory is read-only
+    null_data,              ///< elements without memory
+    overflow,               ///< sizes, strides or offsets that do not fit the address space
+    producer_failed,        ///< the producer raised; its exception is the cause
+    needs_copy,             ///< only a copy could do it, and none was asked for
+    not_values,             ///< the bytes are not the values: conjugate, negative, sparse, quantised, …
+    requires_grad,          ///< autograd would not see the write
+    bad_argument,           ///< an argument of the call itself is wrong
+    consumer_failed,        ///< the framework that was to receive the tensor raised; its exception is the cause
+    unavailable,            ///< the framework is not installed, or not usable here
+    bad_thread,             ///< called without the GIL, or in a subinterpreter
+    out_of_memory,          ///< an allocation failed
+    system_failed,          ///< the operating system refused a call; the text says which and why
+    bad_message,            ///< what another process sent is not what it says it is
+    peer_closed,            ///< the other process is gone, or has closed its end
+    timed_out,              ///< the other process did not answer, read or give back in time
+    bad_file,               ///< a file is not what it says it is
 };
+
+namespace detail {
+/// The names of the codes from 1 on.
+inline constexpr const char* error_code_names[] = {
+    "not_a_tensor",
+    "bad_capsule",
+    "consumed_capsule",
+    "unsupported_version",
+    "bad_dtype",
+    "bad_layout",
+    "bad_device",
+    "read_only",
+    "null_data",
+    "overflow",
+    "producer_failed",
+    "needs_copy",
+    "not_values",
+    "requires_grad",
+    "bad_argument",
+    "consumer_failed",
+    "unavailable",
+    "bad_thread",
+    "out_of_memory",
+    "system_failed",
+    "bad_message",
+    "peer_closed",
+    "timed_out",
+    "bad_file",
+};
+inline constexpr int error_code_count = sizeof(error_code_names) / sizeof(error_code_names[0]);
+static_assert(static_cast<int>(ErrorCode::bad_file) == error_code_count);
+}  // namespace detail
 
 /// The enumerator's own name: "bad_dtype".
 constexpr const char* error_code_name(ErrorCode code) noexcept {
-    switch (code) {
-        case ErrorCode::not_a_tensor:
-            return "not_a_tensor";
-        case ErrorCode::bad_capsule:
-            return "bad_capsule";
-        case ErrorCode::consumed_capsule:
-            return "consumed_capsule";
-        case ErrorCode::unsupported_version:
-            return "unsupported_version";
-        case ErrorCode::bad_dtype:
-            return "bad_dtype";
-        case ErrorCode::bad_layout:
-            return "bad_layout";
-        case ErrorCode::bad_device:
-            return "bad_device";
-        case ErrorCode::read_only:
-            return "read_only";
-        case ErrorCode::null_data:
-            return "null_data";
-        case ErrorCode::overflow:
-            return "overflow";
-        case ErrorCode::producer_failed:
-            return "producer_failed";
-        case ErrorCode::needs_copy:
-            return "needs_copy";
-        case ErrorCode::not_values:
-            return "not_values";
-        case ErrorCode::requires_grad:
-            return "requires_grad";
-        case ErrorCode::bad_argument:
-            return "bad_argument";
-        case ErrorCode::consumer_failed:
-            return "consumer_failed";
-        case ErrorCode::unavailable:
-            return "unavailable";
-        case ErrorCode::bad_thread:
-            return "bad_thread";
-        case ErrorCode::out_of_memory:
-            return "out_of_memory";
-        case ErrorCode::system_failed:
-            return "system_failed";
-        case ErrorCode::bad_message:
-            return "bad_message";
-        case ErrorCode::peer_closed:
-            return "peer_closed";
-        case ErrorCode::timed_out:
-            return "timed_out";
-        case ErrorCode::bad_file:
-            return "bad_file";
-    }
-    return "unknown";
+    const auto number = static_cast<std::int32_t>(code);
+    return number >= 1 && number <= detail::error_code_count ? detail::error_code_names[number - 1] : "unknown";
 }
 
 /// Which family of mistake it is; the Python exception is chosen by it.
@@ -153,12 +136,7 @@ public:
     /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop_cause` releases it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
     /// Gives the error a foreign exception, which it owns from then on: `drop_cause(cause)` is called once, with the last copy.
-    Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept {
-        end_cause(state_);
-        state_->cause = cause;
-        state_->drop_cause = drop_cause;
-        return *this;
-    }
+    Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept;
     /// The same error with `prefix` before its text: how a caller adds the name of its function.
     Error prefixed(const std::string& prefix) const;
 
@@ -191,5 +169,15 @@ private:
     static void drop(State* state) noexcept;
     State* state_;
 };
+
+namespace detail {
+
+/// "argument 'x': " or, without a name, nothing.
+std::string argument_prefix(const char* argument);
+
+ISTHMUS_COLD Error make_error(ErrorCode code, Message text);
+ISTHMUS_COLD Error make_error(ErrorCode code, const char* argument, Message text);
+
+}  // namespace detail
 
 ISTHMUS_END

@@ -1,4 +1,4 @@
-// Arithmetic on shapes and strides that does not overflow silently.
+// Arithmetic on shapes and strides that does not overflow silently, and the flags of a descriptor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,15 @@
 #include <isthmus/core/dtype.h>
 
 ISTHMUS_BEGIN
+
+/// The bits of DLManagedTensorVersioned::flags, and those that only Isthmus uses (above the low 32).
+using Flags = std::uint64_t;
+namespace flag {
+inline constexpr Flags read_only = DLPACK_FLAG_BITMASK_READ_ONLY;
+inline constexpr Flags copied = DLPACK_FLAG_BITMASK_IS_COPIED;
+inline constexpr Flags padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+inline constexpr Flags dlpack_known = read_only | copied | padded;
+}  // namespace flag
 
 /// Arithmetic on shapes and strides. Strides count elements; nothing here overflows silently.
 namespace layout {
@@ -112,19 +121,7 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
 
 /// The elements fill their memory without gaps and overlaps, in any order of dimensions and either direction. `numel` must be
 /// above 0.
-[[nodiscard]] inline bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept {
-    std::int64_t step = 1;
-    bool used[max_ndim] = {};
-    for (int left = ndim; left > 0; --left) {
-        int next = -1;
-        for (int i = 0; i < ndim; ++i)  // a dimension of size 1 has no step of its own
-            if (!used[i] && (shape[i] == 1 || strides[i] == step || strides[i] == -step)) next = i;
-        if (next < 0) return false;
-        used[next] = true;
-        if (!multiply(step, shape[next])) return false;
-    }
-    return true;
-}
+[[nodiscard]] bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept;
 
 /// The first and last byte offset that the elements reach from `data`, relative to it; false when they overflow.
 /// `numel` must be above 0.
@@ -157,26 +154,21 @@ bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int 
 struct AddressRange {
     std::uintptr_t begin = 0, end = 0;
 };
-[[nodiscard]] inline AddressRange addresses(const DLTensor& t) noexcept {
-    std::int64_t first = 0, last = 0;
-    if (numel(t) == 0 || !extent(t.shape, t.strides, t.ndim, DType(t.dtype).itemsize(), first, last)) return {};
-    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset;
-    return {begin + static_cast<std::uintptr_t>(first), begin + static_cast<std::uintptr_t>(last) + 1};
-}
+[[nodiscard]] AddressRange addresses(const DLTensor& t) noexcept;
 /// Whether the address ranges of two tensors with strides overlap.
-[[nodiscard]] inline bool may_share(const DLTensor& a, const DLTensor& b) noexcept {
-    const AddressRange first = addresses(a), second = addresses(b);
-    return first.begin < second.end && second.begin < first.end;
-}
+[[nodiscard]] bool may_share(const DLTensor& a, const DLTensor& b) noexcept;
 
 /// "(480, 640, 3)", "(7,)", "()": a shape or strides as Python writes them.
-ISTHMUS_COLD inline std::string to_string(const std::int64_t* values, int ndim) {
-    return detail::concat({detail::sizes_text(values, ndim)});
-}
-inline std::string to_string(std::span<const std::int64_t> values) {
-    return to_string(values.data(), static_cast<int>(values.size()));
-}
+ISTHMUS_COLD std::string to_string(const std::int64_t* values, int ndim);
+ISTHMUS_COLD std::string to_string(std::span<const std::int64_t> values);
 
 }  // namespace layout
+
+namespace detail {
+/// The distance of an offset of 0 or less: right for INT64_MIN, which has no positive counterpart.
+constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
+    return std::uint64_t{0} - static_cast<std::uint64_t>(offset);
+}
+}  // namespace detail
 
 ISTHMUS_END

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdlib>
+#include <cstddef>
 
 #include <isthmus/core/compiler.h>
-#include <isthmus/core/system.h>
 
 ISTHMUS_BEGIN
 
@@ -33,26 +32,5 @@ void set_cached_memory(std::size_t most) noexcept;
 /// Gives kept memory back to the system until at most `keep` bytes are left, those that were dropped last; the number of bytes
 /// given back. On any thread.
 std::size_t trim(std::size_t keep = 0) noexcept;
-
-namespace detail {
-
-/// Where one tensor's elements lie, and who takes that back.
-struct NewMemory {
-    const Allocator* allocator;  ///< NULL: malloc's
-    void* start;
-    std::size_t bytes;
-};
-
-/// From how many bytes on memory is worth keeping, and huge pages are asked for.
-inline constexpr std::size_t large_memory = std::size_t{1} << 22;
-
-/// Memory whose first multiple of `alignment` has `bytes` behind it; no start where there is none. `bytes` are large, or the
-/// program has an allocator.
-NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept;
-void give_memory_back(const NewMemory& memory) noexcept;
-/// Whether elements of so many bytes come from take_memory(), rather than from the allocation of their block.
-bool has_memory_of_its_own(std::size_t bytes) noexcept;
-
-}  // namespace detail
 
 ISTHMUS_END

@@ -108,22 +108,26 @@ constexpr bool only_frees() noexcept {
         return false;
 }
 
-ISTHMUS_COLD inline Error no_memory_for_owner(std::size_t bytes) {
-    return make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", bytes, " bytes"});
-}
-ISTHMUS_COLD inline Error no_memory_for_dims(int ndim) {
-    return make_error(ErrorCode::out_of_memory, {"no memory for ", ndim, " dimensions"});
-}
+ISTHMUS_COLD Error no_memory_for_owner(std::size_t bytes);
 
-/// A block with its owner in the same allocation. Room for the dims is set aside before their number is known; a tensor of
+/// A block whose owner follows in the same allocation. Room for the dims is set aside before their number is known; a tensor of
 /// more than that many dimensions pays for a second allocation.
-template <class Owner, AtEnd at_end>
-struct OwnedBlock {
+struct OwnedHead {
     static constexpr int inline_dims = 8;
 
     Block block;
     std::int64_t* more_dims;
     std::int64_t dims[2 * inline_dims];
+
+    /// Throws Error(out_of_memory).
+    void reserve_dims(int ndim);
+    /// Checks what the owner says of its elements, and completes the block. Throws Error.
+    void complete(const TensorSpec& spec, Flags flags);
+    /// The same for row-major elements of the host, of which the owner holds as many as `held` says; any number for -1.
+    void complete(void* data, DType dtype, Flags flags, const std::int64_t* sizes, std::size_t count, std::int64_t held);
+};
+template <class Owner, AtEnd at_end>
+struct OwnedBlock : OwnedHead {
     // malloc() aligns for whatever asks for no more than usual; for another owner there is room to begin further on.
     static constexpr std::size_t slack = alignof(Owner) > alignof(std::max_align_t) ? alignof(Owner) - 1 : 0;
     alignas(slack == 0 ? alignof(Owner) : 1) unsigned char storage[sizeof(Owner) + slack];
@@ -160,14 +164,6 @@ struct OwnedBlock {
         const NoCancellation whole;
         if constexpr (at_end == AtEnd::call) call_owner(self->owner());
         self->owner().~Owner();
-    }
-    bool reserve_dims(int ndim) noexcept {
-        std::int64_t* at = dims;
-        if (ndim > inline_dims)
-            at = more_dims = static_cast<std::int64_t*>(std::malloc(2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t)));
-        if (at == nullptr) return false;
-        place_dims(&block, ndim, at);
-        return true;
     }
 };
 

@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <utility>
-
-#include <isthmus/core/device.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
 
@@ -12,26 +9,12 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_COLD inline Error rearrange_error(const char* call, std::string_view text, ErrorCode code = ErrorCode::bad_layout) {
-    return Error(code, ErrorKind::value, concat({call, "(): ", text}));
-}
+ISTHMUS_COLD Error rearrange_error(const char* call, std::string_view text, ErrorCode code = ErrorCode::bad_layout);
 
 /// Resolves a dimension: negative ones count from the end. Throws Error(bad_argument) if it does not exist.
-inline int dimension_of(const char* call, int dimension, int ndim) {
-    const int found = dimension < 0 ? dimension + ndim : dimension;
-    if (ISTHMUS_UNLIKELY(found < 0 || found >= ndim))
-        throw rearrange_error(call, concat({"found dimension ", dimension, "; wanted one of ", ndim}), ErrorCode::bad_argument);
-    return found;
-}
-
+int dimension_of(const char* call, int dimension, int ndim);
 /// Resolves an index: negative ones count from the end. Throws Error(bad_argument) if it does not exist.
-inline std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::int64_t size) {
-    const std::int64_t found = index < 0 ? index + size : index;
-    if (ISTHMUS_UNLIKELY(found < 0 || found >= size))
-        throw rearrange_error(call, concat({"index ", index, " is out of bounds for dimension ", dimension, " of size ", size}),
-                              ErrorCode::bad_argument);
-    return found;
-}
+std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::int64_t size);
 
 /// Some elements of one dimension: those of [start, stop), every `step`th. Negative bounds count from the end, and bounds
 /// outside the dimension are clipped, as in Python's slices.
@@ -40,20 +23,7 @@ struct Cut {
     std::int64_t size = 0;
     std::int64_t stride = 0;
 
-    Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop, std::int64_t step)
-        : stride(stride_before) {
-        if (ISTHMUS_UNLIKELY(step < 1))
-            throw rearrange_error("slice", concat({"found step ", step, "; wanted 1 or more"}), ErrorCode::bad_argument);
-        const auto bound = [size_before](std::int64_t at) {
-            if (at < 0) at = at < -size_before ? 0 : at + size_before;
-            return at < size_before ? at : size_before;
-        };
-        const std::int64_t first = bound(start), last = bound(stop);
-        if (first >= last) return;
-        size = 1 + (last - first - 1) / step;
-        offset = first;  // in steps: the caller multiplies where there are elements
-        if (size > 1) stride *= step;
-    }
+    Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop, std::int64_t step);
 };
 
 /// Moves the first element by `offset` elements. Throws Error(bad_layout) if it would begin within a byte of a packed type.
@@ -61,14 +31,14 @@ void move_first_element(DLTensor& t, std::int64_t offset, bool padded);
 /// Writes the sizes of `wanted`, where one may be -1 and then follows from the others. Throws Error(bad_layout) if they do not
 /// hold exactly the elements of `shape`.
 void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
-                               std::int64_t* out);
+                    std::int64_t* out);
 /// Writes the strides that give the same memory another shape with as many elements. Throws Error(bad_layout) if that needs a
 /// copy.
 void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                                 int wanted_ndim, std::int64_t* out);
+                    int wanted_ndim, std::int64_t* out);
 /// Writes the strides that repeat dimensions of size 1 and add new ones in front. Throws Error(bad_layout).
 void broadcast_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                                   int wanted_ndim, std::int64_t* out);
+                    int wanted_ndim, std::int64_t* out);
 /// Writes the order of the dimensions; empty `axes` reverse it. Throws Error(bad_argument) if `axes` is not a permutation.
 void resolve_axes(std::span<const std::int64_t> axes, int ndim, int* out);
 

@@ -9,7 +9,7 @@
 
 #include <isthmus/core/owned_block.h>
 #include <isthmus/core/result.h>
-#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/shape.h>
 #include <isthmus/core/tensor_spec.h>
 
 ISTHMUS_BEGIN
@@ -129,14 +129,9 @@ public:
         requires has_dtype<T>
     static Tensor own(Keeper keeper, std::span<T> elements, const Shape& shape) {
         return adopt(std::move(keeper), [&](auto&) {
-            TensorSpec s(static_cast<void*>(const_cast<std::remove_const_t<T>*>(elements.data())), dtype_of<T>(), shape);
-            std::int64_t n = 0;
-            if (!layout::numel(s.shape, s.ndim, n) || static_cast<std::size_t>(n) != elements.size())
-                throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            detail::concat({"argument 'shape': ", detail::sizes_text(s.shape, s.ndim),
-                                            " does not hold the span's ", elements.size(), " elements"}));
+            auto* data = const_cast<std::remove_const_t<T>*>(elements.data());
+            TensorSpec s = spec_of_span(data, shape, dtype_of<T>(), elements.size());
             s.read_only = std::is_const_v<T>;
-            s.padded = s.dtype.is_subbyte();
             return s;
         });
     }
@@ -176,15 +171,9 @@ public:
     DLManagedTensor* to_dlpack_legacy() const noexcept;
 
     /// The same memory, to be read only.
-    Tensor as_read_only() const {
-        return read_only() ? *this : alias(block_->dl, (flags() & flag::dlpack_known) | flag::read_only);
-    }
+    Tensor as_read_only() const;
     /// The same owner, another description (what a slice or a reshape is made of). Throws Error when it is not sound.
-    Tensor as_strided(void* data, const Shape& shape, const Shape& strides, DType dtype) const {
-        TensorSpec s = spec(data, shape, strides, dtype, device());
-        s.byte_offset = block_->dl.byte_offset;
-        return alias(descriptor_of(s), flags() & (flag::read_only | flag::padded));
-    }
+    Tensor as_strided(void* data, const Shape& shape, const Shape& strides, DType dtype) const;
 
     // Parts and other shapes of the same memory, with the same owner; a negative number counts from the end. They throw Error.
 
@@ -241,40 +230,8 @@ public:
     detail::Block* release_block() noexcept { return std::exchange(block_, nullptr); }
 
 private:
-    static TensorSpec spec(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device) {
-        TensorSpec s(data, dtype, shape);
-        if (strides.size() != 0) s.set_strides(strides);
-        s.device = device;
-        return s;
-    }
-
-    static DLTensor descriptor_of(const TensorSpec& spec) noexcept {
-        return {spec.data,
-                spec.device,
-                spec.ndim,
-                spec.dtype,
-                const_cast<std::int64_t*>(spec.shape),
-                spec.has_strides ? const_cast<std::int64_t*>(spec.strides) : nullptr,
-                spec.byte_offset};
-    }
-    static Flags flags_of(const TensorSpec& spec) noexcept {
-        return (spec.read_only ? flag::read_only : 0) | (spec.padded ? flag::padded : 0);
-    }
-    static void check_sound(const DLTensor& t, Flags flags) {
-        if (ISTHMUS_LIKELY(detail::is_sound(t, flags))) return;
-        const Error error = detail::explain_unsound(t, flags, nullptr);
-        throw Error(error.code(), ErrorKind::value, error.what());
-    }
-    /// Row-major elements of the host: nothing is asked that their type and their container say.
-    static void check_row_major(DLTensor t, Flags flags) {
-        t.strides = nullptr;
-        check_sound(t, flags);
-    }
-    ISTHMUS_COLD static Error explain_count(const std::int64_t* sizes, int ndim, std::size_t held) {
-        return Error(ErrorCode::bad_layout, ErrorKind::value,
-                     detail::concat({"argument 'shape': ", detail::sizes_text(sizes, ndim), " does not hold the container's ",
-                                     held, " elements"}));
-    }
+    static TensorSpec spec(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device);
+    static TensorSpec spec_of_span(void* data, const Shape& shape, DType dtype, std::size_t count);
     /// Moves what owns the elements to its last place and describes them there. It is gone as well where this throws.
     template <class X>
     static Tensor adopt_elements(X& from, const std::int64_t* sizes, std::size_t count) {
@@ -286,50 +243,32 @@ private:
             throw detail::no_memory_for_owner(sizeof(Held));
         }
         Tensor result = steal(&held->block);
-        if (ISTHMUS_UNLIKELY(count > static_cast<std::size_t>(max_ndim))) throw detail::too_many_dims(count);
-        const int ndim = static_cast<int>(count);
-        if (!held->reserve_dims(ndim)) throw detail::no_memory_for_dims(ndim);
         auto* elements = detail::elements_of(held->owner());
         using T = std::remove_pointer_t<decltype(elements)>;
         constexpr DType dtype = dtype_of<std::remove_const_t<T>>();
         constexpr Flags flags = (std::is_const_v<T> ? flag::read_only : 0) | (dtype.is_subbyte() ? flag::padded : 0);
-        DLTensor& t = held->block.dl;
-        t.data = const_cast<std::remove_const_t<T>*>(elements);
-        t.device = Device{};
-        t.dtype = dtype;
-        t.byte_offset = 0;
-        for (int i = 0; i < ndim; ++i) t.shape[i] = sizes[i];
-        held->block.flags = flags;
-        std::int64_t n = 0;
-        const bool counted = layout::numel(sizes, ndim, n);
-        if constexpr (detail::Container<X>)
-            if (ISTHMUS_UNLIKELY(!counted || static_cast<std::size_t>(n) != held->owner().size()))
-                throw explain_count(sizes, ndim, held->owner().size());
-        if (ISTHMUS_UNLIKELY(!counted || !detail::is_sound_row_major(t.data, n, dtype, (flags & flag::padded) != 0)))
-            check_row_major(t, flags);
-        (void)layout::row_major(t.shape, ndim, t.strides);
-        detail::announce(&held->block);
+        std::int64_t size = -1;
+        if constexpr (detail::Container<X>) size = static_cast<std::int64_t>(held->owner().size());
+        held->complete(const_cast<std::remove_const_t<T>*>(elements), dtype, flags, sizes, count, size);
         return result;
     }
     Tensor part(std::int64_t offset, int ndim, const std::int64_t* shape, const std::int64_t* strides) const;
-    Tensor alias(const DLTensor& t, Flags flags) const {
-        check_sound(t, flags);
-        detail::Block* block = detail::alias_block(block_, t, flags);
-        if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-        return steal(block);
-    }
+    Tensor alias(const DLTensor& t, Flags flags) const;
+    Tensor alias(const TensorSpec& spec) const;
 
     /// Moves the owner to its last place and describes it there, so that storage inside the object is found right.
     template <detail::AtEnd at_end = detail::AtEnd::destroy, class Owner, class Describe>
     static Tensor adopt(Owner owner, Describe&& describe) {
         // A tensor that keeps another's memory holds what keeps that one's, so that a chain of them stays flat.
         if constexpr (std::is_same_v<Owner, Tensor>)
-            if (owner) {
-                const TensorSpec spec = describe(owner);
-                return owner.alias(descriptor_of(spec), flags_of(spec) | (owner.flags() & flag::read_only));
-            }
+            if (owner) return owner.alias(describe(owner));
         detail::check_owner<Owner>();
-        if constexpr (detail::OwnerWithOps<Owner>) return adopt_with_ops(owner, describe(owner));
+        if constexpr (detail::OwnerWithOps<Owner>) {
+            Tensor result = with_ops(describe(owner), owner.owner_ops());
+            result.block_->owner = owner.release();
+            detail::announce(result.block_);
+            return result;
+        }
         const Flags kept = detail::is_no_owner(owner) ? detail::unowned_flag : 0;
         using Held = detail::OwnedBlock<Owner, at_end>;
         auto* held = Held::make(owner);
@@ -338,27 +277,11 @@ private:
             throw detail::no_memory_for_owner(sizeof(Held));
         }
         Tensor result = steal(&held->block);
-        const TensorSpec spec = describe(held->owner());
-        const DLTensor t = descriptor_of(spec);
-        const Flags flags = flags_of(spec);
-        check_sound(t, flags);
-        if (!held->reserve_dims(spec.ndim)) throw detail::no_memory_for_dims(spec.ndim);
-        detail::describe(&held->block, t, flags | kept);
-        detail::announce(&held->block);
+        held->complete(describe(held->owner()), kept);
         return result;
     }
-    template <class Owner>
-    static Tensor adopt_with_ops(Owner& owner, const TensorSpec& spec) {
-        const DLTensor t = descriptor_of(spec);
-        const Flags flags = flags_of(spec);
-        check_sound(t, flags);
-        detail::Block* block = detail::allocate_block(spec.ndim);
-        if (block == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-        detail::describe(block, t, flags);
-        block->ops = &owner.owner_ops();
-        block->owner = owner.release();
-        return steal(detail::announce(block));
-    }
+    /// For an owner of the layer above, which the caller still has to put there.
+    static Tensor with_ops(const TensorSpec& spec, const detail::OwnerOps& ops);
 
     detail::Block* block_;
 };

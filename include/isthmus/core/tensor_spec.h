@@ -6,20 +6,17 @@
 #include <concepts>
 #include <type_traits>
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/shape.h>
+#include <isthmus/core/text.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_COLD inline Error too_many_dims(std::size_t found) {
-    return Error(ErrorCode::bad_layout, ErrorKind::value,
-                 concat({"shape has ", found, " dimensions; wanted at most ", max_ndim}));
-}
+ISTHMUS_COLD Error too_many_dims(std::size_t found);
 
 }  // namespace detail
 
@@ -37,30 +34,14 @@ struct TensorSpec {
     std::uint64_t byte_offset = 0;   ///< for devices where `data` is a handle; elsewhere it is added to `data`
 
     /// Row-major elements at `data_`, read-only where that points to const. Throws Error for more than max_ndim sizes.
-    TensorSpec(void* data_, DType dtype_, const Shape& sizes) : data(data_), dtype(dtype_) { set_shape(sizes); }
-    TensorSpec(const void* data_, DType dtype_, const Shape& sizes) : TensorSpec(const_cast<void*>(data_), dtype_, sizes) {
-        read_only = true;
-    }
+    TensorSpec(void* data_, DType dtype_, const Shape& sizes);
+    TensorSpec(const void* data_, DType dtype_, const Shape& sizes);
     /// Strides in elements, one per dimension. Throws Error(bad_layout) for another number of them.
-    TensorSpec& set_strides(const Shape& steps) {
-        if (static_cast<int>(steps.size()) != ndim)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        detail::concat({"strides have ", steps.size(), " entries; wanted one per dimension, ", ndim}));
-        for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
-        has_strides = true;
-        return *this;
-    }
+    TensorSpec& set_strides(const Shape& steps);
     /// Memory of another device than the CPU.
     TensorSpec& set_device(Device where) noexcept {
         device = where;
         return *this;
-    }
-
-private:
-    void set_shape(const Shape& sizes) {
-        if (sizes.size() > static_cast<std::size_t>(max_ndim)) throw detail::too_many_dims(sizes.size());
-        ndim = static_cast<int>(sizes.size());
-        for (int i = 0; i < ndim; ++i) shape[i] = sizes[static_cast<std::size_t>(i)];
     }
 };
 

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <tuple>
 
-#include <isthmus/python.h>
-
 ISTHMUS_BEGIN
 
 namespace detail {

@@ -217,7 +217,7 @@ public:
 
 private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
-    Result<void> check(PyObject* object, const Requirement& r, const char* function, const char* argument,
+    Result<void> check_object(PyObject* object, const Requirement& r, const char* function, const char* argument,
                        Match* match) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> commit_now(const char* function, const char* argument) noexcept;

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include <isthmus/core/sizes_list.h>
+#include <isthmus/core/shape.h>
 #include <isthmus/core/view/match.h>
 #include "../runtime/errors.h"
 #include "../runtime/streams.h"

@@ -8,7 +8,7 @@
 
 #include <isthmus/core/config.h>
 #include <isthmus/core/result.h>
-#include <isthmus/core/validate.h>
+#include "../../core/validate.h"
 
 ISTHMUS_BEGIN
 

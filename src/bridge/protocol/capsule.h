@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include <isthmus/core/config.h>
-#include <isthmus/core/dlpack.h>
 #include <isthmus/python/api.h>
 #include "import_request.h"
 #include "../runtime/tensor_object.h"
+#include "../../core/dlpack.h"
 
 ISTHMUS_BEGIN
 

@@ -6,12 +6,12 @@
 
 #include <string_view>
 
-#include <isthmus/core/dlpack.h>
-#include <isthmus/core/empty.h>
+#include <isthmus/core/copy.h>
 #include "capsule.h"
 #include "dlpack_method/import.h"
 #include "export.h"
 #include "../runtime/tensor_object.h"
+#include "../../core/dlpack.h"
 
 ISTHMUS_BEGIN
 

@@ -9,6 +9,7 @@
 #include "../runtime/object_owner.h"
 #include "../runtime/streams.h"
 #include "dlpack_method/call.h"
+#include "../../core/validate.h"
 
 ISTHMUS_BEGIN
 

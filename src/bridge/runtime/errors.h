@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include <isthmus/core/error.h>
-#include <isthmus/core/validate.h>
+#include <isthmus/core/layout.h>
 #include "gil.h"
 #include "lookups.h"
 

@@ -1,6 +1,7 @@
 // Gives Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
 // SPDX-License-Identifier: Apache-2.0
 #include "gil.h"
+#include "../../core/system.h"
 
 ISTHMUS_BEGIN
 

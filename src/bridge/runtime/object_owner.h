@@ -5,11 +5,11 @@
 #include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
-#include <isthmus/core/dlpack.h>
 #include "buffers.h"
 #include "errors.h"
 #include "gil.h"
 #include "session.h"
+#include "../../core/dlpack.h"
 
 #if defined(Py_GIL_DISABLED)
 #include <sched.h>

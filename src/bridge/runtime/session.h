@@ -8,7 +8,7 @@
 
 #include <isthmus/core/compiler.h>
 #include <isthmus/core/memory.h>
-#include <isthmus/core/system.h>
+#include <isthmus/core/deleter.h>
 
 ISTHMUS_BEGIN
 

@@ -8,11 +8,11 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
-#include <isthmus/core/observer.h>
 #include "errors.h"
 #include "interned.h"
 #include "lookups.h"
 #include "session.h"
+#include "../../core/observer.h"
 
 #if PY_VERSION_HEX < 0x030B0000
 #include <frameobject.h>  // PyFrame_GetBack, in Python.h itself from 3.11 on

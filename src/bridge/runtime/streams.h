@@ -4,8 +4,8 @@
 
 #include "gil.h"  // Python.h must come before any standard header
 
-#include <isthmus/core/concat.h>
 #include <isthmus/core/device.h>
+#include <isthmus/core/text.h>
 #include "../../core/libraries.h"
 
 ISTHMUS_BEGIN

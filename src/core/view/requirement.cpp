@@ -1,6 +1,6 @@
 // Requirement: what a view type asks of a tensor, as plain values, with one check and one explanation for all types.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/core/view/requirement.h>
+#include <isthmus/core/view/view.h>
 
 ISTHMUS_BEGIN
 
@@ -38,7 +38,7 @@ ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requireme
 }
 
 ISTHMUS_RARE Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
-                                                const char* argument) {
+                                    const char* argument) {
     const bool read_only = (flags & flag::read_only) != 0;
     const auto error = [&](ErrorCode code, Message what) {
         return Error(code, ErrorKind::value,
@@ -68,6 +68,16 @@ ISTHMUS_RARE Error explain_mismatch(const DLTensor& t, Flags flags, const Requir
     if (r.alignment > 16)
         return error(ErrorCode::bad_layout, {"data at ", hex(t.data), " is not aligned to ", r.alignment, " bytes"});
     return error(ErrorCode::bad_layout, "the data is not aligned for this type");
+}
+
+Error unvisited(DType dtype) {
+    return make_error(ErrorCode::bad_dtype, {"visit() tries no type of dtype ", dtype, "; name one: visit<T, …>(f)"});
+}
+Error not_of_type(DType wanted, DType found) {
+    const bool same = found == wanted;
+    return Error(same ? ErrorCode::bad_layout : ErrorCode::bad_dtype, ErrorKind::value,
+                 concat({"expected ", wanted, ", got ", found,
+                         (same ? ": the data is not aligned for this type" : ": dtype differs")}));
 }
 
 }  // namespace detail

@@ -107,9 +107,9 @@ public:
     explicit Layout(const Dims<N>& dims) noexcept : Dims<N>(dims) {}
 
     /// The size of one dimension.
-    std::int64_t extent(int dimension) const noexcept { return this->shape()[place(dimension)]; }
+    ISTHMUS_OF_THIS_FILE std::int64_t extent(int dimension) const noexcept { return this->shape()[place(dimension)]; }
     /// Step in elements.
-    std::int64_t stride(int dimension) const noexcept { return this->strides()[place(dimension)]; }
+    ISTHMUS_OF_THIS_FILE std::int64_t stride(int dimension) const noexcept { return this->strides()[place(dimension)]; }
     /// Number of elements.
     std::int64_t size() const noexcept {
         std::int64_t n = 1;
@@ -128,7 +128,7 @@ public:
     }
 
 protected:
-    std::int64_t at(int dimension, std::int64_t index) const noexcept {
+    ISTHMUS_OF_THIS_FILE std::int64_t at(int dimension, std::int64_t index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
         if (index < 0 || index >= extent(dimension)) out_of_bounds(dimension, index, extent(dimension));
 #endif
@@ -136,7 +136,7 @@ protected:
     }
 
 private:
-    std::size_t place(int dimension) const noexcept {
+    ISTHMUS_OF_THIS_FILE std::size_t place(int dimension) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
         if (dimension < 0 || dimension >= this->ndim()) no_such_dimension(dimension, this->ndim());
 #endif

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstring>
-
 #include <isthmus/core/view/view.h>
 
 ISTHMUS_BEGIN
@@ -22,59 +20,14 @@ struct Walk {
     std::int64_t starts[most_views] = {};  ///< where the walk begins, in elements from the first one
 
     /// `strides` has a row for each view. No size is 0.
-    Walk(int ndim_given, const std::int64_t* shape, int views_given, const std::int64_t* const* given) noexcept
-        : views(views_given) {
-        for (int d = 0; d < ndim_given; ++d)
-            if (shape[d] != 1) insert(d, shape[d], given);
-        if (ndim > 0) merge();
-    }
+    Walk(int ndim_given, const std::int64_t* shape, int views_given, const std::int64_t* const* given) noexcept;
 
 private:
-    /// Whether steps of `a` are longer than those of `b`: the first view that steps along both decides.
-    bool is_outside(const std::int64_t* a, const std::int64_t* b) const noexcept {
-        for (int v = 0; v < views; ++v)
-            if (a[v] != 0 && b[v] != 0 && a[v] != b[v]) return a[v] > b[v];
-        return true;
-    }
-    void insert(int dimension, std::int64_t size, const std::int64_t* const* given) noexcept {
-        std::int64_t steps[most_views];
-        std::int64_t sign = 0;
-        for (int v = 0; v < views; ++v) {
-            steps[v] = given[v][dimension];
-            if (sign == 0) sign = steps[v] < 0 ? -1 : steps[v] > 0;
-        }
-        for (int v = 0; v < views && sign < 0; ++v) {  // the same elements from the other end
-            starts[v] += steps[v] * (size - 1);
-            steps[v] = -steps[v];
-        }
-        int at = ndim++;
-        for (; at > 0 && !is_outside(strides[at - 1], steps); --at) {
-            sizes[at] = sizes[at - 1];
-            set_strides(at, strides[at - 1]);
-        }
-        sizes[at] = size;
-        set_strides(at, steps);
-    }
-    void set_strides(int dimension, const std::int64_t* steps) noexcept {
-        for (int v = 0; v < views; ++v) strides[dimension][v] = steps[v];
-    }
-    bool follow(int outer, int inner) const noexcept {
-        for (int v = 0; v < views; ++v)
-            if (strides[outer][v] != strides[inner][v] * sizes[inner]) return false;
-        return true;
-    }
-    void merge() noexcept {
-        int last = 0;
-        for (int d = 1; d < ndim; ++d) {
-            if (follow(last, d)) {
-                sizes[last] *= sizes[d];
-            } else if (++last != d) {
-                sizes[last] = sizes[d];
-            }
-            set_strides(last, strides[d]);
-        }
-        ndim = last + 1;
-    }
+    bool is_outside(const std::int64_t* a, const std::int64_t* b) const noexcept;
+    void insert(int dimension, std::int64_t size, const std::int64_t* const* given) noexcept;
+    void set_strides(int dimension, const std::int64_t* steps) noexcept;
+    bool follow(int outer, int inner) const noexcept;
+    void merge() noexcept;
 };
 
 /// Elements that are only read, for the inner loop, one after the other: in place, or gathered.
@@ -169,9 +122,8 @@ void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... fi
     }
 }
 
-inline bool same_sizes(std::span<const std::int64_t> a, std::span<const std::int64_t> b) noexcept {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
+/// Throws Error(bad_layout) unless all of these are the same.
+void check_same_sizes(const std::span<const std::int64_t>* shapes, int count);
 
 template <class T, int N, class... C>
     requires(View<T, N, C...>::on_host && !DTypeSet<std::remove_cv_t<T>>)
@@ -195,10 +147,7 @@ template <class F, class First, class... Rest>
 void for_each(F&& f, const First& view, const Rest&... views) {
     static_assert(sizeof...(Rest) < detail::Walk::most_views, "isthmus: for_each() takes up to 8 views");
     const std::span<const std::int64_t> shapes[] = {view.shape(), views.shape()...};
-    for (const auto& shape : shapes)
-        if (!detail::same_sizes(shape, shapes[0]))
-            throw detail::rearrange_error("for_each", detail::concat({"found shapes ", layout::to_string(shapes[0]), " and ",
-                                                                      layout::to_string(shape), "; wanted the same sizes"}));
+    detail::check_same_sizes(shapes, 1 + static_cast<int>(sizeof...(Rest)));
     if (view.empty()) return;
     const std::int64_t* const strides[] = {view.strides().data(), views.strides().data()...};
     const detail::Walk walk(view.ndim(), view.shape().data(), 1 + static_cast<int>(sizeof...(Rest)), strides);

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <isthmus/core/device.h>
+#include <isthmus/core/layout.h>
 #include <isthmus/core/result.h>
-#include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
 
@@ -270,7 +271,7 @@ std::string describe_tensor(const DLTensor& t);
 std::string overlap_text(const DLTensor& t);
 /// The check that fails, in words: what was wanted, what was found, and which part of it differs.
 Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
-                                   const char* argument);
+                       const char* argument);
 
 }  // namespace detail
 

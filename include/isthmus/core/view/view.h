@@ -143,7 +143,7 @@ public:
     template <class... Index>
         requires(on_host && (N < 0 || sizeof...(Index) == static_cast<std::size_t>(N)) &&
                  (std::is_convertible_v<Index, std::int64_t> && ...))
-    T& operator()(Index... index) const noexcept {
+    ISTHMUS_OF_THIS_FILE T& operator()(Index... index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
         if (static_cast<int>(sizeof...(Index)) != this->ndim())
             detail::wrong_index_count(static_cast<int>(sizeof...(Index)), this->ndim());
@@ -155,7 +155,7 @@ public:
     }
     /// Element `i` of a view of one dimension. Checked in debug builds, or as
     /// ISTHMUS_CHECK_BOUNDS says.
-    T& operator[](std::int64_t i) const noexcept
+    ISTHMUS_OF_THIS_FILE T& operator[](std::int64_t i) const noexcept
         requires(on_host && N == 1)
     {
         return this->data()[this->at(0, i)];
@@ -235,9 +235,8 @@ struct visited<one_of<T...>> {
     static constexpr bool is_whole = true;
 };
 
-ISTHMUS_COLD inline Error unvisited(DType dtype) {
-    return make_error(ErrorCode::bad_dtype, {"visit() tries no type of dtype ", dtype, "; name one: visit<T, …>(f)"});
-}
+ISTHMUS_COLD Error unvisited(DType dtype);
+ISTHMUS_COLD Error not_of_type(DType wanted, DType found);
 
 }  // namespace detail
 
@@ -273,9 +272,7 @@ public:
         requires(!std::is_const_v<U> && has_dtype<U>)
     Result<Typed<U>> as() const {
         if (dtype_ == dtype_of<U>() && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0) return typed<U>();
-        const std::string what = dtype_ == dtype_of<U>() ? ": the data is not aligned for this type" : ": dtype differs";
-        return Error(dtype_ == dtype_of<U>() ? ErrorCode::bad_layout : ErrorCode::bad_dtype, ErrorKind::value,
-                     detail::concat({"expected ", dtype_of<U>().name(), ", got ", dtype_.name(), what}));
+        return detail::not_of_type(dtype_of<U>(), dtype_);
     }
 
     /// Calls `f` with the view of the type that is there: every one of one_of<…> must do. For the open sets (floating,

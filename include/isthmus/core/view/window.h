@@ -79,14 +79,14 @@ public:
 
     /// The view at index `i` of the first dimension, one dimension less. The index is checked in debug builds, as that of an
     /// element.
-    auto select(std::int64_t i) const noexcept
+    ISTHMUS_OF_THIS_FILE auto select(std::int64_t i) const noexcept
         requires(has_addresses && N != 0)
     {
         constexpr int M = N == dynamic_rank ? dynamic_rank : N - 1;
         return other<Part<M>>(this->at(0, i), Layout<M>(this->inner()));
     }
     /// The same for any dimension. Not for views of dynamic_rank, which show sizes that lie elsewhere: ask the Tensor.
-    auto select(int dimension, std::int64_t i) const noexcept
+    ISTHMUS_OF_THIS_FILE auto select(int dimension, std::int64_t i) const noexcept
         requires(has_addresses && N > 0)
     {
         Sizes<N - 1> extents, strides;
@@ -134,8 +134,8 @@ public:
         resolve_axes(axes, N, from);
         Sizes<N> extents, strides;
         for (std::size_t d = 0; d < static_cast<std::size_t>(N); ++d) {
-            extents[d] = this->extent(from[d]);
-            strides[d] = this->stride(from[d]);
+            extents[d] = this->shape()[static_cast<std::size_t>(from[d])];
+            strides[d] = this->strides()[static_cast<std::size_t>(from[d])];
         }
         return other<Other<T, N>>(0, Layout<N>(extents, strides));
     }

@@ -9,7 +9,6 @@
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
-#include <isthmus/core/validate.h>
 
 ISTHMUS_BEGIN
 

@@ -1,9 +1,6 @@
-// What an operating system does differently, for the core: threads, forks, waiting, aligned memory, huge pages.
+// What an operating system does differently, for the core: threads and locks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-
-#include <cerrno>
-#include <cstdlib>
 
 #include <isthmus/core/config.h>
 
@@ -32,34 +29,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Defers pthread_cancel while one exists: a release that is cancelled halfway would leak what is left of the owner, and the
-/// unwinding would terminate the process at the first noexcept function.
-class NoCancellation {
-public:
-#if !defined(_WIN32) && defined(PTHREAD_CANCEL_DISABLE)
-    NoCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
-#else
-    NoCancellation() noexcept {}
-    ~NoCancellation() {}
-#endif
-    NoCancellation(const NoCancellation&) = delete;
-    NoCancellation& operator=(const NoCancellation&) = delete;
-
-private:
-    [[maybe_unused]] int before_ = 0;
-};
-
 #if defined(_WIN32)
-
-[[noreturn]] inline void stop_this_thread() noexcept {
-    for (;;) Sleep(0xFFFFFFFFUL);
-}
-/// Waits for at least so long; Windows counts in milliseconds.
-inline void sleep_microseconds(unsigned count) noexcept { Sleep((count + 999) / 1000); }
-
-/// Functions that surround every fork of this process. Windows has no fork.
-inline void around_forks(void (*)(), void (*)(), void (*)()) noexcept {}
 
 /// A lock that is ready before any constructor has run and works after every destructor.
 class SystemMutex {
@@ -87,16 +57,6 @@ bool start_thread(void* argument) noexcept {
 }
 
 #else
-
-[[noreturn]] inline void stop_this_thread() noexcept {
-    for (;;) pause();
-}
-inline void sleep_microseconds(unsigned count) noexcept { usleep(count); }
-
-/// Functions that surround every fork of this process, each of which may be NULL.
-inline void around_forks(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
-    (void)pthread_atfork(before, in_parent, in_child);
-}
 
 /// A lock that is ready before any constructor has run and works after every destructor.
 class SystemMutex {

@@ -4,6 +4,8 @@
 
 #include <isthmus/core/tensor.h>
 
+#include "validate.h"
+
 ISTHMUS_BEGIN
 
 namespace detail {

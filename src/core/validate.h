@@ -2,44 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-
 #include <isthmus/core/device.h>
-#include <isthmus/core/dtype.h>
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
 
 ISTHMUS_BEGIN
 
-/// The bits of DLManagedTensorVersioned::flags, and those that only Isthmus uses (above the low 32).
-using Flags = std::uint64_t;
-namespace flag {
-inline constexpr Flags read_only = DLPACK_FLAG_BITMASK_READ_ONLY;
-inline constexpr Flags copied = DLPACK_FLAG_BITMASK_IS_COPIED;
-inline constexpr Flags padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
-inline constexpr Flags dlpack_known = read_only | copied | padded;
-}  // namespace flag
-
 namespace detail {
-
-/// "argument 'x': " or, without a name, nothing.
-inline std::string argument_prefix(const char* argument) {
-    return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
-}
-
-ISTHMUS_COLD inline Error make_error(ErrorCode code, Message text) { return Error(code, concat({text})); }
-ISTHMUS_COLD inline Error make_error(ErrorCode code, const char* argument, Message text) {
-    return Error(code, concat({argument_prefix(argument), text}));
-}
 
 /// No system has memory in the last page of the address space: its addresses are the small negative numbers, which C functions
 /// return for errors.
 inline constexpr std::uintptr_t last_address = UINTPTR_MAX - 4096;
-
-/// The distance of an offset of 0 or less: right for INT64_MIN, which has no positive counterpart.
-constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
-    return std::uint64_t{0} - static_cast<std::uint64_t>(offset);
-}
 
 /// Whether memory from `address` on, up to `last` bytes behind it, leaves the address space.
 constexpr bool reaches_end(std::uintptr_t address, std::int64_t last) noexcept {

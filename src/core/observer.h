@@ -1,40 +1,13 @@
-// Observers, which are told when a tensor is made and when it is destroyed.
+// The observers of all shared objects that meet in one interpreter, and what they are told by the bridge.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/core/config.h>
+#include <isthmus/core/block.h>
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-struct Block;
-
-/// A tensor of the list of live tensors, as it is shown to a callback; everything in it is valid only during that call.
-struct LiveRecord {
-    const Block* block;
-    std::uint64_t serial;  ///< its number, in order of creation
-    double age;            ///< seconds since it was made
-    const char* producer;  ///< whose memory it is: "torch.Tensor"; NULL for C++
-    const char* consumer;  ///< who was handed it last: "numpy"; NULL for nobody but C++
-    const char* place;     ///< with tracing: where Python was; else NULL
-    void* const* frames;   ///< with tracing: return addresses, innermost first
-    int frame_count;
-};
-
-/// Told when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions with the same
-/// ISTHMUS_ABI: one of them listens for all. Threads that have not yet seen that it stopped listening may still call any
-/// function, so `created` may come late; `destroyed` is called for each block that was announced, even then.
-struct Observer {
-    void (*created)(Block*) noexcept;
-    void (*destroyed)(Block*) noexcept;  ///< before its owner is released
-    void (*consumed)(const Block*, const char* consumer) noexcept;
-    /// Shows every record while the list is locked: `show` makes no tensor, drops none, and takes no other lock.
-    void (*visit)(void* context, void (*show)(void* context, const LiveRecord&));
-    void (*listen)(bool tracing) noexcept;  ///< before the first call of `created`
-    void (*forget)() noexcept;              ///< empties the list, which stays empty until it listens again
-};
-ISTHMUS_STATE Atomic<const Observer*> observer;
 /// The observer that listens, or the last one that did; NULL before the first.
 ISTHMUS_STATE Atomic<const Observer*> last_observer;
 

@@ -1,4 +1,4 @@
-// Messages: pieces of text and numbers, put together by one function.
+// Text of messages: pieces put together by one function, and text from outside made fit for one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,24 +38,10 @@ public:
     void append_to(std::string& out) const { append_(out, data_, value_); }
 
 private:
-    ISTHMUS_RARE static void append_c_text(std::string& out, const void* text, Number) {
-        out += static_cast<const char*>(text);
-    }
-    ISTHMUS_RARE static void append_text(std::string& out, const void* text, Number length) {
-        out.append(static_cast<const char*>(text), static_cast<std::size_t>(length));
-    }
-    ISTHMUS_RARE static void append_unsigned(std::string& out, const void*, Number value) {
-        char digits[20];
-        char* at = digits + sizeof digits;
-        do *--at = static_cast<char>('0' + value % 10);
-        while ((value /= 10) != 0);
-        out.append(at, static_cast<std::size_t>(digits + sizeof digits - at));
-    }
-    ISTHMUS_RARE static void append_signed(std::string& out, const void*, Number value) {
-        const bool negative = static_cast<long long>(value) < 0;
-        if (negative) out.push_back('-');
-        append_unsigned(out, nullptr, negative ? 0 - value : value);
-    }
+    static void append_c_text(std::string& out, const void* text, Number);
+    static void append_text(std::string& out, const void* text, Number length);
+    static void append_unsigned(std::string& out, const void*, Number value);
+    static void append_signed(std::string& out, const void*, Number value);
 
     Append append_;
     const void* data_;
@@ -64,11 +50,7 @@ private:
 
 /// The pieces joined. All messages are made by this one function: a chain of std::string's `+` compiles to a temporary and its
 /// clean-up for each piece, which used to be a large part of a module's code.
-ISTHMUS_COLD inline std::string concat(std::initializer_list<Piece> pieces) {
-    std::string out;
-    for (const Piece& piece : pieces) piece.append_to(out);
-    return out;
-}
+ISTHMUS_COLD std::string concat(std::initializer_list<Piece> pieces);
 
 /// The text of an error as it is passed to the function that makes the error: one text, or pieces that are joined there, so
 /// that the caller has no std::string to clean up. For parameters only: it refers to temporaries of the caller's expression.
@@ -84,15 +66,7 @@ private:
     static constexpr Piece::Number of_pieces = Piece::Number{1} << 63;  // beside their number
     static constexpr Piece::Number up_to_nul = ~Piece::Number{0};
 
-    ISTHMUS_RARE static void append(std::string& out, const void* data, Piece::Number size) {
-        if (size == up_to_nul) {
-            out += static_cast<const char*>(data);
-        } else if (size < of_pieces) {
-            out.append(static_cast<const char*>(data), static_cast<std::size_t>(size));
-        } else {
-            for (Piece::Number i = 0; i < (size & ~of_pieces); ++i) static_cast<const Piece*>(data)[i].append_to(out);
-        }
-    }
+    static void append(std::string& out, const void* data, Piece::Number size);
 
     const void* data_;
     Piece::Number size_;
@@ -101,33 +75,19 @@ private:
 static_assert(sizeof(Message) <= 2 * sizeof(Piece::Number));
 
 /// "0x7f00".
-ISTHMUS_RARE inline void append_hex(std::string& out, const void*, Piece::Number value) {
-    char buffer[18];
-    char* at = buffer + sizeof buffer;
-    do *--at = "0123456789abcdef"[value & 15];
-    while ((value >>= 4) != 0);
-    *--at = 'x';
-    *--at = '0';
-    out.append(at, static_cast<std::size_t>(buffer + sizeof buffer - at));
-}
-inline Piece hex(Piece::Number value) noexcept { return {append_hex, nullptr, value}; }
+Piece hex(Piece::Number value) noexcept;
 inline Piece hex(const void* address) noexcept {
     return hex(static_cast<Piece::Number>(reinterpret_cast<std::uintptr_t>(address)));
 }
 
 /// "(2, 3)": sizes or strides.
-ISTHMUS_RARE inline void append_sizes(std::string& out, const void* values, Piece::Number count) {
-    out += '(';
-    for (Piece::Number i = 0; i < count; ++i) {
-        if (i != 0) out += ", ";
-        Piece(static_cast<const std::int64_t*>(values)[i]).append_to(out);
-    }
-    if (count == 1) out += ',';
-    out += ')';
-}
-inline Piece sizes_text(const std::int64_t* values, int count) noexcept {
-    return {append_sizes, values, static_cast<Piece::Number>(count)};
-}
+Piece sizes_text(const std::int64_t* values, int count) noexcept;
+
+/// Whether the bytes are UTF-8 (RFC 3629: no surrogates, nothing longer than it has to be, nothing past U+10FFFF).
+bool is_utf8(std::string_view text) noexcept;
+/// The text with "\x1b" in place of a control character (all but line ends and tabs) and of a byte that is not UTF-8: names in
+/// files, keys and other exceptions' texts may hold any bytes.
+ISTHMUS_COLD std::string printable(std::string text);
 
 }  // namespace detail
 

@@ -1,0 +1,261 @@
+// The copy of an argument that a converted view takes: its elements, one kind of number at a time.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/converted.h>
+
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <utility>
+
+#include <isthmus/core/copy.h>
+#include <isthmus/small_floats.h>
+
+#include "memory.h"
+#include "walk_rows.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+// Elements are converted in blocks, by way of the widest type of their kind, which holds every value of the narrower ones.
+
+/// In the order in which NumPy's "same_kind" casts go: to the same kind, or to one further down.
+enum class NumberKind : std::uint8_t { unsigned_integer, signed_integer, real, complex };
+inline constexpr int number_kinds = 4;
+inline constexpr std::int64_t conversion_block = 256;
+
+union WideBlock {
+    std::uint64_t unsigned_integers[conversion_block];
+    std::int64_t signed_integers[conversion_block];
+    double reals[conversion_block];
+    double complexes[2 * conversion_block];
+};
+
+/// Whether a number became the one that stands for it: rounded, not another.
+template <class To, class From>
+bool is_rounded(From from, To to) noexcept {
+    if constexpr (std::is_integral_v<From>) return std::isfinite(static_cast<double>(to));
+    const auto made = static_cast<double>(to);
+    return std::isnan(from) ? std::isnan(made) : std::isinf(from) ? std::isinf(made) : std::isfinite(made);
+}
+template <class To, class From>
+bool convert_number(From from, To& to) noexcept {
+    if constexpr (std::is_integral_v<To>) {
+        to = static_cast<To>(from);
+        return std::in_range<To>(from);
+    } else {
+        to = To(from);
+        return is_rounded(from, to);
+    }
+}
+
+template <class T>
+struct NumberOf {
+    using Part = T;
+    static constexpr NumberKind kind = !std::is_integral_v<T> ? NumberKind::real
+                                       : std::is_signed_v<T>  ? NumberKind::signed_integer
+                                                              : NumberKind::unsigned_integer;
+    static constexpr int parts = 1;
+};
+/// A boolean is a small integer: any byte but 0 is true.
+template <>
+struct NumberOf<ByteBool> {
+    using Part = ByteBool;
+    static constexpr NumberKind kind = NumberKind::unsigned_integer;
+    static constexpr int parts = 1;
+};
+template <class R>
+struct NumberOf<std::complex<R>> {
+    using Part = R;
+    static constexpr NumberKind kind = NumberKind::complex;
+    static constexpr int parts = 2;
+};
+
+template <NumberKind kind>
+auto* wide_numbers(WideBlock& block) noexcept {
+    if constexpr (kind == NumberKind::unsigned_integer)
+        return block.unsigned_integers;
+    else if constexpr (kind == NumberKind::signed_integer)
+        return block.signed_integers;
+    else if constexpr (kind == NumberKind::real)
+        return block.reals;
+    else
+        return block.complexes;
+}
+
+/// `count` elements that are `step` bytes apart.
+template <class T>
+void read_numbers(const char* from, std::int64_t step, std::int64_t count, WideBlock& block) noexcept {
+    using N = NumberOf<T>;
+    auto* wide = wide_numbers<N::kind>(block);
+    using Wide = std::remove_pointer_t<decltype(wide)>;
+    for (std::int64_t i = 0; i < count; ++i) {
+        typename N::Part parts[N::parts];
+        std::memcpy(parts, from + i * step, sizeof(parts));
+        for (int p = 0; p < N::parts; ++p) wide[N::parts * i + p] = static_cast<Wide>(parts[p]);
+    }
+}
+/// The first of `count` elements that has no counterpart, or -1.
+template <class T, NumberKind kind>
+std::int64_t write_numbers(WideBlock& block, std::int64_t count, char* to) noexcept {
+    using N = NumberOf<T>;
+    constexpr int given = kind == NumberKind::complex ? 2 : 1;
+    const auto* wide = wide_numbers<kind>(block);
+    std::int64_t refused = -1;
+    for (std::int64_t i = count - 1; i >= 0; --i) {
+        typename N::Part parts[N::parts]{};
+        bool fits = true;
+        for (int p = 0; p < given; ++p) fits &= convert_number(wide[given * i + p], parts[p]);
+        std::memcpy(to + i * static_cast<std::int64_t>(sizeof(parts)), parts, sizeof(parts));
+        if (!fits) refused = i;
+    }
+    return refused;
+}
+
+using WriteNumbers = std::int64_t (*)(WideBlock&, std::int64_t, char*) noexcept;
+struct NumberType {
+    DType dtype;
+    NumberKind kind;
+    void (*read)(const char*, std::int64_t, std::int64_t, WideBlock&) noexcept;
+    WriteNumbers write[number_kinds];  ///< by the kind of what was read; NULL: not of the same kind
+};
+
+template <class T, NumberKind from>
+constexpr WriteNumbers writer_of() {
+    if constexpr (std::is_same_v<T, ByteBool> || from > NumberOf<T>::kind)
+        return nullptr;
+    else
+        return write_numbers<T, from>;
+}
+template <class T>
+constexpr NumberType number_type() {
+    return {dtype_of<T>(),
+            NumberOf<T>::kind,
+            read_numbers<T>,
+            {writer_of<T, NumberKind::unsigned_integer>(), writer_of<T, NumberKind::signed_integer>(),
+             writer_of<T, NumberKind::real>(), writer_of<T, NumberKind::complex>()}};
+}
+inline constexpr NumberType number_types[] = {
+    number_type<ByteBool>(),
+    number_type<std::uint8_t>(),
+    number_type<std::uint16_t>(),
+    number_type<std::uint32_t>(),
+    number_type<std::uint64_t>(),
+    number_type<std::int8_t>(),
+    number_type<std::int16_t>(),
+    number_type<std::int32_t>(),
+    number_type<std::int64_t>(),
+    number_type<float8_e3m4_t>(),
+    number_type<float8_e4m3_t>(),
+    number_type<float8_e4m3b11fnuz_t>(),
+    number_type<float8_e4m3fn_t>(),
+    number_type<float8_e4m3fnuz_t>(),
+    number_type<float8_e5m2_t>(),
+    number_type<float8_e5m2fnuz_t>(),
+    number_type<float16_t>(),
+    number_type<bfloat16_t>(),
+    number_type<float>(),
+    number_type<double>(),
+    number_type<std::complex<float>>(),
+    number_type<std::complex<double>>(),
+};
+static const NumberType* find_number_type(DType dtype) noexcept {
+    for (const NumberType& type : number_types)
+        if (type.dtype == dtype) return &type;
+    return nullptr;
+}
+
+/// Writes the elements of `t`, in row-major order, to `to`. The place of the first that has no counterpart, or -1.
+static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, WriteNumbers write, std::size_t itemsize,
+                                     char* to) noexcept {
+    WideBlock block;
+    std::int64_t done = 0, refused = -1;
+    const std::int64_t bytes = from.dtype.itemsize();
+    walk_rows(t, [&](const char* row, std::int64_t step, std::int64_t count) {
+        for (std::int64_t begin = 0; begin < count && refused < 0; begin += conversion_block) {
+            const std::int64_t now = count - begin < conversion_block ? count - begin : conversion_block;
+            from.read(row + begin * step * bytes, step * bytes, now, block);
+            const std::int64_t found = write(block, now, to + static_cast<std::size_t>(done) * itemsize);
+            if (found >= 0) refused = done + found;
+            done += now;
+        }
+    });
+    return refused;
+}
+
+static ISTHMUS_COLD Error refuse_conversion(const DLTensor& t, const Requirement& r, Message why,
+                                            ErrorCode code = ErrorCode::bad_dtype) {
+    return Error(code, ErrorKind::value, concat({"expected ", r.words, ", got ", describe_tensor(t), ": ", why}));
+}
+/// `place` counts in row-major order, or in column-major order.
+static ISTHMUS_COLD Error refuse_element(const DLTensor& t, const Requirement& r, DType wanted, std::int64_t place) {
+    std::int64_t index[max_ndim];
+    for (int i = t.ndim - 1; i >= 0; --i) {
+        const int d = r.order == Order::f ? t.ndim - 1 - i : i;
+        index[d] = place % t.shape[d];
+        place /= t.shape[d];
+    }
+    return refuse_conversion(t, r, {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
+}
+
+/// Under a name of its own in isthmus.live(), for memory behind its block (which gives nothing back) and apart from it.
+template <void (*release)(void*)>
+inline constexpr OwnerOps converted_ops{.release = release, .producer = "a converted argument", .owns_memory = true};
+
+/// Row-major, or column-major: the sizes of new memory with the steps that it has, and a source seen in the order in which
+/// that memory lies.
+struct ConvertedLayout {
+    std::int64_t strides[max_ndim];                                 ///< of the new memory
+    std::int64_t source_shape[max_ndim], source_strides[max_ndim];  ///< of the source, in the order of the new memory
+    DLTensor source;
+
+    ConvertedLayout(const DLTensor& t, bool columns) noexcept : source(t) {
+        std::int64_t step = 1;
+        for (int i = t.ndim - 1; i >= 0; --i) {
+            const int d = columns ? t.ndim - 1 - i : i;
+            strides[d] = step;
+            step *= t.shape[d] > 0 ? t.shape[d] : 1;
+            source_shape[i] = t.shape[d];
+            source_strides[i] = t.strides[d];
+        }
+        source.shape = source_shape;
+        source.strides = source_strides;
+    }
+};
+
+Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
+    const DType wanted = r.accepts != nullptr ? DType(t.dtype) : r.dtype;
+    const bool same = wanted == DType(t.dtype);
+    if (!r.takes(wanted)) return refuse_conversion(t, r, "dtype differs");
+    if (!Device(t.device).is_host())
+        return refuse_conversion(t, r, "only its framework can convert that; wanted host memory", ErrorCode::bad_device);
+    const NumberType *from = find_number_type(t.dtype), *to = find_number_type(wanted);
+    const WriteNumbers write = from != nullptr && to != nullptr ? to->write[static_cast<int>(from->kind)] : nullptr;
+    if (!same && write == nullptr)
+        return refuse_conversion(t, r, {DType(t.dtype), " does not become ", wanted, " (numpy.can_cast, 'same_kind')"});
+    try {
+        const std::size_t alignment = r.alignment > 64 ? r.alignment : 64;
+        const std::int64_t bytes =
+            bytes_of_new(t.shape, t.ndim, wanted.is_subbyte() ? uint8 : wanted, static_cast<std::int64_t>(alignment));
+        const ConvertedLayout layout(t, r.order == Order::f);
+        DLTensor made{nullptr, Device::cpu(), t.ndim, wanted, t.shape, const_cast<std::int64_t*>(layout.strides), 0};
+        Block* block = new_elements(made, flag::copied | (wanted.is_subbyte() ? flag::padded : 0), bytes, alignment);
+        const bool apart = block->ops->release != nullptr;
+        block->ops = apart ? &converted_ops<release_new_memory> : &converted_ops<nullptr>;
+        Tensor converted = Tensor::steal(announce(block));
+        auto* data = static_cast<char*>(made.data);
+        std::int64_t refused = -1;
+        if (same)
+            copy_elements(layout.source, data);
+        else
+            refused = convert_elements(layout.source, *from, write, static_cast<std::size_t>(wanted.itemsize()), data);
+        if (refused >= 0) return refuse_element(t, r, wanted, refused);
+        return converted;
+    } catch (Error& error) {
+        return std::move(error);
+    }
+}
+
+}  // namespace detail
+
+ISTHMUS_END

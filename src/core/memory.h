@@ -1,0 +1,38 @@
+// Where the elements of new tensors come from: memory, and blocks of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/core/block.h>
+#include <isthmus/core/memory.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Where one tensor's elements lie, and who takes that back.
+struct NewMemory {
+    const Allocator* allocator;  ///< NULL: malloc's
+    void* start;
+    std::size_t bytes;
+};
+
+/// From how many bytes on memory is worth keeping, and huge pages are asked for.
+inline constexpr std::size_t large_memory = std::size_t{1} << 22;
+
+/// Memory whose first multiple of `alignment` has `bytes` behind it; no start where there is none. `bytes` are large, or the
+/// program has an allocator.
+NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept;
+void give_memory_back(const NewMemory& memory) noexcept;
+/// Whether elements of so many bytes come from take_memory(), rather than from the allocation of their block.
+bool has_memory_of_its_own(std::size_t bytes) noexcept;
+
+/// Takes the memory of new elements back, which a block's owner describes.
+void release_new_memory(void* memory);
+/// A block of new elements that lie as `t` says, whose data it is given; the caller announces it. Throws Error.
+/// nbytes: of all elements; alignment: a power of two from 64 on.
+Block* new_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment);
+
+}  // namespace detail
+
+
+ISTHMUS_END
