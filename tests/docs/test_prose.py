@@ -19,7 +19,7 @@ PHRASES = {
     r"\bthe very \w": "say 'the', 'the same' or 'itself'",
     r"\bof (?:its|their|your|our|my|his|one's) own(?=\W*$|[.,;:)]| (?:and|or|in|on|for|which|that|with|to|from|over|by|as|at|when|is|if)\b)": "leave it out, or say what differs",
     r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b|worse\b|slower\b|faster\b)": "'is not a'",
-    r"\bas such\b|\bsuch(?=[.,;:)]|\W*$| (?:is|are|was|has|of|with|in|by|for|and|or)\b)": "name it",
+    r"\bas such\b(?! an?\b)|\bsuch(?=[.,;:)]|\W*$| (?:is|are|was|has|of|with|in|by|for|and|or)\b)": "name it",
     r"\bwanted\b": "'expected', or 'requested'",
     r"\b[gG](?:ive|ives|iven|iving|ave) (?:\w+ )?back\b": "'release', 'return' or 'roll back'",
     r"\bways? (?:in|out)\b(?! which| turn)": "'import path', 'export path'",
@@ -29,7 +29,6 @@ PAGES = sorted(
     page
     for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "packaging/*.md")
     for page in ROOT.glob(pattern)
-    if page.name != "CHANGELOG.md"
 )
 
 
@@ -81,7 +80,8 @@ def test_lines_are_short(page: Path) -> None:
     assert [f"{n}: {len(line)} columns" for n, line in lines if len(line) > COLUMNS] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+#: The entries of the changelog stay as they were written.
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name)
 def test_pages_are_free_of_the_phrases(page: Path) -> None:
     assert found_in(prose_of(page)) == []
 
