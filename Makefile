@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-nvcc test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -81,6 +81,12 @@ test-floors: VENV := $(LITE)
 test-floors: ## The casters and NumPy's tests with the oldest nanobind, pybind11 and NumPy that the requirements admit
 	@$(BOOTSTRAP) build test-lite --package
 	@$(with_path) $(PYTHON) tools/test_floors.py --venv $(VENV) --name $(NAME)
+
+test-nvcc: VENV := .venv-nvcc
+test-nvcc: ## Every header and the file of docs/devices.md by the nvcc of PyPI (130 MB)
+	@$(BOOTSTRAP) build nvcc
+	@mkdir -p build/nvcc
+	@$(with_path) $(py) tools/run_tests.py --name $(NAME) --no-ctest --build build/nvcc --python $(py) $(PYTEST_ARGS) tests/install/test_nvcc.py
 
 test-old-torch: VENV := .venv-old-torch
 test-old-torch: BUILD := build/old-torch

@@ -110,7 +110,15 @@ def floor_recipe() -> Recipe:
 def isthmus_library() -> Library:
     """What isthmus::python compiles: at -O2, whatever its user chose."""
     units = sorted(unit for unit in (ROOT / "src").glob("*.cpp") if unit.name != "torch.cpp")
-    return Library(units, [*isthmus_flags(), "-O2"], sorted([*headers(), *(ROOT / "src").rglob("*.*")]))
+    return Library(units, [*isthmus_flags(), "-O2", *flags_of_gcc()], sorted([*headers(), *(ROOT / "src").rglob("*.*")]))
+
+
+def flags_of_gcc() -> list[str]:
+    """What CMake tells GCC of the library for a smaller module."""
+    version = subprocess.run([compiler(Path("x.cpp")), "--version"], capture_output=True, text=True, check=False).stdout
+    text = (ROOT / "cmake/isthmusLibraries.cmake").read_text()
+    found = re.search(r'STREQUAL "GNU"\).*?PRIVATE ([^)]*)\)', text, re.DOTALL)
+    return found.group(1).split() if found and "Free Software Foundation" in version else []
 
 
 def isthmus_flags() -> list[str]:
@@ -124,6 +132,10 @@ def headers() -> list[Path]:
 def isthmus_recipe() -> Recipe:
     library = isthmus_library()
     return Recipe([PEERS / "isthmus/module.cpp"], isthmus_flags(), ["-ldl"], headers(), libraries=[library])
+
+
+def isthmus_with_nanobind_recipe() -> Recipe:
+    return with_binder(isthmus_recipe(), nanobind_recipe())
 
 
 def header_only_recipe() -> Recipe:

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,11 @@ ISTHMUS_BODY = (
 SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
     "bare Python.h": (BARE.format(include="", body="return PyLong_FromVoidPtr(x);"), None),
     "isthmus": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.isthmus_recipe),
-    "isthmus compiled": (
-        BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY),
-        build.isthmus_recipe,
+    "isthmus header-only": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.header_only_recipe),
+    "isthmus with nanobind": (
+        "#include <isthmus/nanobind.h>\n"
+        'NB_MODULE(footprint, m) { m.def("f", [](isthmus::View<const float, 1> x) { return x.size(); }); }\n',
+        build.isthmus_with_nanobind_recipe,
     ),
     "nanobind": (
         "#include <nanobind/nanobind.h>\n#include <nanobind/ndarray.h>\n"
@@ -57,25 +60,16 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
         build.torch_recipe,
     ),
 }
-# What nanobind's own CMake functions give a module, and isthmus::python_compiled too: what is not called is left out.
-SECTIONS = ["-ffunction-sections", "-fdata-sections"]
 TIME_ROW = "compile time of one small file"
 SIZE_ROW = "size of its module at {}, stripped"
 TURNS = 15  # of all libraries, shuffled each time, so that what the machine does meets them alike
 SIZES = ("-O2", "-Os")  # nanobind's CMake functions choose -Os
 NOTES = {
-    "isthmus compiled": "isthmus::python_compiled; the bridge's code is built once per project, beside it",
-    "nanobind": "its library is built once per project, beside it",
+    "isthmus": "links isthmus::python, which is built once per project",
+    "isthmus header-only": "ISTHMUS_IMPLEMENTATION in the module's one file",
+    "isthmus with nanobind": "isthmus::View through nanobind; both libraries are built once per project",
+    "nanobind": "its library is built once per project",
 }
-
-
-def once_per_project(name: str) -> list[Path]:
-    """The sources that belong in every module, but are compiled only once."""
-    if name == "nanobind":
-        return [p for p in build.nanobind_recipe().sources if p.name == "nb_combined.cpp"]
-    if name == "isthmus compiled":
-        return [build.ROOT / "src/python/isthmus_python.cpp"]
-    return []
 
 
 def compile_one(command: list[str], source: Path, target: Path) -> float:
@@ -100,9 +94,7 @@ class Candidate:
         folder.mkdir()
         self.source.write_text(text)
         self.recipe = recipe_of() if recipe_of is not None else build.Recipe([], ["-std=c++20"])
-        compiled = ["-DISTHMUS_COMPILED"] if "compiled" in name else []
-        flags = [*build.OPTIMISE, *self.recipe.flags, build.python_include(), *compiled]
-        self.command = [build.compiler(self.source), *flags, "-c"]
+        self.command = [build.compiler(self.source), *build.OPTIMISE, *self.recipe.flags, build.python_include(), "-c"]
         self.slow = name == "torch/extension.h"  # half a minute each time
         self.rows: dict[str, float] = {}
 
@@ -113,13 +105,13 @@ class Candidate:
 
     def weigh(self) -> None:
         for level in SIZES[:1] if self.slow else SIZES:
-            objects = []
-            for part in (self.source, *once_per_project(self.name)):
-                objects.append(self.folder / (part.stem + ".o"))
-                if not self.slow:
-                    compile_one([*self.command, *SECTIONS, level], part, objects[-1])
+            own = self.folder / "footprint.o"
+            if not self.slow:
+                compile_one([*self.command, *build.SECTIONS, level], self.source, own)
+            libraries = [replace(library, flags=[level, *library.flags]) for library in self.recipe.libraries]
+            objects = [own, *build.library_objects(replace(self.recipe, libraries=libraries))]
             module = self.folder / "footprint.so"
-            linker = [self.command[0], "-shared", "-s", "-Wl,--gc-sections", *map(str, objects), "-o", str(module)]
+            linker = [self.command[0], "-shared", "-s", build.DROP_UNUSED, *map(str, objects), "-o", str(module)]
             build.run([*linker, *self.recipe.link], self.folder / "log")
             self.rows[SIZE_ROW.format(level)] = module.stat().st_size
 

@@ -20,8 +20,8 @@ FOLDER = build.OUT / "many_functions"
 NOTES = {
     "nanobind": "nb::ndarray; its library is compiled once per project, beside the module",
     "pybind11": "py::array_t, which does not check sizes or ranks before the call",
-    "isthmus": "isthmus::View through nanobind, headers alone",
-    "isthmus compiled": "isthmus::View through nanobind, with isthmus::python_compiled",
+    "isthmus": "isthmus::View through nanobind; both libraries are compiled once per project, beside the module",
+    "isthmus header-only": "isthmus::View through nanobind, with ISTHMUS_IMPLEMENTATION in the module's file",
 }
 TURNS = 3  # of all candidates, shuffled each time
 OWN_TIME = "60 typed functions: compile time of the module's own file"
@@ -217,8 +217,6 @@ class Candidate:
     name: str
     dialect: Dialect
     recipe: Callable[[], build.Recipe]
-    flags: tuple[str, ...] = ()
-    once: tuple[str, ...] = ()  # the libraries whose own sources a project compiles once, beside the module's
 
     def prepare(self) -> None:
         self.folder = FOLDER / self.name.replace(" ", "_").replace(",", "")
@@ -226,20 +224,24 @@ class Candidate:
         self.source = self.folder / "many.cpp"
         self.source.write_text(self.dialect.module(functions()))
         self.made = self.recipe()
-        self.command = [build.compiler(self.source), *build.OPTIMISE, *footprint.SECTIONS, *self.made.flags]
-        self.command += [build.python_include(), *self.flags, "-c"]
-        self.parts = [self.source, *(part for library in self.once for part in footprint.once_per_project(library))]
+        own = build.Library([self.source], self.made.flags)
+        self.parts = [(part, library.flags) for library in (own, *self.made.libraries) for part in library.sources]
         self.seconds: dict[Path, float] = {}
 
     def time(self) -> None:
-        for part in self.parts:
-            seconds = footprint.compile_one(self.command, part, self.folder / (part.stem + ".o"))
+        for part, flags in self.parts:
+            command = [build.compiler(part), *build.OPTIMISE, *build.SECTIONS, *flags, build.python_include(), "-c"]
+            seconds = footprint.compile_one(command, part, self.object_of(part))
             self.seconds[part] = min(seconds, self.seconds.get(part, seconds))
 
+    def object_of(self, part: Path) -> Path:
+        return self.folder / f"{part.stem}.o"
+
     def rows(self) -> Iterator[tuple[str, float, str]]:
-        objects = [self.folder / (part.stem + ".o") for part in self.parts]
+        objects = [self.object_of(part) for part, _ in self.parts]
         module = self.folder / "many.so"
-        linker = [self.command[0], "-shared", "-Wl,--gc-sections", *map(str, objects), "-o", str(module), *self.made.link]
+        compiler = build.compiler(self.source)
+        linker = [compiler, "-shared", build.DROP_UNUSED, *map(str, objects), "-o", str(module), *self.made.link]
         build.run(linker, self.folder / "link.log")
         seconds = self.seconds[self.source], sum(self.seconds.values())
         sizes = text_size(objects[0]), text_size(module)
@@ -254,23 +256,16 @@ def text_size(file: Path) -> int:
     return int(done.stdout.splitlines()[1].split()[0])
 
 
-def isthmus_with_nanobind() -> build.Recipe:
-    ours, theirs = build.isthmus_recipe(), build.nanobind_recipe()
-    return build.Recipe([], [*(flag for flag in theirs.flags if flag != "-std=c++17"), *ours.flags], ours.link)
+def header_only_with_nanobind() -> build.Recipe:
+    return build.with_binder(build.header_only_recipe(), build.nanobind_recipe())
 
 
 def candidates() -> list[Candidate]:
     return [
-        Candidate("nanobind", Nanobind(), build.nanobind_recipe, once=("nanobind",)),
+        Candidate("nanobind", Nanobind(), build.nanobind_recipe),
         Candidate("pybind11", Pybind11(), build.pybind11_recipe),
-        Candidate("isthmus", Isthmus(), isthmus_with_nanobind, once=("nanobind",)),
-        Candidate(
-            "isthmus compiled",
-            Isthmus(),
-            isthmus_with_nanobind,
-            ("-DISTHMUS_COMPILED",),
-            ("nanobind", "isthmus compiled"),
-        ),
+        Candidate("isthmus", Isthmus(), build.isthmus_with_nanobind_recipe),
+        Candidate("isthmus header-only", Isthmus(), header_only_with_nanobind),
     ]
 
 

@@ -12,6 +12,7 @@ import build
 import footprint
 from calls import NANOBIND, OURS, TVM_FFI, Call, Row
 from peers import Peers
+from targets import HEADER_ONLY
 
 Result = dict[str, Any]
 OPERATOR, XLA_FFI = "isthmus operator", "xla ffi"  # as build.py calls the modules
@@ -87,11 +88,11 @@ def jax_rows(jax: Any, peers: Peers) -> list[Row]:
 
 
 def compile_times(versions: Callable[[str], str], say: Callable[[str], None], turns: int = 5) -> list[Result]:
-    """Seconds of the processor for the file of one operator: with the headers alone, and with the compiled bridge."""
+    """Seconds of the processor for the file of one operator, linked with the library and header-only."""
     results: list[Result] = []
     recipe = build.operator_recipe()
     with tempfile.TemporaryDirectory() as folder:
-        for library, extra in ((OURS, []), ("isthmus compiled", ["-DISTHMUS_COMPILED"])):
+        for library, extra in ((OURS, []), (HEADER_ONLY, ["-DISTHMUS_IMPLEMENTATION"])):
             say(f"{COMPILE_ROW}: {library}")
             source = recipe.sources[0]
             flags = [*build.OPTIMISE, *recipe.flags, build.python_include(), *extra]

@@ -41,7 +41,7 @@ BUILDING = {
     "seconds for a small file": "compile time of one small file",
     "kB of its module": "size of its module at -O2, stripped",
 }
-BUILDERS = {"isthmus": "headers alone", "isthmus compiled": "compiled once", "nanobind": "nanobind", "pybind11": "pybind11"}
+BUILDERS = {"isthmus": "library", "isthmus header-only": "header-only", "nanobind": "nanobind", "pybind11": "pybind11"}
 
 Figures = dict[str, dict[str, float]]
 
@@ -127,8 +127,8 @@ def html(results: list[Result]) -> str:
              "questions; <i>unchecked</i> is DLPack's exchange API in C, which asks none.", of_safety(figures)),
             ("Does the size matter?", "No: nothing touches the elements.", of_sizes(figures)),
             ("What does it cost to build?",
-             "One file with one function, at <code>-O2</code>. <i>Compiled once</i> is <code>isthmus::python_compiled</code>, "
-             "for projects of many files.", of_building(figures)),
+             "One file with one function, at <code>-O2</code>. <i>Library</i> links <code>isthmus::python</code>, which is "
+             "compiled once, as nanobind's library is.", of_building(figures)),
         )
         if answer
     )  # fmt: skip

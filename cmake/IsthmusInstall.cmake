@@ -43,7 +43,8 @@ install(FILES "${PROJECT_BINARY_DIR}/isthmusConfig.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/isthmusLibraries.cmake" "${PROJECT_SOURCE_DIR}/cmake/isthmusTorch.cmake"
         DESTINATION "${cmake_dir}")
 
-# The release of the libstdc++ that the libraries are compiled with, 0 for another C++ library; see ISTHMUS_PREBUILT in config.h.
+# The release of the libstdc++ that the libraries are compiled with, 0 for another C++ library: see ISTHMUS_PREBUILT in
+# config.h.
 function(isthmus_cxx_library_release out)
   set(source "${PROJECT_BINARY_DIR}/cxx_library.cpp")
   file(WRITE "${source}" "#include <cstddef>\nrelease=_GLIBCXX_RELEASE\n")

@@ -13,8 +13,8 @@ set_target_properties(
                             UNITY_BUILD_BATCH_SIZE 0)
 target_link_libraries(isthmus_module PRIVATE isthmus_python isthmus_build_flags)
 
-# The bridge of this Python, compiled, for modules that are linked without CMake. One object, of which the linker takes what is called:
-# an archive in front of the sources on a command line would link to nothing.
+# The bridge of this Python, compiled, for modules that are linked without CMake. One object, of which the linker takes what
+# is called: an archive in front of the sources on a command line would link to nothing.
 set(isthmus_object "${PROJECT_BINARY_DIR}/package/isthmus.o")
 add_custom_command(
   OUTPUT "${isthmus_object}"

@@ -1,7 +1,7 @@
-# Defines isthmus::core, isthmus::python and isthmus::header_only from the sources: in Isthmus's own build, and in that of a user of
-# the installed package, since what is compiled must fit the user's compiler, flags and Python.
+# Defines isthmus::core, isthmus::python and isthmus::header_only from the sources: in Isthmus's own build, and in that of a
+# user of the installed package, since what is compiled must fit the user's compiler, flags and Python.
 
-# isthmus::NAME is an imported name of the target isthmus_NAME: a project that installs and exports a library of its own may link it.
+# isthmus::NAME is an imported name of the target isthmus_NAME: a library that links it may be installed and exported.
 function(isthmus_publish name)
   add_library(isthmus::${name} INTERFACE IMPORTED GLOBAL)
   target_link_libraries(isthmus::${name} INTERFACE isthmus_${name})
@@ -9,7 +9,7 @@ endfunction()
 
 # What every target says of the headers. `dlpack` is a folder, or empty if a target of that name has it.
 function(isthmus_use_headers target visibility include dlpack)
-  set(system) # a user's warnings are of the user's own code; ISTHMUS_TOP_LEVEL is not defined where the package is installed
+  set(system) # for the installed package, which does not define ISTHMUS_TOP_LEVEL: a user's warnings are of the user's code
   if(NOT DEFINED ISTHMUS_TOP_LEVEL)
     set(system SYSTEM)
   endif()
@@ -23,7 +23,7 @@ function(isthmus_use_headers target visibility include dlpack)
   endif()
 endfunction()
 
-# Each function in a section, of which the linker takes what is called: `compile` says to whom, for the linker all who link.
+# Each function in a section (said to `compile`: PRIVATE, INTERFACE), of which the linker takes what is called.
 function(isthmus_drop_unused target compile)
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     target_compile_options(${target} ${compile} $<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections>
@@ -41,7 +41,8 @@ function(isthmus_define_library name)
   add_library(isthmus_${name} STATIC EXCLUDE_FROM_ALL ${ARGN})
   isthmus_publish(${name})
   set_target_properties(
-    isthmus_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_SCAN_FOR_MODULES OFF UNITY_BUILD OFF)
+    isthmus_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden CXX_SCAN_FOR_MODULES OFF
+                               UNITY_BUILD OFF)
   # A debug build of a program also checks in every call whether the GIL is held.
   target_compile_definitions(isthmus_${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:NDEBUG>)
   isthmus_drop_unused(isthmus_${name} PRIVATE)
@@ -51,7 +52,7 @@ function(isthmus_define_library name)
       target_compile_options(isthmus_${name} PRIVATE --param=max-inline-insns-single=20 -fno-reorder-blocks-and-partition
                                                      -fno-align-functions -fno-align-jumps -fno-align-loops)
     endif()
-    if(NOT ISTHMUS_TOP_LEVEL) # a part of another project, whose warnings, errors perhaps, are not for these sources
+    if(NOT ISTHMUS_TOP_LEVEL) # a part of another project, whose warnings (errors, perhaps) are not for these sources
       target_compile_options(isthmus_${name} PRIVATE -w)
       set_target_properties(isthmus_${name} PROPERTIES CXX_CLANG_TIDY "" CXX_CPPCHECK "" CXX_INCLUDE_WHAT_YOU_USE "")
     endif()
@@ -62,7 +63,30 @@ endfunction()
 function(isthmus_warn_without_build_type)
   get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
   if(NOT CMAKE_BUILD_TYPE AND NOT several AND NOT CMAKE_CXX_FLAGS MATCHES "-O")
-    message(NOTICE "isthmus: no CMAKE_BUILD_TYPE is set: Isthmus is optimised and ${PROJECT_NAME} is not (-DCMAKE_BUILD_TYPE=Release)")
+    message(NOTICE "isthmus: no CMAKE_BUILD_TYPE is set: Isthmus is optimised and ${PROJECT_NAME} is not "
+                   "(-DCMAKE_BUILD_TYPE=Release)")
+  endif()
+endfunction()
+
+# Relative relocations, packed, if the linker can: 4 % of a module. It loads with glibc 2.36 and newer, which a module that is
+# used where it is built has already; wheels go elsewhere.
+function(isthmus_pack_relocations target)
+  if(SKBUILD OR CMAKE_CROSSCOMPILING OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    return()
+  endif()
+  if(NOT DEFINED ISTHMUS_PACK_RELOCATIONS)
+    set(source "${CMAKE_BINARY_DIR}/CMakeFiles/isthmus_glibc.cpp")
+    file(WRITE "${source}" "#include <cstddef>\nglibc=__GLIBC_MINOR__\n")
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -E -P "${source}" OUTPUT_VARIABLE text ERROR_QUIET)
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -Wl,--help OUTPUT_VARIABLE help ERROR_QUIET)
+    set(pack OFF)
+    if(text MATCHES "glibc=[ \n]*([0-9]+)" AND CMAKE_MATCH_1 GREATER_EQUAL 36 AND help MATCHES "pack-relative-relocs")
+      set(pack ON)
+    endif()
+    set(ISTHMUS_PACK_RELOCATIONS ${pack} CACHE BOOL "Pack the relocations of what links isthmus::python (glibc 2.36)")
+  endif()
+  if(ISTHMUS_PACK_RELOCATIONS)
+    target_link_options(${target} INTERFACE LINKER:-z,pack-relative-relocs)
   endif()
 endfunction()
 
@@ -88,6 +112,7 @@ macro(isthmus_define_libraries include source dlpack)
   endif()
   if(TARGET Python::Module AND NOT TARGET isthmus_python)
     isthmus_define_library(python "${source}/bridge.cpp")
+    isthmus_pack_relocations(isthmus_python)
     isthmus_end_target(python_compiled python)
     target_link_libraries(isthmus_python PUBLIC isthmus_core Python::Module)
     target_link_libraries(isthmus_header_only INTERFACE Python::Module)

@@ -63,7 +63,7 @@ inline Result<void> check_linked_version() {
 }
 
 /// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor of our
-/// own tells where it lies.
+/// own shows its offset.
 inline Result<std::ptrdiff_t> find_linked_offset() {
     float element = 0;
     const at::Tensor probe = at::from_blob(&element, {1});
@@ -184,7 +184,7 @@ struct AtTensorOwner {
             drop_torch([](void* held) { delete static_cast<AtTensorOwner*>(held); }, moved);
         }
     }
-    /// The torch.Tensor, a new reference; NULL without an exception where it cannot be made.
+    /// The torch.Tensor, a new reference; NULL without an exception if it cannot be made.
     static void* array(void* self) noexcept {
         auto object = to_py(static_cast<AtTensorOwner*>(self)->tensor);
         return object ? *object : nullptr;
@@ -197,7 +197,7 @@ inline constexpr OwnerOps at_tensor_ops{.framework = static_cast<std::uint32_t>(
                                         .native = AtTensorOwner::native,
                                         .producer = "torch.Tensor"};
 
-/// What torch's rules ask, answered by the at::Tensor.
+/// The questions of torch's rules, answered by the at::Tensor.
 struct AskAtTensor {
     const at::Tensor& tensor;
 
@@ -303,7 +303,7 @@ Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options) n
 }
 namespace detail {
 
-/// The at::Tensor of an object that a block holds; NULL where it is none, or torch was never met here and the GIL is not held.
+/// The at::Tensor of an object that a block holds; NULL if it is not one, or torch was never met here and the GIL is not held.
 inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
     if (!linked_torch->ready() &&
         (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !start_linked_torch(false)))
@@ -313,7 +313,7 @@ inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
     return tensor.defined() ? &tensor : nullptr;
 }
 
-/// The at::Tensor that this block was made from; NULL when it was made from something else, or that cannot be told now.
+/// The at::Tensor that this block was made from; NULL if it was made from something else, or that cannot be determined now.
 inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     const OwnerOps& ops = *block->ops;
     if (ops.native != nullptr && ops.framework == static_cast<std::uint32_t>(Framework::torch))
@@ -365,7 +365,7 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
     const auto dims = static_cast<std::size_t>(t.ndim);
     auto maker = at::for_blob(t.data, {t.shape, dims});
     at::TensorOptions options(static_cast<at::ScalarType>(number));
-    // torch takes its time over strides and devices, so it is told of them only where it would not assume the same.
+    // torch takes its time over strides and devices, so they are passed only if it would not assume the same.
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) maker.strides(at::IntArrayRef{t.strides, dims});
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host())) {
         if (t.device.device_type != torch_gpu_type() && t.device.device_type != kDLCUDAManaged)

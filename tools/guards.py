@@ -1,4 +1,4 @@
-"""The guards of the headers, for tools/mutate.py: where they are, how one is taken away, and which of them are no loss."""
+"""The library's guards, for tools/mutate.py: where they are, how one is taken away, and which of them are no loss."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-INCLUDE = Path("include/isthmus")
+#: Where the library stands: what users include, and the bodies.
+LIBRARY = ("include/isthmus", "src")
 EQUIVALENT = ROOT / "tools" / "mutants.txt"
 
 #: What a guard does: it leaves.
@@ -29,8 +30,8 @@ class Guard:
 
     @property
     def key(self) -> str:
-        """What names it when lines move: the file below include/isthmus, the statement, and which of several it is."""
-        return f"{Path(self.file).relative_to(INCLUDE)}: {self.text}" + (f" [{self.nth}]" if self.nth > 1 else "")
+        """Its name, which stays when lines move: the file, the statement, and which of several it is."""
+        return f"{self.file}: {self.text}" + (f" [{self.nth}]" if self.nth > 1 else "")
 
     @property
     def place(self) -> str:
@@ -87,11 +88,22 @@ def equivalents() -> dict[str, str]:
     return {row[0].strip(): row[1] for row in rows if len(row) == 2}
 
 
+def stale() -> list[str]:
+    """Keys of mutants.txt that name no guard any more."""
+    found = {guard.key for path in sources() for guard in guards_of(path)}
+    return [key for key in equivalents() if key not in found]
+
+
 def choose(only: str) -> list[Guard]:
     """The guards whose "file:line: text" matches, less the equivalents."""
     known = equivalents()
-    guards = [guard for path in sorted((ROOT / INCLUDE).rglob("*.h")) for guard in guards_of(path) if guard.key not in known]
+    guards = [guard for path in sources() for guard in guards_of(path) if guard.key not in known]
     return [guard for guard in guards if re.search(only, f"{guard.place}: {guard.text}")]
+
+
+def sources() -> list[Path]:
+    files = (path for folder in LIBRARY for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cpp"))
+    return sorted(files)
 
 
 def sample_of(guards: list[Guard], count: int, seed: int) -> list[Guard]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The suite's own test: guards of the headers are removed one at a time, and each must turn a test red.
+"""The suite's own test: the library's guards are removed one at a time, and each must turn a test red.
 
 Usage:
     tools/mutate.py --build DIR --python PYTHON [--list] [--only REGEX] [--sample N [--seed S]] [--report FILE]
@@ -7,7 +7,7 @@ Usage:
 
 A guard is a statement that leaves a function (return, throw, continue) under a condition on one line. It is found by its
 shape, so that it need not be listed by file. A copy of the repository is built once in the build folder; for each guard its
-condition is made false there, what depends on that header is built again, and the tests run that mirror its folder, until the
+condition is made false there, what depends on that file is built again, and the tests run that mirror its folder, until the
 first that fails. With --together all guards are made switchable by an environment variable in one build; one run of all tests
 records which guards fire in which, and each guard is then tried in those tests alone: hundreds of times quicker, but blind to
 what only a static_assert sees. A guard whose loss no test sees is printed at the end; tools/mutants.txt names those that are
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from guards import ROOT, Guard, choose, sample_of, without
+from guards import ROOT, Guard, choose, sample_of, stale, without
 from mutate_together import switchable, together
 from workshop import Workshop, mirror_of
 
@@ -41,7 +41,7 @@ def judge(workshop: Workshop, guard: Guard) -> str:
         built = workshop.build_tests(mirror)
         if built.returncode:
             seen = re.search(
-                r"^\S*?((?:tests|include)/\S+?:\d+):\d+: error: static assertion failed", built.stdout, re.MULTILINE
+                r"^\S*?((?:tests|include|src)/\S+?:\d+):\d+: error: static assertion failed", built.stdout, re.MULTILINE
             )
             return f"killed by {seen[1]}" if seen else "does not compile"
         failed = workshop.first_failure(mirror)
@@ -91,6 +91,8 @@ def main() -> int:
     if options.list:
         for guard in guards:
             print(f"{guard.place}: {guard.text}")
+        for key in stale():
+            print(f"tools/mutants.txt names no guard: {key}")
         print(f"{len(guards)} guards")
         return 0
 

@@ -57,7 +57,7 @@ constexpr bool isthmus_mutant_stays(int number) {
 }
 """
 
-#: All that uses the headers of the bridge, with the package itself; not tests/life, which compiles its own for half an hour.
+#: All that uses the bridge, with the package itself; not tests/life, which compiles its own for half an hour.
 BRIDGE = Mirror(
     (
         "isthmus_test_ext", "isthmus_module", "isthmus_c",
@@ -119,7 +119,7 @@ class Record:
 
 
 def switchable(guards: list[Guard]) -> dict[str, str]:
-    """The text of the headers with a switch in each guard, by its place in the list."""
+    """The text of the files with a switch in each guard, by its place in the list."""
     changed = {COMMON: (ROOT / COMMON).read_text()}
     for number, guard in enumerate(guards):
         text = changed.get(guard.file) or (ROOT / guard.file).read_text()

@@ -29,6 +29,8 @@ import run_tests
 
 ROOT = run_tests.ROOT
 INCLUDE = ROOT / "include"
+#: What makes one source of headers and library.
+BODIES = "-DISTHMUS_IMPLEMENTATION"
 CONSUMER = ROOT / "tests" / "install" / "consumer"
 EIGEN = tuple(Path(root) / "include" / "eigen3" for root in ("/usr", "/usr/local", "/opt/homebrew"))
 LIMIT = 3600  # seconds for one command: several times what a slow machine takes
@@ -158,10 +160,10 @@ def compile_for(compiler: tuple[str, ...], python: str, work: Path, text: str, *
 
 
 def check_syntax(compiler: tuple[str, ...], python: str, work: Path) -> None:
-    """Every header that needs no other library."""
+    """Every header that needs no other library, and the bodies."""
     for patterns, body in ((CORE, "core_program.cpp"), (BRIDGE, "module.cpp")):
         lines = [f"#include <{header}>\n" for header in headers(patterns)]
-        compile_for(compiler, python, work, "".join(lines) + f'#include "{CONSUMER / body}"\n')
+        compile_for(compiler, python, work, "".join(lines) + f'#include "{CONSUMER / body}"\n', BODIES)
 
 
 def package(name: str) -> Path:
@@ -237,7 +239,7 @@ def check_torch(tags: tuple[str, ...], compiler: tuple[str, ...], python: str, w
     work.mkdir(parents=True, exist_ok=True)
     include = torch_include(work, tags)
     module = ROOT / "tests" / "torch" / "module.cpp"
-    compile_for(compiler, python, work, f'#include "{module}"\n', "-fvisibility=hidden", f"-isystem{include}",
+    compile_for(compiler, python, work, f'#include "{module}"\n', "-fvisibility=hidden", BODIES, f"-isystem{include}",
                 f"-isystem{include / 'torch' / 'csrc' / 'api' / 'include'}")  # fmt: skip
 
 
@@ -286,7 +288,7 @@ def check_program(target: Target, work: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     target.emulator()
     binary = work / "core_program.exe"
-    run(*target.compiler(), "-std=c++20", *WARNINGS, *target.flags, f"-I{INCLUDE}", f"-isystem{dlpack()}",
+    run(*target.compiler(), "-std=c++20", *WARNINGS, *target.flags, BODIES, f"-I{INCLUDE}", f"-isystem{dlpack()}",
         CONSUMER / "core_program.cpp", "-o", binary)  # fmt: skip
     said = run_in(target, work, binary)
     if said.split() != ["float32", "5"]:

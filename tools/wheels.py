@@ -102,14 +102,16 @@ def build(version: str, executable: str, tools: Path, compiler: dict[str, str]) 
 
 
 def extension(version: str, compiler: dict[str, str]) -> Path:
-    """The folder of an extension that is built with the installed headers, for an environment that has no compiler."""
+    """The folder of an extension that links the wheel's compiled library, for an environment that has no compiler."""
     python = BUILD / f"py{version}" / "fresh" / "bin" / "python"
-    shown = subprocess.run([python, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
+
+    def flags(kind: str) -> list[str]:
+        return subprocess.run([python, "-m", "isthmus", kind], capture_output=True, text=True, check=True).stdout.split()
+
     folder = BUILD / f"py{version}" / "extension"
     folder.mkdir(exist_ok=True)
     source = ROOT / "tests" / "install" / "consumer" / "module.cpp"
-    flags = ["-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", *shown.stdout.split()]
-    run(compiler["CXX"], *flags, source, "-o", folder / "consumer.so")
+    run(compiler["CXX"], "-O1", "-shared", *flags("--cflags"), source, "-o", folder / "consumer.so", *flags("--ldflags"))
     return folder
 
 

@@ -22,7 +22,7 @@ PROGRAM = 120
 
 @dataclass(frozen=True)
 class Mirror:
-    """The tests that see a header: what is built, which of it is run, and pytest's folders."""
+    """The tests that see a file of the library: what is built, which of it is run, and pytest's folders."""
 
     targets: tuple[str, ...]
     programs: tuple[str, ...] = ()
@@ -33,10 +33,12 @@ def adapter(name: str) -> Mirror:
     return Mirror((f"isthmus_{name}_tests",), (f"isthmus_{name}_tests",))
 
 
-#: By the first part of a header's path, or its name without suffix, that is named here.
+BRIDGE = Mirror(("isthmus_test_ext",), (), ("tests/python", "tests/life"))
+#: By the first part of a file's path, or its name without suffix, that is named here.
 MIRRORS = {
     "core": adapter("core"),
-    "python": Mirror(("isthmus_test_ext",), (), ("tests/python", "tests/life")),
+    "python": BRIDGE,
+    "bridge": BRIDGE,
     "eigen": adapter("eigen"),
     "mdspan": adapter("mdspan"),
     "opencv": adapter("opencv"),

@@ -27,8 +27,8 @@ def compiled() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "handover"
         includes = [f"-I{path}" for path in isthmus.get_includes()]
-        flags = ["-std=c++20", "-O2", "-DISTHMUS_IMPLEMENTATION", *includes]
-        subprocess.run(["c++", *flags, HERE / "handover.cpp", "-o", program], check=True)
+        command = ["c++", "-std=c++20", "-O2", "-DISTHMUS_IMPLEMENTATION", *includes, HERE / "handover.cpp", "-o", program]
+        subprocess.run(command, check=True)
         done = subprocess.run([program], check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

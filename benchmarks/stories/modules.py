@@ -15,7 +15,7 @@ def told(recipe: build.Recipe, peer: str) -> build.Recipe:
 
 def isthmus() -> build.Recipe:
     """Isthmus' casters in a nanobind module."""
-    return told(build.with_binder(build.isthmus_recipe(), build.nanobind_recipe()), "isthmus")
+    return told(build.isthmus_with_nanobind_recipe(), "isthmus")
 
 
 def nanobind() -> build.Recipe:

@@ -69,10 +69,10 @@ HEADERS = [
 def linked_recipe(source: str) -> build.Recipe:
     torch = build.torch_recipe()
     flags = [flag for flag in torch.flags if not flag.startswith("-DTORCH_EXTENSION_NAME")]
-    extra = [f"-I{build.ROOT / 'include'}", f"-I{build.dlpack_include()}"]
-    return build.Recipe(
-        [HERE / source], [*flags, *extra], [*torch.link, "-ldl"], depends=sorted((build.ROOT / "include").rglob("*.h"))
-    )
+    flags += build.isthmus_flags()
+    library = build.isthmus_library()
+    bridge = build.Library([build.ROOT / "src" / "torch.cpp"], flags, library.depends)
+    return build.Recipe([HERE / source], flags, [*torch.link, "-ldl"], build.headers(), libraries=[library, bridge])
 
 
 def build_modules() -> dict[str, object]:

@@ -61,7 +61,7 @@ TensorSpec describe_eigen(X& x) {
 }  // namespace detail
 
 /// The tensor as a matrix (two dimensions) or a vector (one), in place: to_eigen<const Eigen::MatrixXf>(t), of a Tensor or
-/// a Borrowed. Sizes that the type fixes are asked for. The map is valid as long as the tensor.
+/// a Borrowed. Sizes that the type fixes are checked. The map is valid as long as the tensor.
 template <class Plain, class Source>
     requires detail::EigenPlain<Plain>
 Result<EigenMap<Plain>> to_eigen(const Source& source) {

@@ -1,4 +1,4 @@
-// Structs of tensors: one declaration of the fields, taken from any form that Python has of them and given back in it.
+// Structs of tensors: one declaration of the fields, taken from any form that Python has of them and returned in it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,20 +27,27 @@ constexpr auto members_of(S& s) noexcept {
     else if constexpr (n == 7) { auto& [a, b, c, d, e, f, g] = s; return std::tie(a, b, c, d, e, f, g); }
     else if constexpr (n == 8) { auto& [a, b, c, d, e, f, g, h] = s; return std::tie(a, b, c, d, e, f, g, h); }
     else if constexpr (n == 9) { auto& [a, b, c, d, e, f, g, h, i] = s; return std::tie(a, b, c, d, e, f, g, h, i); }
-    else if constexpr (n == 10) { auto& [a, b, c, d, e, f, g, h, i, j] = s; return std::tie(a, b, c, d, e, f, g, h, i, j); }
-    else if constexpr (n == 11) { auto& [a, b, c, d, e, f, g, h, i, j, k] = s; return std::tie(a, b, c, d, e, f, g, h, i, j, k); }
-    else if constexpr (n == 12) { auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l); }
-    else if constexpr (n == 13) { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m); }
-    else if constexpr (n == 14) { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, o] = s; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, o); }
-    else if constexpr (n == 15) { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, o, p] = s; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, o, p); }
-    else { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q] = s; return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q); }
+    else if constexpr (n == 10) { auto& [a, b, c, d, e, f, g, h, i, j] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j); }
+    else if constexpr (n == 11) { auto& [a, b, c, d, e, f, g, h, i, j, k] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j, k); }
+    else if constexpr (n == 12) { auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l); }
+    else if constexpr (n == 13) { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m); }
+    else if constexpr (n == 14) { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, o] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, o); }
+    else if constexpr (n == 15) { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, o, p] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, o, p); }
+    else { auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q] = s;
+        return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q); }
     // clang-format on
 }
 
 template <class S>
 using MembersOf = decltype(members_of(std::declval<S&>()));
 
-/// "csr": the format of the struct, where sparse matrices differ only by that; empty if it says none.
+/// "csr": the format of the struct, if sparse matrices differ only by that; empty if it declares none.
 template <class S>
 constexpr std::string_view sparse_format_of() noexcept {
     if constexpr (requires { S::sparse_format; })
@@ -74,13 +81,14 @@ struct FieldsTarget {
     void* value;
     LoadedField* states;
 };
-/// What an error calls the argument, and the named sizes that it shares. `function` and `argument` may be NULL.
+/// The name of the argument in errors, and the named sizes that it shares. `function` and `argument` may be NULL.
 struct FieldsCall {
     const char* function;
     const char* argument;
     Match* match;
 };
-/// How one field is loaded. `load_from` is of a struct within the struct, which may lie in a mapping of dotted names; else NULL.
+/// How one field is loaded. `load_from` is of a struct within the struct, which may lie in a mapping of dotted names;
+/// else NULL.
 struct FieldFacts {
     bool is_optional;
     Loaded (*load)(const FieldsTarget&, PyObject*, const FieldsCall&) noexcept;
@@ -105,7 +113,8 @@ Loaded pass_on_fields(Loaded loaded) noexcept;
 /// The Python exception that is set, as an Error.
 [[noreturn]] ISTHMUS_RARE void throw_exception_of(const char* argument);
 
-bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument) noexcept;
+bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function,
+                   const char* argument) noexcept;
 /// A fixed number of integers: the shape of a matrix.
 template <std::size_t n>
 struct ArgumentLoader<std::array<std::int64_t, n>> : PlainLoader<std::array<std::int64_t, n>> {
@@ -127,7 +136,9 @@ struct FieldRow {
     using Loaders = typename FieldLoaders<MembersOf<S>>::Loaders;
     using Member = std::remove_reference_t<std::tuple_element_t<i, MembersOf<S>>>;
 
-    static auto& loader(const FieldsTarget& target) noexcept { return std::get<i>(*static_cast<Loaders*>(target.loaders)); }
+    static auto& loader(const FieldsTarget& target) noexcept {
+        return std::get<i>(*static_cast<Loaders*>(target.loaders));
+    }
     static Member& member(const FieldsTarget& target) noexcept {
         return std::get<i>(members_of(*static_cast<S*>(target.value)));
     }
@@ -144,7 +155,8 @@ struct FieldRow {
     static void roll_back(const FieldsTarget& target, PyObject* object) noexcept {
         loader(target).roll_back(object, member(target));
     }
-    static constexpr FieldFacts facts{is_optional<Member>, load, HasFields<Member> ? load_from : nullptr, commit, roll_back};
+    static constexpr FieldFacts facts{is_optional<Member>, load, HasFields<Member> ? load_from : nullptr, commit,
+                                      roll_back};
 };
 
 template <class S, class Indices>
@@ -201,7 +213,8 @@ private:
 
 // As a result, in the form of an argument: a dict, a dataclass, a sparse matrix, ….
 
-/// Makes one member of a struct a Python object; NULL with the exception set. `like` is the field of the argument, or NULL.
+/// Makes one member of a struct a Python object; NULL with the exception set. `like` is the field of the argument, or
+/// NULL.
 using FieldToPy = Ref (*)(const void* value, PyObject* like, FieldForm form);
 struct ReplyTable;
 struct ReplyRow {
@@ -238,11 +251,13 @@ Ref field_to_py(const void* value, [[maybe_unused]] PyObject* like, [[maybe_unus
     } else if constexpr (HasFields<M>) {
         return struct_to_py(ReplyOf<M>::table, value, like);
     } else if constexpr (requires { member.has_value(); }) {
-        return member ? field_to_py<std::remove_cvref_t<decltype(*member)>>(&*member, like, form) : Ref::borrow(Py_None);
+        return member ? field_to_py<std::remove_cvref_t<decltype(*member)>>(&*member, like, form)
+                      : Ref::borrow(Py_None);
     } else if constexpr (requires { std::tuple_size<M>::value; }) {
         return member_to_py(std::span<const std::int64_t>(member));
     } else {
-        static_assert(!is_view<M>, "isthmus: what is borrowed ends with the call; a struct that is returned has Tensors");
+        static_assert(!is_view<M>,
+                      "isthmus: what is borrowed ends with the call; a struct that is returned has Tensors");
         static_assert(is_view<M>,
                       "isthmus: a returned field is a Tensor, a number, a bool, an array of integers, a struct, or an "
                       "optional of these");
@@ -289,7 +304,9 @@ struct Annotation<S> {
     }
     template <std::size_t... i>
     static constexpr void spell_members(Words& words, std::index_sequence<i...>) {
-        (spell_member<std::remove_reference_t<std::tuple_element_t<i, MembersOf<S>>>>(words, S::fields::names[i], i == 0), ...);
+        (spell_member<std::remove_reference_t<std::tuple_element_t<i, MembersOf<S>>>>(words, S::fields::names[i],
+                                                                                      i == 0),
+         ...);
     }
     static constexpr void spell(Words& words) {
         words.add("typing.Annotated[typing.Any, '");

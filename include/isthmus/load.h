@@ -35,7 +35,7 @@ class TensorFile {
 public:
     /// How many tensors there are.
     std::size_t size() const noexcept { return entries().size(); }
-    /// What is known of each without touching it, in the order of the file.
+    /// The description of each tensor, in the order of the file; nothing is read.
     const std::vector<TensorEntry>& entries() const noexcept;
     /// The `__metadata__` of the file: texts by key, in its order.
     const std::vector<std::pair<std::string, std::string>>& metadata() const noexcept;
@@ -63,7 +63,7 @@ private:
 /// file never changes.
 ///
 /// Error(bad_file) if the file is not sound, Error(system_failed) if the system refuses. The file must not be made
-/// shorter while its tensors live: reading them would end the process (SIGBUS), as of any mapped file. Source: the
+/// shorter while its tensors are alive: reading them would end the process (SIGBUS), as of any mapped file. Source: the
 /// "Format" section of safetensors' README.
 Result<TensorFile> load(const char* path, shared::Access access = shared::Access::read_only);
 inline Result<TensorFile> load(const std::string& path, shared::Access access = shared::Access::read_only) {

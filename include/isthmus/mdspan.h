@@ -1,11 +1,11 @@
-// Isthmus: mdspan over the same memory: the standard's where it exists, else Kokkos' reference implementation.
+// Isthmus: mdspan over the same memory: the standard's if it exists, else Kokkos' reference implementation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/isthmus.h>
 
 // Another implementation of the standard's interface: include it first, and define ISTHMUS_MDSPAN_NAMESPACE as its namespace
-// (and ISTHMUS_MDSPAN_ARRAY as its array, where that is not std::array).
+// (and ISTHMUS_MDSPAN_ARRAY as its array, if that is not std::array).
 #if !defined(ISTHMUS_MDSPAN_NAMESPACE)
 #if __has_include(<version>)
 #include <version>
@@ -52,8 +52,8 @@ struct MdExtents<V, std::index_sequence<i...>> {
 
 }  // namespace detail
 
-/// What view.mdspan() gives: sizes that the view's type fixes are static extents; the mapping is layout_right or layout_left
-/// where the type says C or F, and layout_stride elsewhere. Throws Error(bad_layout) for strides below 1, which no
+/// The mdspan of view.mdspan(): sizes that the view's type fixes are static extents; the mapping is layout_right or layout_left
+/// if the type says C or F, else layout_stride. Throws Error(bad_layout) for strides below 1, which no
 /// layout_stride may have ([mdspan.layout.stride.cons]).
 template <class T, int N, class... C>
     requires(N >= 0)

@@ -17,7 +17,7 @@
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
 #define ISTHMUS_NANOBIND_KNOWS_DEFAULTS 1
 #endif
-// Whether its own pair and tuple hold until the call what a sequence made when it was asked.
+// Whether its own pair and tuple keep the elements that a sequence created on access until the call.
 #if NB_VERSION_MAJOR > 3 || (NB_VERSION_MAJOR == 3 && NB_VERSION_MINOR >= 1)
 #define ISTHMUS_NANOBIND_HOLDS_PAIRS 1
 #else
@@ -41,7 +41,7 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE where the very first thing is
+/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE if the first thing is
 /// an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
     detail::run_once(detail::nanobind_translates,
@@ -58,7 +58,8 @@ inline bool nanobind_is_ready() noexcept {
     return nanobind::is_alive();
 }
 ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
-    if (!nanobind_translates.load_acquire() && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
+    if (!nanobind_translates.load_acquire() && may_translate() && nanobind_is_ready())
+        swallowing(nanobind_translate_errors);
 }};
 ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
 
@@ -70,13 +71,13 @@ constexpr bool is_call([[maybe_unused]] std::uint32_t flags) noexcept {
         return true;
 }
 
-/// The instance whose method returns the result, where the result is to keep it; else NULL.
+/// The instance whose method returns the result, if the result is to keep it; else NULL.
 inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::cleanup_list* cleanup) noexcept {
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
 
-/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark, which is
-/// no temporary of anybody's.
+/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark,
+/// which is not a temporary.
 inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
     if (cleanup == nullptr || !default_result.reply) return nullptr;
     for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)
@@ -89,7 +90,7 @@ ISTHMUS_COLD inline void keep_like(nanobind::detail::cleanup_list* cleanup, PyOb
     cleanup->append(Py_NewRef(object));
 }
 
-/// What follows once an argument was loaded, the same for all types: one function a module.
+/// The steps after an argument was loaded, the same for all types: one function per module.
 ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, std::uint32_t flags,
                                              nanobind::detail::cleanup_list* cleanup) {
     if (loaded == Loaded::raised) nanobind::raise_python_error();
@@ -117,7 +118,8 @@ ISTHMUS_END
 NAMESPACE_BEGIN(NB_NAMESPACE)
 NAMESPACE_BEGIN(detail)
 
-/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was read.
+/// As NB_TYPE_CASTER makes it, but for the conversions: nanobind asks for them once every argument of the call was
+/// read.
 template <class X, class Text>
 struct isthmus_argument_caster {
     using Value = X;
@@ -149,9 +151,10 @@ private:
 struct isthmus_refused_outside_a_call {
     template <class T>
     static constexpr bool can_cast() {
-        static_assert(sizeof(T) == 0,
-                      "isthmus: what is borrowed would end before it is used. For a container as an argument include "
-                      "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
+        static_assert(
+            sizeof(T) == 0,
+            "isthmus: what is borrowed would end before it is used. For a container as an argument include "
+            "<isthmus/nanobind_stl.h>; in place of nanobind::cast<View<…>> take an isthmus::Tensor, and its view()");
         return false;
     }
     template <class V>
@@ -207,7 +210,8 @@ struct type_caster<isthmus::View<T, N, C...>>
     : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
-    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>, isthmus_optional_name<isthmus::View<T, N, C...>>> {};
+    : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>,
+                               isthmus_optional_name<isthmus::View<T, N, C...>>> {};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
     : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};

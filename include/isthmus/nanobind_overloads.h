@@ -10,14 +10,15 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A parameter of the overload that explains, never given by a caller: its casters refuse it while nanobind looks for an
-/// overload without implicit conversions, so that the others are tried with them first.
+/// A parameter of the overload that explains, never given by a caller: its casters refuse it while nanobind looks for
+/// an overload without implicit conversions, so that the others are tried with them first.
 struct OnlyAfterConversions {};
 
 }  // namespace detail
 
-/// Binds the functions `f` as overloads of `name` in `scope`, a module or a class, with the same `extra` each, and one more
-/// that is tried last and raises a TypeError with the sentence of every overload: which argument it did not take, and why.
+/// Binds the functions `f` as overloads of `name` in `scope`, a module or a class, with the same `extra` each, and one
+/// more that is tried last and raises a TypeError with the sentence of every overload: which argument it did not take,
+/// and why.
 ///
 ///     isthmus::overloads<sum_float, sum_double>(m, "sum", nb::arg("x"));
 template <auto... f, class Scope, class... Extra>
@@ -34,13 +35,14 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
     const std::string signature = detail::concat(
         {"def ", name, in_module ? "(" : "(self, ", "*args: typing.Never, **kwargs: typing.Never) -> typing.Never"});
     const auto define = [&](auto last) {
-        scope.def(name, last, nanobind::sig(signature.c_str()), nanobind::arg("args"), nanobind::arg("_") = nanobind::none(),
-                  nanobind::arg("kwargs"));
+        scope.def(name, last, nanobind::sig(signature.c_str()), nanobind::arg("args"),
+                  nanobind::arg("_") = nanobind::none(), nanobind::arg("kwargs"));
     };
     using Last = detail::OnlyAfterConversions;
     if constexpr (in_module)
-        define(
-            [explain](const nanobind::args& args, Last, const nanobind::kwargs& kwargs) { explain(args.ptr(), kwargs.ptr()); });
+        define([explain](const nanobind::args& args, Last, const nanobind::kwargs& kwargs) {
+            explain(args.ptr(), kwargs.ptr());
+        });
     else
         define([explain](nanobind::handle self, const nanobind::args& args, Last, const nanobind::kwargs& kwargs) {
             explain((nanobind::make_tuple(self) + args).ptr(), kwargs.ptr());

@@ -1,5 +1,5 @@
 // Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant;
-// pair and tuple too where nanobind's own let their elements go.
+// pair and tuple too if nanobind's own release their elements early.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +26,8 @@ struct NanobindBinder {
         nanobind::detail::make_caster<E> caster;
 
         bool load(PyObject* object, const How& how) {
-            if (!caster.from_python(object, nanobind::detail::flags_for_local_caster<E>(how.flags), how.cleanup)) return false;
+            if (!caster.from_python(object, nanobind::detail::flags_for_local_caster<E>(how.flags), how.cleanup))
+                return false;
             if constexpr (borrows<E>)
                 return true;
             else
@@ -64,12 +65,15 @@ private:
 
 template <class E>
 struct isthmus_sequence_name {
-    static constexpr auto text() { return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]"); }
+    static constexpr auto text() {
+        return const_name("collections.abc.Sequence[") + make_caster<E>::Name + const_name("]");
+    }
 };
 template <class K, class E>
 struct isthmus_map_name {
     static constexpr auto text() {
-        return const_name("collections.abc.Mapping[") + concat(make_caster<K>::Name, make_caster<E>::Name) + const_name("]");
+        return const_name("collections.abc.Mapping[") + concat(make_caster<K>::Name, make_caster<E>::Name) +
+               const_name("]");
     }
 };
 template <class E>

@@ -35,7 +35,7 @@ private:
     const char* name_;
 };
 
-/// What op() returns, to say more of the operator.
+/// The result of op(), to say more of the operator.
 template <detail::Literal name, auto... f>
 class RegisteredOperator : public detail::OperatorRegistration {
 public:

@@ -10,7 +10,7 @@
 
 ISTHMUS_BEGIN
 
-/// What the last of three dimensions is to OpenCV.
+/// The meaning of the last of three dimensions for OpenCV.
 enum class Channels : std::uint8_t {
     last,  ///< the channels of a pixel, as in an image [h, w, c]
     none,  ///< a dimension like the others: the Mat has one channel and as many dimensions as the tensor
@@ -148,7 +148,7 @@ public:
     /// The Mat, to be read.
     const cv::Mat& operator*() const noexcept { return mat_; }
     const cv::Mat* operator->() const noexcept { return &mat_; }
-    /// The same where a function takes a Mat or an InputArray.
+    /// The same for a function that takes a Mat or an InputArray.
     operator const cv::Mat&() const noexcept { return mat_; }
     operator cv::_InputArray() const { return mat_; }
 

@@ -23,7 +23,7 @@ ISTHMUS_STATE Atomic<bool> pybind11_translates;
 }  // namespace detail
 
 /// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE where the very first
+/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE if the first
 /// thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
     detail::run_once(detail::pybind11_translates, [] {
@@ -51,12 +51,12 @@ inline pybind11::handle made(PyObject* result) {
     return result;
 }
 
-/// The instance whose method returns the result, where the result is to keep it; else NULL.
+/// The instance whose method returns the result, if the result is to keep it; else NULL.
 inline PyObject* parent_of(pybind11::return_value_policy policy, pybind11::handle parent) noexcept {
     return policy == pybind11::return_value_policy::reference_internal ? parent.ptr() : nullptr;
 }
 
-/// What pybind11 asks of every caster: a value, handed to the function by reference.
+/// The interface of every caster of pybind11: a value, passed to the function by reference.
 template <class Value>
 struct PybindValue {
     template <class U>
@@ -68,14 +68,14 @@ struct PybindValue {
     Value value;
 };
 
-/// What follows once an argument was loaded, the same for all types: one function a module.
+/// The steps after an argument was loaded, the same for all types: one function per module.
 ISTHMUS_NOINLINE inline bool pybind11_finish(Loaded loaded) {
     if (loaded == Loaded::raised) raise_in_pybind11();
     if (loaded == Loaded::yes) pybind11_translate_errors();
     return loaded == Loaded::yes;
 }
 
-/// What the casters of arguments have in common.
+/// The common part of the casters of arguments.
 template <class X>
 struct PybindArgument : PybindValue<X> {
     // pybind11 asks for these once every argument of the call was read.
@@ -104,10 +104,12 @@ struct PybindBorrowed {
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
 
     PybindBorrowed() = default;
-    PybindBorrowed(PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
-        static_assert(sizeof(X) == 0,
-                      "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
-                      "isthmus::Tensor, and its view()");
+    PybindBorrowed(
+        PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
+        static_assert(
+            sizeof(X) == 0,
+            "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
+            "isthmus::Tensor, and its view()");
     }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
@@ -128,8 +130,8 @@ struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
 template <class Binder, class E, class A>
 struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
 
-/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here each of
-/// them is kept.
+/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here
+/// each of them is kept.
 struct PybindBinder {
     struct How {
         bool convert;
@@ -202,7 +204,7 @@ ISTHMUS_END
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is told to the
+/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is passed to the
 /// caster of the result.
 template <class... Args>
     requires(isthmus::detail::takes_tensor<intrinsic_t<Args>> || ...)
@@ -274,7 +276,8 @@ struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <class X>
-struct type_caster<isthmus::detail::Uncommitted<X>> : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
+struct type_caster<isthmus::detail::Uncommitted<X>>
+    : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
     static constexpr auto name = type_caster<X>::name;
 };
 template <class V>
@@ -311,37 +314,44 @@ struct isthmus_optional_caster_name {
 
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>,
+                                        isthmus_sequence_caster_name<E> {};
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>,
+                                      isthmus_sequence_caster_name<E> {};
 template <class E, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>,
+                                       isthmus_sequence_caster_name<E> {};
 template <class E, std::size_t n>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>, isthmus_sequence_caster_name<E> {};
+struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>,
+                                       isthmus_sequence_caster_name<E> {};
 template <class K, class E, class C, class A>
     requires isthmus::detail::borrows<E>
 struct type_caster<std::map<K, E, C, A>> : isthmus::detail::PybindContainer<std::map<K, E, C, A>>,
                                            isthmus_map_caster_name<K, E> {};
 template <class K, class E, class H, class Q, class A>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::unordered_map<K, E, H, Q, A>> : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>,
-                                                        isthmus_map_caster_name<K, E> {};
+struct type_caster<std::unordered_map<K, E, H, Q, A>>
+    : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>, isthmus_map_caster_name<K, E> {};
 template <class E>
     requires isthmus::detail::borrows<E>
-struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>, isthmus_optional_caster_name<E> {};
+struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>,
+                                       isthmus_optional_caster_name<E> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
 struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,
                                          isthmus_union_caster_name<E...> {};
 template <class A, class B>
     requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
-struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>, isthmus_tuple_caster_name<A, B> {};
+struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>,
+                                      isthmus_tuple_caster_name<A, B> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>, isthmus_tuple_caster_name<E...> {};
+struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>,
+                                       isthmus_tuple_caster_name<E...> {};
 
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
@@ -403,7 +413,7 @@ struct type_caster<isthmus::FieldsReply<S>> : isthmus::detail::PybindValue<isthm
 };
 
 #if defined(ISTHMUS_WITH_TORCH)  // <isthmus/torch.h> came first
-/// Partial, so that <torch/extension.h>, before this header or behind it, brings a caster of its own: that one is then used.
+/// Partial, so that <torch/extension.h>, before this header or behind it, brings its own caster: that one is then used.
 template <class X>
 struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::detail::PybindValue<at::Tensor> {
     static constexpr auto name = const_name("torch.Tensor");

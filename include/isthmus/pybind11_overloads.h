@@ -11,7 +11,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// The first positional argument of the overload that explains. Its caster refuses it while pybind11 looks for an overload
-/// without implicit conversions, so that the others are tried with them first; pybind11 asks a second time only where there is
+/// without implicit conversions, so that the others are tried with them first; pybind11 tries a second time only if there is
 /// a positional argument.
 struct FirstArgument {
     pybind11::handle object;
@@ -22,8 +22,9 @@ struct FirstArgument {
 
 }  // namespace detail
 
-/// Binds the functions `f` as overloads of `name` in `scope`, a module or a class, with the same `extra` each, and one more
-/// that is tried last and raises a TypeError with the sentence of every overload: which argument it did not take, and why.
+/// Binds the functions `f` as overloads of `name` in `scope`, a module or a class, with the same `extra` each, and one
+/// more that is tried last and raises a TypeError with the sentence of every overload: which argument it did not take,
+/// and why.
 ///
 ///     isthmus::overloads<sum_float, sum_double>(m, "sum", py::arg("x"));
 template <auto... f, class Scope, class... Extra>
@@ -44,9 +45,10 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
             explain((first.tuple() + args).ptr(), kwargs.ptr());
         });
     else
-        define([explain](pybind11::handle self, First first, const pybind11::args& args, const pybind11::kwargs& kwargs) {
-            explain((pybind11::make_tuple(self) + first.tuple() + args).ptr(), kwargs.ptr());
-        });
+        define(
+            [explain](pybind11::handle self, First first, const pybind11::args& args, const pybind11::kwargs& kwargs) {
+                explain((pybind11::make_tuple(self) + first.tuple() + args).ptr(), kwargs.ptr());
+            });
 }
 
 ISTHMUS_END

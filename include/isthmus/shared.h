@@ -57,7 +57,7 @@ struct PoolOptions {
     std::size_t idle_limit = std::size_t{1} << 30;
 };
 
-/// What a Pool holds at the moment, as Pool::stats() counts it.
+/// The present content of a Pool, as Pool::stats() counts it.
 struct PoolStats {
     std::size_t segments = 0;  ///< memfds, one descriptor each
     std::size_t reserved = 0;  ///< their bytes
@@ -94,10 +94,7 @@ public:
     void trim();
 
     /// The one of this process, without a limit; never destroyed.
-    ISTHMUS_EXPORT static Pool& process() {
-        static Pool* const pool = new Pool;  // inline, so that the dynamic linker may merge it
-        return *pool;
-    }
+    static Pool& process();
 
 private:
     std::unique_ptr<impl::PoolState> state_;
@@ -106,7 +103,7 @@ private:
 /// As Pool::empty(), from the process's own pool.
 Result<Tensor> empty(const Shape& shape, DType dtype, Access max_access = Access::read_only);
 
-/// Whether the elements are where send() can hand them over.
+/// Whether send() can hand the elements over without a copy.
 bool is_shared(const Tensor& tensor);
 
 /// The tensor in memory that can be sent: as it is if it is there already, else a copy in the pool, as Pool::share()

@@ -1,4 +1,4 @@
-// Floating-point elements of 8 and 16 bits as C++ types: the compiler's own where it has them, else types that convert.
+// Floating-point elements of 8 and 16 bits as C++ types: the compiler's own if it has them, else types that convert.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Which bit patterns are no numbers.
+/// Which bit patterns are not numbers.
 enum class Specials : std::uint8_t {
     ieee,           ///< the largest exponent: infinities and NaNs (IEEE 754)
     nan_at_end,     ///< "fn": all bits but the sign are set; no infinities
@@ -53,7 +53,7 @@ constexpr float widen(std::uint32_t bits) noexcept {
     return std::bit_cast<float>(sign | value);
 }
 
-/// To the nearest, of two as near to the even one. What is too large becomes infinity, or NaN where there is none.
+/// To the nearest, of two as near to the even one. A number that is too large becomes infinity, or NaN if there is none.
 template <FloatFormat f>
 constexpr std::uint32_t narrow(float from) noexcept {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(from), magnitude = u & 0x7FFFFFFF;
@@ -74,7 +74,7 @@ constexpr std::uint32_t narrow(float from) noexcept {
     return f.specials == Specials::nan_for_minus0 && rounded == 0 ? 0 : sign | rounded;
 }
 
-/// A float that rounds on as the number itself would: where digits are lost its last one is odd, which no number half way
+/// A float that rounds on as the number itself would: if digits are lost its last one is odd, which no number half way
 /// between two narrower ones is (Boldo and Melquiond, "When double rounding is odd", 2005).
 template <class Number>
 constexpr float to_odd(Number number) noexcept {
@@ -92,7 +92,7 @@ constexpr float to_odd(Number number) noexcept {
 
 }  // namespace detail
 
-/// An element of `dtype`: its bits, which widen to float by themselves and are near from one where that is asked for, as
+/// An element of `dtype`: its bits, which widen to float implicitly and are rounded from one explicitly, as
 /// the standard's own types do (std::bfloat16_t). Arithmetic is float's.
 template <DType dtype, detail::FloatFormat format>
 class SmallFloat {
@@ -100,7 +100,7 @@ class SmallFloat {
 
 public:
     SmallFloat() = default;
-    /// The nearest number; of two as near the even one. Infinity, or NaN where there is none, for what is too large. (Integers
+    /// The nearest number; of two as near the even one. Infinity, or NaN if there is none, for a number that is too large. (Integers
     /// beyond 2**53 are near to double first.)
     template <class Number>
         requires std::is_arithmetic_v<Number>
@@ -161,7 +161,7 @@ using float8_e5m2fnuz_t = SmallFloat<float8_e5m2fnuz, detail::FloatFormat{5, 2, 
 
 ISTHMUS_END
 
-/// What is asked of the 8- and 16-bit types where the compiler has no own.
+/// The interface of the 8- and 16-bit types if the compiler has none.
 template <isthmus::DType dtype, isthmus::detail::FloatFormat format>
 class std::numeric_limits<isthmus::SmallFloat<dtype, format>> {
     using T = isthmus::SmallFloat<dtype, format>;

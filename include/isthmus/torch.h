@@ -17,7 +17,7 @@
 
 ISTHMUS_BEGIN
 
-/// What becomes of an at::Tensor that holds nothing, whose counterpart in Python is None.
+/// The treatment of an undefined at::Tensor, whose counterpart in Python is None.
 enum class Undefined : std::uint8_t {
     error,  ///< it is refused
     none,   ///< at::Tensor() and None stand for each other
@@ -36,8 +36,8 @@ Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullpt
 /// held.
 Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = Undefined::error) noexcept;
 
-/// A tensor over an at::Tensor's own memory, which it keeps alive; no Python is needed. Refused where the bytes are not the
-/// values. As for from_py(): with `require_writable` autograd is told of the write (the version counter moves, a leaf that
+/// A tensor over an at::Tensor's own memory, which it keeps alive; no Python is needed. Refused if the bytes are not the
+/// values. As for from_py(): with `require_writable` autograd is notified of the write (the version counter is bumped, a leaf that
 /// requires grad is refused); without it a tensor that requires grad is read-only while grad mode is on.
 Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options = {}) noexcept;
 /// The same, which throws the Error.
@@ -45,7 +45,7 @@ inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) {
     return try_from_torch(std::move(tensor), options).value();
 }
 
-/// An at::Tensor over the same memory, which keeps the owner alive: the very TensorImpl where the tensor came from torch and is
+/// An at::Tensor over the same memory, which keeps the owner alive: the same TensorImpl if the tensor came from torch and is
 /// unchanged. No Python is needed. Read-only memory is refused unless `options` allows its loss.
 Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options = {}) noexcept;
 

@@ -10,7 +10,7 @@
 
 ISTHMUS_BEGIN
 
-/// The tensors of a tree of dicts, lists and tuples (named ones too), in its order. What is neither a tensor nor one of these
+/// The tensors of a tree of dicts, lists and tuples (named ones too), in its order. An object that is neither a tensor nor one of these
 /// and is a number, a text or None stays as it is; anything else is an error. Holds the tree, and ends with the GIL held.
 ///
 ///     const auto tree = Tree::from_py(object).value();          // {"layers": [{"w": a, "b": b}], "step": 3}
@@ -20,7 +20,7 @@ class Tree {
 public:
     /// One tensor of a tree, with its place.
     struct Leaf {
-        std::string path;  ///< keys and places, with dots between them; empty where the tree is one tensor
+        std::string path;  ///< keys and places, with dots between them; empty if the tree is one tensor
         Tensor tensor;     ///< the tensor there
     };
 
@@ -29,16 +29,20 @@ public:
     /// The tensors in the tree's order; valid as long as this object.
     std::span<const Leaf> leaves() const noexcept { return leaves_; }
 
-    /// The tree with other tensors in the places of its own, one for each, in their order; each in the framework of the one
+    /// The tree with other tensors in place of its tensors, one for each, in their order; each in the framework of the one
     /// that was there: a new reference.
     Result<PyObject*> to_py(std::span<const Tensor> tensors) const noexcept;
 
 private:
     explicit Tree(PyObject* root) : root_(Ref::borrow(root)) {}
-    Result<void> walk(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options);
-    Result<void> walk_dict(PyObject* dict, const std::string& argument, const std::string& path, const ImportOptions& options);
-    Result<void> walk_list(PyObject* list, const std::string& argument, const std::string& path, const ImportOptions& options);
-    Result<void> take(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options);
+    Result<void> walk(PyObject* object, const std::string& argument, const std::string& path,
+                      const ImportOptions& options);
+    Result<void> walk_dict(PyObject* dict, const std::string& argument, const std::string& path,
+                           const ImportOptions& options);
+    Result<void> walk_list(PyObject* list, const std::string& argument, const std::string& path,
+                           const ImportOptions& options);
+    Result<void> take(PyObject* object, const std::string& argument, const std::string& path,
+                      const ImportOptions& options);
 
     Ref root_;
     std::vector<Leaf> leaves_;

@@ -1,4 +1,4 @@
-// What visit() tries for a view of an open set of dtypes: floating, integral, complex_valued, any_dtype.
+// The types that visit() tries for a view of an open set of dtypes: floating, integral, complex_valued, any_dtype.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -49,7 +49,7 @@ auto to_xtensor(const View<T, N, C...>& v) {
         Steps steps;
         for (std::size_t d = 0; d < steps.size(); ++d) {
             const std::int64_t size = v.extent(static_cast<int>(d)), step = v.stride(static_cast<int>(d));
-            steps[d] = size > 1 && !v.empty() ? step : 0;  // xtensor expects 0 where a size is 1
+            steps[d] = size > 1 && !v.empty() ? step : 0;  // xtensor expects 0 if a size is 1
             (steps[d] < 0 ? before : behind) += steps[d] * (size - 1);
         }
         const std::array<std::size_t, 1> reach = {static_cast<std::size_t>(behind - before + 1)};

@@ -32,7 +32,8 @@ ISTHMUS_RARE bool raise_missing(const char* function, const char* argument) noex
     return false;
 }
 /// A number that does not fit; one of thousands of digits is described by its bits, since Python refuses to print it.
-ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argument, PyObject* number, const char* wanted) {
+ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argument, PyObject* number,
+                                         const char* wanted) {
     constexpr std::size_t most_bits = 128;
     Ref cause(take_exception());
     Ref length(PyLong_Check(number) ? PyObject_CallMethod(number, "bit_length", nullptr) : nullptr);
@@ -45,8 +46,8 @@ ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argum
     else if (bits <= most_bits)
         PyErr_Format(PyExc_OverflowError, "%s%R does not fit %s", where.c_str(), number, wanted);
     else
-        PyErr_Format(PyExc_OverflowError, "%san integer of %zu bits is too large: it does not fit %s", where.c_str(), bits,
-                     wanted);
+        PyErr_Format(PyExc_OverflowError, "%san integer of %zu bits is too large: it does not fit %s", where.c_str(),
+                     bits, wanted);
     if (!PyLong_Check(number)) chain_cause(cause.release());
     return false;
 }
@@ -73,10 +74,11 @@ bool read_scalar(PyObject* object, std::string_view& value, const char* function
     return value.data() != nullptr || raise_type(function, argument, "a string", object);
 }
 
-bool sort_by_name(const char* function, const char* const* names, int count, PyObject* const* args, Py_ssize_t positional,
-                  PyObject* kwnames, PyObject** out) noexcept {
+bool sort_by_name(const char* function, const char* const* names, int count, PyObject* const* args,
+                  Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept {
     if (ISTHMUS_UNLIKELY(positional > count)) {
-        PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function, count, positional);
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function, count,
+                     positional);
         return false;
     }
     for (Py_ssize_t i = 0; i < positional; ++i) out[i] = args[i];

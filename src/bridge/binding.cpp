@@ -1,4 +1,4 @@
-// What binders need: how an argument is loaded for a call, and a tensor handed out as its result.
+// For binders: how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/binding.h>
 
@@ -56,7 +56,8 @@ bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argu
     ::new (&result_) Result<Borrowed>(borrow_py(object, options));
     made_ = true;
     const bool ok = result_.has_value();
-    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object))) pending_ = object;
+    if (ok && ISTHMUS_UNLIKELY((result_->flags() & unannounced_flag) || PyCapsule_CheckExact(object)))
+        pending_ = object;
     return ok;
 }
 void BorrowSlot::end() noexcept {
@@ -80,7 +81,7 @@ Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) n
     const Result<void> made = convert(object, r, nullptr, own);
     return made ? Loaded::yes : pass_on(made.error(), last);
 }
-/// What the producer lent is released as soon as the copy is made: a capsule can be consumed again.
+/// The borrow is released as soon as the copy is made: a capsule can be consumed again.
 ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
                                               Match& match) noexcept {
     Requirement of_any_kind = r;
@@ -94,7 +95,7 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     *result_ = lend(std::move(*made));
     return {};
 }
-ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check(PyObject* object, const Requirement& r, const char* function,
+ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, const Requirement& r, const char* function,
                                                      const char* argument, Match* match) noexcept {
     if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
@@ -104,7 +105,7 @@ ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check(PyObject* object, const Req
 }
 Loaded BorrowSlot::load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                         Match* match) noexcept {
-    const Result<void> checked = check(object, r, function, argument, match);
+    const Result<void> checked = check_object(object, r, function, argument, match);
     return ISTHMUS_LIKELY(checked.has_value()) ? Loaded::yes : raise_in_call(checked.error());
 }
 Result<void> BorrowSlot::commit_now(const char* function, const char* argument) noexcept {
@@ -168,8 +169,8 @@ PyObject* finish(Result<PyObject*> result) noexcept {
     set_python_error(result.error());
     return nullptr;
 }
-/// The tensor for a caller who is to keep `parent` with it: held as well, unless the tensor is known to keep its memory. Empty
-/// when memory is out.
+/// The tensor for a caller who is to keep `parent` with it: held as well, unless the tensor is known to keep its
+/// memory. Empty when memory is out.
 ISTHMUS_NOINLINE inline Tensor kept_with(const Tensor& tensor, PyObject* parent) noexcept {
     const bool kept = source_of(tensor.block()) != nullptr || owns_memory(tensor.block());
     return kept ? tensor : Tensor::steal(block_kept_with(tensor.block(), parent));

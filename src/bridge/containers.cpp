@@ -1,4 +1,4 @@
-// What a container of views is read from: a sequence, a mapping.
+// The sources of a container of views: a sequence, a mapping.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/containers.h>
 #include "runtime/errors.h"

@@ -1,4 +1,4 @@
-// The way out: from a block to a new reference, either to the very object that it came from or to the framework's own array.
+// The export path: from a block to a new reference, to the same object that it came from or to the framework's own array.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -101,7 +101,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework fra
     return export_same(block, framework, options);
 }
 
-/// The framework that an example belongs to; isthmus.Tensor where it is of none.
+/// The framework that an example belongs to; isthmus.Tensor if it belongs to none.
 inline Framework framework_of_type(const ProducerType& type) noexcept {
     return type.framework != Framework::none ? type.framework : Framework::tensor;
 }

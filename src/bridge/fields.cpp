@@ -1,4 +1,4 @@
-// Structs of tensors: where their fields come from, how they are loaded and given back.
+// Structs of tensors: where their fields come from, how they are loaded and returned.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/fields.h>
 #include "runtime/classes.h"
@@ -13,8 +13,8 @@ namespace detail {
 /// The fields of one object, which must outlive this.
 class FieldSource {
 public:
-    /// Looks how `object` shows fields. `sparse_format` is that of the struct, or empty. An Error if it can show none, or is
-    /// a sparse matrix of another format.
+    /// Looks how `object` shows fields. `sparse_format` is that of the struct, or empty. An Error if it can show none,
+    /// or is a sparse matrix of another format.
     Result<void> open(PyObject* object, std::string_view sparse_format, std::span<const char* const> names);
     /// Field `index`, called `name`: a new reference; NULL if there is none. An exception stays set if asking raised.
     Ref get(int index, const char* name) const;
@@ -58,7 +58,8 @@ inline std::string find_sparse_format(PyObject* object) {
         return layout.substr(0, prefix.size()) == prefix ? layout.substr(prefix.size()) : "";
     }
     const ClassName said(type);
-    if (said.module.substr(0, 12) == "scipy.sparse") return text_of(Ref(PyObject_GetAttrString(object, "format")).get());
+    if (said.module.substr(0, 12) == "scipy.sparse")
+        return text_of(Ref(PyObject_GetAttrString(object, "format")).get());
     if (said.module.substr(0, 23) != "jax.experimental.sparse") return {};
     return said.name == "BCSR" ? "csr" : said.name == "BCOO" ? "coo" : std::string(said.name);
 }
@@ -71,15 +72,16 @@ ISTHMUS_COLD inline std::string list_of(std::span<const char* const> names) {
 
 Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format, std::span<const char* const> names) {
     object_ = object;
-    if (!start_life() || !make_interned()) return error_from_exception(ErrorCode::bad_thread, nullptr, "reading a struct");
+    if (!start_life() || !make_interned())
+        return error_from_exception(ErrorCode::bad_thread, nullptr, "reading a struct");
     const bool has_names = PyTuple_Check(object) && PyObject_HasAttrString(object, "_fields") != 0;
     if (PyDict_Check(object)) {
         form_ = FieldForm::mapping;
     } else if ((PyTuple_Check(object) || PyList_Check(object)) && !has_names) {
         form_ = FieldForm::sequence;
         if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)) != names.size())
-            return make_error(ErrorCode::not_a_tensor, {"expected ", list_of(names), ", got a ", type_name(object), " of ",
-                                                        PySequence_Fast_GET_SIZE(object), " objects"});
+            return make_error(ErrorCode::not_a_tensor, {"expected ", list_of(names), ", got a ", type_name(object),
+                                                        " of ", PySequence_Fast_GET_SIZE(object), " objects"});
     } else if (has_base_of_package(Py_TYPE(object), "pyarrow") && PyObject_HasAttrString(object, "column") != 0) {
         form_ = FieldForm::columns;
     } else {
@@ -106,7 +108,8 @@ Ref FieldSource::get(int index, const char* name) const {
     switch (form_) {
         case FieldForm::mapping: {
             Ref key(PyUnicode_FromString(key_of(name).c_str()));
-            if (key && PyDict_Check(object_)) return dict_item(object_, key.get());  // a defaultdict makes no item for it
+            if (key && PyDict_Check(object_))
+                return dict_item(object_, key.get());  // a defaultdict makes no item for it
             Ref value(key ? PyObject_GetItem(object_, key.get()) : nullptr);
             if (!value) missing(PyExc_KeyError);
             return value;
@@ -163,7 +166,8 @@ inline Loaded load_field(const FieldsTable& table, const FieldsTarget& target, i
                                {table.names, static_cast<std::size_t>(table.count)});
 }
 
-Loaded FieldsTable::load_from(const FieldsTarget& target, const FieldSource& source, const FieldsCall& call) const noexcept {
+Loaded FieldsTable::load_from(const FieldsTarget& target, const FieldSource& source,
+                              const FieldsCall& call) const noexcept {
     const bool named = call.argument != nullptr && *call.argument != '\0';
     for (int i = 0; i < count; ++i) {
         target.states[i].path = concat({named ? call.argument : "", named ? "." : "", names[i]});
@@ -194,7 +198,7 @@ bool FieldsTable::commit(const FieldsTarget& target, const char* function) const
             return false;
     return true;
 }
-/// A capsule is given back by the object that was made from it.
+/// A capsule is rolled back by the object that was made from it.
 void FieldsTable::roll_back(const FieldsTarget& target) const noexcept {
     for (int i = 0; i < count; ++i)
         if (std::exchange(target.states[i].loaded, false)) rows[i].roll_back(target, target.states[i].object.get());
@@ -209,7 +213,8 @@ Loaded pass_on_fields(Loaded loaded) noexcept {
     throw error_from_exception(ErrorCode::producer_failed, argument, "announcing a write");
 }
 
-bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument) noexcept {
+bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function,
+                   const char* argument) noexcept {
     const Ref items(PySequence_Fast(object, ""));
     if (!items || PySequence_Fast_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(count))
         return raise_type(function, argument, concat({"a sequence of ", count, " integers"}).c_str(), object);
@@ -249,11 +254,12 @@ def rebuild(like, sparse_format, fields):
 )";
 ISTHMUS_STATE PerLife<PyObject*> rebuild_function;
 
-/// Borrowed; valid in this life of the interpreter. NULL with a Python exception set.
+/// Borrowed; valid in this interpreter session. NULL with a Python exception set.
 inline PyObject* find_rebuild_function() {
     if (*rebuild_function != nullptr) return *rebuild_function;
     Ref names(PyDict_New());
-    if (!names || !start_life() || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0) return nullptr;
+    if (!names || !start_life() || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0)
+        return nullptr;
     Ref done(PyRun_String(rebuild_source, Py_file_input, names.get(), names.get()));
     Ref function = done ? dict_item(names.get(), "rebuild") : Ref();
     if (function && rebuild_function.keep(function.get())) (void)function.release();
@@ -294,7 +300,8 @@ inline bool put_fields(PyObject* out, const ReplyTable& table, const void* value
                 continue;
             }
         }
-        const Ref made = row.to_py(row.member(value), like.get(), source != nullptr ? source->form() : FieldForm::mapping);
+        const Ref made =
+            row.to_py(row.member(value), like.get(), source != nullptr ? source->form() : FieldForm::mapping);
         const std::string key = source != nullptr && source->is_mapping() ? source->key_of(name) : name;
         if (!made || PyDict_SetItemString(out, key.c_str(), made.get()) != 0) return false;
     }

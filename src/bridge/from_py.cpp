@@ -1,4 +1,4 @@
-// The way in: an object's type, its protocol, what the protocol finds, checked, as a Borrowed or a Tensor.
+// The import path: an object's type, its protocol, the protocol's result, checked, as a Borrowed or a Tensor.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "dispatch/classify.h"  // Python.h must come before any standard header
@@ -89,7 +89,7 @@ ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
                          ", for which the object that the capsule came from must be passed"});
 }
 
-/// Tells the framework of the write that was not announced yet.
+/// Notifies the framework of the write, if that has not happened yet.
 inline bool announce_now(ImportRequest& request) {
     ImportOptions options = request.options;
     options.announce = true;
@@ -99,8 +99,8 @@ inline bool announce_now(ImportRequest& request) {
     return announce_torch_write_later(announced);
 }
 
-/// Imports where a copy is allowed, or where the data is wanted on a certain device. We copy only host memory ourselves; for
-/// everything else the producer is asked.
+/// Imports if a copy is allowed, or if a device is requested. We copy only host memory ourselves; for
+/// everything else the producer copies.
 ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     request.keep_alive();
     const ImportOptions& options = request.options;
@@ -109,7 +109,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     plain.copy = Copy::if_needed;
     plain.require_writable = options.require_writable && options.copy != Copy::always;
     plain.announce = false;
-    // What is only read for a copy is not held, and so not marked.
+    // Memory that is only read for a copy is not held, and so not marked.
     const Protocol by = request.producer.protocol;
     const bool torch = by == Protocol::torch_stable || by == Protocol::torch_exchange || by == Protocol::torch_method;
     const bool lent = torch && options.copy == Copy::always;
@@ -169,9 +169,9 @@ ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, Produ
     return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
 
-/// What is known of the type of an object that may be taken plainly: by the struct of its framework alone, where no code of
-/// anybody runs, so that an exception that is set stays as it is and the entry in the cache stays where it is. False for all
-/// others. `type` is what is known of the type, or NULL; `copy` is where that may lie.
+/// The facts about the type of an object for the fast path: by the struct of its framework alone, so that no code of
+/// anybody runs, an exception that is set stays set and the entry in the cache stays in place. False for all
+/// others. `type` is the entry, or NULL; `copy` is storage for it.
 ISTHMUS_ALWAYS_INLINE bool may_be_plain(PyObject* object, const ImportOptions& options, const ProducerType*& type,
                                         TypeCopy& copy) noexcept {
     type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
@@ -185,7 +185,7 @@ ISTHMUS_ALWAYS_INLINE bool borrow_plainly(PyObject* object, const ImportOptions&
     return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, false);
 }
 
-/// The way that every other tensor takes: type → protocol → validation → `out`; where it fails, the error is left in `outcome`.
+/// The slow path, for every other tensor: type → protocol → validation → `out`; on failure the error is left in `outcome`.
 /// `type` is what is known of the type, or NULL.
 ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, const ProducerType* type, Borrowed& out,
                                       bool owning, ImportOutcome& outcome) {
@@ -200,7 +200,7 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     ImportRequest request{object, options, {out}, owning, known, outcome};
     const bool copying = options.copy == Copy::always || options.device.type != 0;
     if (ISTHMUS_UNLIKELY(copying)) return import_copying(request);
-    // In place, unlike the other ways in: a parameter of a model, or what is to be written, comes by here.
+    // In place, unlike the other import paths: for a parameter of a model, or a tensor to be written.
     if (known.protocol == Protocol::torch_stable) return import_torch_by_shims(request);
     return import_by_protocol(request);
 }

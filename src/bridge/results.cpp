@@ -35,7 +35,7 @@ bool make_torch_handle(MadeResult& made, TorchShims::Handle& handle, DType dtype
 
 namespace {
 
-/// In NumPy's own memory. False if NumPy itself has no such dtype, or with a Python exception set.
+/// In NumPy's own memory. False if NumPy itself does not have the dtype, or with a Python exception set.
 bool make_numpy_result(MadeResult& made, DType dtype, const SizesList& shape) {
     if (ISTHMUS_UNLIKELY(numpy_api->make == nullptr) && !load_numpy_api()) return false;
     const int number = numpy_type_number(dtype);
@@ -59,7 +59,7 @@ bool make_torch_result(MadeResult& made, DType dtype, Device device, const Sizes
     return object.has_value();
 }
 
-/// In CuPy's pool, on the device. False with a Python exception set, or if CuPy has no such dtype.
+/// In CuPy's pool, on the device. False with a Python exception set, or if CuPy does not have the dtype.
 ISTHMUS_NOINLINE bool make_cupy_result(MadeResult& made, DType dtype, Device device, const SizesList& shape) {
     Ref module(PyImport_ImportModule("cupy"));
     Ref sizes(module ? tuple_of(shape.data(), static_cast<int>(shape.size())) : nullptr);
@@ -92,7 +92,7 @@ ISTHMUS_NOINLINE Result<void> make_own_result(MadeResult& made, Framework framew
     return {};
 }
 
-/// torch and CuPy have allocators of their own, and their tensor is returned as it is; the others take over the
+/// torch and CuPy have their own allocators, and their tensor is returned unchanged; the others take over the
 /// library's memory.
 Result<Tensor> make_like(PyObject* example, const SizesList& shape, DType dtype, Device device) {
     const PendingException pending;

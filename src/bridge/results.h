@@ -27,7 +27,7 @@ struct MadeResult {
     }
 };
 
-/// May throw Error if there is no such memory.
+/// May throw Error if the memory cannot be had.
 Result<void> make_result(MadeResult& made, Framework framework, DType dtype, Device device, const SizesList& shape);
 
 /// aoti_torch_empty_strided (torch/csrc/inductor/aoti_torch/c/shim.h), in the libtorch that the process has loaded;

@@ -4,8 +4,8 @@
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/binding.h>
-#include "object/tensor_type.h"
 #include "export.h"
+#include "object/tensor_type.h"
 
 ISTHMUS_BEGIN
 
@@ -33,10 +33,10 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Fram
     return export_block(tensor.block(), framework, options);
 }
 
-/// Whether a capsule of the block is all that its exit comes to: nobody has to be asked, ordered or told.
+/// Whether the export of the block is just a capsule: no call, no order of streams, no notification.
 ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
-    return has_exported() && observer.load_relaxed() == nullptr &&
-           (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
+    return has_exported() && observer.load_relaxed() == nullptr && (block->flags & (unowned_flag | watched_flag)) == 0 &&
+           !has_streams(block->dl.device.device_type);
 }
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
     if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))

@@ -61,7 +61,7 @@ Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexc
         Tree tree(object);
         Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
         if (!walked) return std::move(walked).error();
-        return tree;
+        return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
     });
 }
 
@@ -78,7 +78,8 @@ Result<PyObject*> Tree::to_py(std::span<const Tensor> tensors) const noexcept {
     });
 }
 
-Result<void> Tree::walk(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options) {
+Result<void> Tree::walk(PyObject* object, const std::string& argument, const std::string& path,
+                        const ImportOptions& options) {
     if (Py_EnterRecursiveCall(" while a tree of tensors is read"))
         return detail::error_from_exception(ErrorCode::bad_layout, nullptr, "reading the tree");
     Result<void> done = PyDict_Check(object)                            ? walk_dict(object, argument, path, options)
@@ -87,7 +88,8 @@ Result<void> Tree::walk(PyObject* object, const std::string& argument, const std
     Py_LeaveRecursiveCall();
     return done;
 }
-Result<void> Tree::walk_dict(PyObject* dict, const std::string& argument, const std::string& path, const ImportOptions& options) {
+Result<void> Tree::walk_dict(PyObject* dict, const std::string& argument, const std::string& path,
+                             const ImportOptions& options) {
     const Ref items(PyDict_Items(dict));  // reading a tensor may change the dict
     for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) {
         PyObject* item = PyList_GET_ITEM(items.get(), i);
@@ -95,19 +97,23 @@ Result<void> Tree::walk_dict(PyObject* dict, const std::string& argument, const 
         const std::string_view key = detail::utf8_of(text.get());
         if (key.data() == nullptr)
             return detail::error_from_exception(ErrorCode::producer_failed, nullptr, "a key of the tree");
-        if (auto done = walk(PyTuple_GET_ITEM(item, 1), argument, detail::joined(path, key), options); !done) return done;
+        if (auto done = walk(PyTuple_GET_ITEM(item, 1), argument, detail::joined(path, key), options); !done)
+            return done;
     }
     return items ? Result<void>() : Error(ErrorCode::out_of_memory, "no memory for the items of a dict");
 }
-Result<void> Tree::walk_list(PyObject* list, const std::string& argument, const std::string& path, const ImportOptions& options) {
+Result<void> Tree::walk_list(PyObject* list, const std::string& argument, const std::string& path,
+                             const ImportOptions& options) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(list); ++i) {
         const Ref item = detail::sequence_item(list, i);
         if (!item) return detail::error_from_exception(ErrorCode::producer_failed, nullptr, "reading the tree");
-        if (auto done = walk(item.get(), argument, detail::joined(path, std::to_string(i)), options); !done) return done;
+        if (auto done = walk(item.get(), argument, detail::joined(path, std::to_string(i)), options); !done)
+            return done;
     }
     return {};
 }
-Result<void> Tree::take(PyObject* object, const std::string& argument, const std::string& path, const ImportOptions& options) {
+Result<void> Tree::take(PyObject* object, const std::string& argument, const std::string& path,
+                        const ImportOptions& options) {
     if (detail::stays(object)) return {};
     const std::string name = detail::printable(path.empty() ? argument : detail::joined(argument, path));
     ImportOptions named = options;

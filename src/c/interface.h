@@ -1,4 +1,4 @@
-// What the functions of the C interface share: errors as status codes, handles on tensors, names, descriptions.
+// Shared by the functions of the C interface: errors as status codes, handles on tensors, names, descriptions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -22,8 +22,8 @@ public:
     bool finds() noexcept {
         reach_[count_] = 0;
         for (int i = count_ - 1; i >= 0; --i)
-            if (detail::multiply_overflows(dims_[i].last, dims_[i].stride, reach_[i]) ||
-                detail::add_overflows(reach_[i], reach_[i + 1], reach_[i]) || reach_[i] > INT64_MAX / 4)
+            if (ISTHMUS_MULTIPLY_OVERFLOWS(dims_[i].last, dims_[i].stride, reach_[i]) ||
+                ISTHMUS_ADD_OVERFLOWS(reach_[i], reach_[i + 1], reach_[i]) || reach_[i] > INT64_MAX / 4)
                 return true;
         for (int i = 0; i + 1 < count_; ++i)
             if (i + 2 == count_ ? last_two_cancel() : cancels_from(i)) return true;

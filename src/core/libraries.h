@@ -34,7 +34,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What is at an address: the file that holds it, with and without its folder, and where the file begins in memory; the
+/// The library at an address: the file that holds it, with and without its folder, and where the file begins in memory; the
 /// function, if its name is known; and the offset in bytes from the start of the function, or else of the file.
 struct CodePlace {
     std::string path, file, function;

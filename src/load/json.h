@@ -9,7 +9,7 @@ ISTHMUS_BEGIN
 namespace load_impl {
 
 /// Reads a text from its beginning to its end. Every function throws Error(bad_file), with the position, if something
-/// other than what was asked for comes next. The text outlives the reader.
+/// other than the expected item comes next. The text outlives the reader.
 class JsonReader {
 public:
     explicit JsonReader(std::string_view text) noexcept : text_(text) {}
@@ -66,7 +66,7 @@ public:
         const std::size_t begin = at_;
         std::int64_t value = 0;
         for (; at_ < text_.size() && is_digit(text_[at_]); ++at_)
-            if (detail::multiply_overflows(value, 10, value) || detail::add_overflows(value, text_[at_] - '0', value))
+            if (ISTHMUS_MULTIPLY_OVERFLOWS(value, 10, value) || ISTHMUS_ADD_OVERFLOWS(value, text_[at_] - '0', value))
                 fail("a number is larger than 2**63 - 1");
         if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("expected a whole number of 0 or more");
         return value;

@@ -42,7 +42,7 @@ inline constexpr FileDType file_dtypes[] = {
     {"U64", uint64},
 };
 
-/// What a header says, checked: the tensors follow each other through the whole file without a hole, in this order.
+/// The content of a header, checked: the tensors follow each other through the whole file without a hole, in this order.
 struct Header {
     std::vector<TensorEntry> entries;
     std::vector<std::pair<std::string, std::string>> metadata;
@@ -95,7 +95,7 @@ inline void check_entry(const TensorEntry& entry) {
         fail_file({"tensor '", entry.name, "' has ", entry.shape.size(), " dimensions; expected at most ", max_ndim});
     std::int64_t numel = 0, bits = 0;
     if (!layout::numel(entry.shape.data(), ndim, numel) ||
-        isthmus::detail::multiply_overflows(numel, entry.dtype.element_bits(), bits))
+        ISTHMUS_MULTIPLY_OVERFLOWS(numel, entry.dtype.element_bits(), bits))
         fail_file({"the sizes of tensor '", entry.name, "' multiply to more than 2**63 - 1 bits"});
     if (bits % 8 != 0)
         fail_file({"tensor '", entry.name, "' has ", numel, " elements of ", entry.dtype, ", which end within a byte"});
@@ -128,7 +128,7 @@ inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin
 /// The sizes of a file's parts: 8 bytes that say how long the header is (little-endian), the header, the elements.
 inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
 
-/// Where the header ends, from the first 8 bytes of a file. Throws Error(bad_file).
+/// The end of the header, from the first 8 bytes of a file. Throws Error(bad_file).
 inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];

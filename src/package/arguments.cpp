@@ -1,4 +1,4 @@
-// What the functions of isthmus._isthmus read from Python: dtypes, devices, sizes.
+// Arguments of the functions of isthmus._isthmus: dtypes, devices, sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

@@ -71,7 +71,7 @@ void check(const Fields& f) {
                    {"found ", detail::hex(f.ptr), "; wanted an address aligned to the ", alignment, " bytes of ", f.dtype}));
 }
 
-/// The tensor that from_fields makes: an alias of `root`, or a block of its own with its owner.
+/// The tensor that from_fields makes: an alias of `root`, or a new block with its owner.
 detail::Block* block_of_fields(const Fields& f, const DLTensor& t, isthmus::Flags flags, detail::Block* root) {
     detail::Block* block = root != nullptr ? detail::alias_shown_block(root, t, flags) : detail::allocate_block(f.ndim);
     if (block == nullptr) throw std::bad_alloc();

@@ -37,7 +37,7 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
             return nullptr;
         }
     }
-    // Where copying is forbidden the data cannot move, so the device is only compared.
+    // If copying is forbidden the data cannot move, so the device is only compared.
     if (!copy_forbidden) options.device = wanted;
     isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[0], options);
     if (copy_forbidden && wanted.type != 0 && tensor && tensor->device() != wanted) {

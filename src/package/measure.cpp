@@ -1,4 +1,4 @@
-// What `isthmus probe` and `isthmus bench` ask of the compiled part.
+// The compiled part of `isthmus probe` and `isthmus bench`.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 

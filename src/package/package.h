@@ -1,4 +1,4 @@
-// What the sources of isthmus._isthmus share: each file adds its functions to the module.
+// Shared by the sources of isthmus._isthmus: each file adds its functions to the module.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -20,7 +20,7 @@ PyObject* error_class(const char* name, const char* doc, PyObject* builtin) {
     return bases ? PyErr_NewExceptionWithDoc(name, doc, bases.get(), nullptr) : nullptr;
 }
 
-/// Of one life of the interpreter: NULL until first needed.
+/// Of one interpreter session: NULL until first needed.
 using ErrorClass = isthmus::detail::PerLife<PyObject*>;
 ErrorClass out_of_memory, system_failed, peer_closed;
 
@@ -119,7 +119,7 @@ bool read_pool(PyObject* object, shared::Pool*& pool) {
     return pool != nullptr;
 }
 
-/// What sockets raise when a timeout ends; an exception that a signal handler has raised stays.
+/// Raises the exception of sockets when a timeout ends; an exception that a signal handler has raised stays.
 PyObject* fail(const Error& error, bool raised, double seconds) {
     if (raised) return nullptr;
     if (error.code() == ErrorCode::timed_out)
@@ -225,7 +225,7 @@ PyObject* pool(PyObject*, PyObject* arguments) {
         PyObject* capsule = PyCapsule_New(made.get(), pool_name, [](PyObject* self) {
             delete static_cast<shared::Pool*>(PyCapsule_GetPointer(self, pool_name));
         });
-        shared::Pool* held = made.release();  // the capsule's, where there is one
+        shared::Pool* held = made.release();  // the capsule's, if there is one
         if (capsule == nullptr) delete held;
         return capsule;
     });

@@ -26,7 +26,7 @@ ISTHMUS_COLD inline Error value_error(ErrorCode code, isthmus::detail::Message t
     return Error(code, ErrorKind::value, isthmus::detail::concat({text}));
 }
 
-/// What `f` returns, or the Error that it throws.
+/// The result of `f`, or the Error that it throws.
 template <class F>
 auto catch_error(F&& f) -> Result<decltype(f())> {
     try {

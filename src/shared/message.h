@@ -33,7 +33,7 @@ struct Header {
     std::int32_t ndim;
     std::uint32_t flags;  ///< DLPack's; only "padded" is used
     std::uint8_t access;  ///< the most that the receiver may take
-    std::uint8_t leased;  ///< 1: the message has an open file of its own, which holds a lease on the slot
+    std::uint8_t leased;  ///< 1: the message has its own open file, which holds a lease on the slot
     std::uint8_t zero[2];
     std::uint64_t segment_size;
     std::uint64_t slot_offset, slot_size;  ///< what the receiver leases: whole pages
@@ -56,7 +56,7 @@ struct Message {
 };
 static_assert(offsetof(Message, dims) == sizeof(Header));
 
-/// What must hold before the rest of the message can be read: that it is not empty, and has a known length.
+/// Checked before the rest of the message can be read: that it is not empty, and has a known length.
 inline Result<void> check_header(const Header& h) {
     if (std::memcmp(h.magic, message_magic, sizeof message_magic) != 0)
         return bad_message("the message is not one of isthmus::shared::send()");
@@ -228,7 +228,7 @@ inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, 
     return {};
 }
 
-/// What one recvmsg() brought besides bytes.
+/// The result of one recvmsg() besides bytes.
 struct Arrived {
     std::vector<File> files;
     bool lost_files = false;  ///< more came than this process may open

@@ -1,4 +1,4 @@
-// What a process knows about its segments: where they are, which ranges are in use here or lent, and what a fork
+// A process's knowledge of its segments: where they are, which ranges are in use here or lent, and what a fork
 // changes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <iterator>
@@ -134,7 +135,13 @@ struct Registry {
     std::set<PoolState*> pools;
 };
 
-ISTHMUS_EXPORT inline Registry& registry();
+inline Registry& registry();
+
+/// One of a process if the dynamic linker merges it, else one of each shared object. A pointer and a lock are all that the
+/// linker sees, so that a module without shared memory leaves the rest out. Never destroyed: tensors may be dropped while the process
+/// ends.
+ISTHMUS_EXPORT inline std::atomic<Registry*> registry_of_process{nullptr};
+ISTHMUS_EXPORT inline std::mutex making_one;
 
 using Guard = std::lock_guard<std::mutex>;
 
@@ -157,7 +164,7 @@ inline void drop_region(Registry& r, Region* region, Dead& dead) {
     dead.emplace_back(region);
 }
 
-/// Where a tensor is: the region that holds its pages, the slot there, and the offset of its first element.
+/// The place of a tensor: the region that holds its pages, the slot there, and the offset of its first element.
 struct Place {
     Region* region = nullptr;
     std::size_t slot_offset = 0, slot_size = 0, offset = 0;
@@ -228,16 +235,15 @@ inline void after_fork_in_child() noexcept {
     r.mutex.unlock();
 }
 
-/// One per process if the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
-/// while the process ends.
 inline Registry& registry() {
-    static Registry* const made = [] {
-        auto* r = new Registry;
+    if (Registry* r = registry_of_process.load(std::memory_order_acquire)) return *r;
+    const Guard guard(making_one);
+    if (Registry* r = registry_of_process.load(std::memory_order_acquire)) return *r;
+    auto* made = new Registry;
 #if !defined(_WIN32)
-        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 #endif
-        return r;
-    }();
+    registry_of_process.store(made, std::memory_order_release);
     return *made;
 }
 
@@ -264,7 +270,7 @@ inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead
 /// Takes back what was lent and is no longer leased, the oldest first, looking at `max` ranges at most.
 inline bool take_back(PoolState& pool, std::size_t max) {
     bool any = false;
-    for (std::size_t left = std::min(max, pool.lent.size()); left > 0; --left) {
+    for (std::size_t left = (std::min)(max, pool.lent.size()); left > 0; --left) {
         const Lent item = pool.lent.front();
         pool.lent.pop_front();
         if (leased(item.region->file, item.offset, item.size)) {

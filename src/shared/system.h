@@ -97,7 +97,7 @@ inline std::uint64_t read_number(const std::string& path) {
     return is_number ? value : no_limit;
 }
 
-/// What the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. If /proc
+/// The memory that the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. If /proc
 /// is not mounted, as in a plain chroot, only what is free (sysinfo(2)): an estimate too low gives an error, one too
 /// high would end other processes.
 inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
@@ -114,7 +114,7 @@ inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
     return no_limit;
 }
 
-/// What one control group has left; file pages count as free, since the kernel drops them first.
+/// The memory that one control group has left; file pages count as free, since the kernel drops them first.
 inline std::uint64_t group_memory(const std::string& folder, const char* limit_name, const char* used_name) {
     const std::uint64_t limit = read_number(folder + limit_name);
     const std::uint64_t used = read_number(folder + used_name);

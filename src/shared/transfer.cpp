@@ -176,7 +176,7 @@ inline Result<Tensor> open_tensor(const Message& m, Access access, File file) {
     return tensor;
 }
 
-/// What send() refuses whatever memory the tensor has.
+/// The refusals of send() that do not depend on the tensor's memory.
 inline Result<void> check_sendable(const Tensor& tensor, Access access) {
     if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; expected a tensor");
     if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))

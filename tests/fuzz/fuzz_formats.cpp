@@ -4,8 +4,8 @@
 #include <isthmus/python/ref.h>
 
 #include <isthmus/core/device.h>
-#include "src/bridge/protocol/typestr.h"
 #include "src/bridge/protocol/buffer_format.h"
+#include "src/bridge/protocol/typestr.h"
 
 #include <cstdlib>
 

@@ -26,6 +26,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "python" / "support"))
 
 import embedding  # noqa: E402
+from compiling import library_sources  # noqa: E402
 
 TARGETS = {
     "descriptor": 1100,
@@ -138,7 +139,8 @@ SEEDS: dict[str, list[bytes]] = {
 
 
 def include_flags(extra: list[Path]) -> list[str]:
-    folders = [ROOT / "include", *extra, Path(sysconfig.get_path("include"))]
+    # The targets look at internals: "src/load/safetensors.h".
+    folders = [ROOT / "include", ROOT, *extra, Path(sysconfig.get_path("include"))]
     try:
         import tvm_ffi
 
@@ -151,6 +153,12 @@ def include_flags(extra: list[Path]) -> list[str]:
 def link_flags(target: str) -> list[str] | None:
     """What a target is linked with; None where it cannot be."""
     return embedding.link_flags() if target == "moves" else []
+
+
+def library_of(target: str) -> list[Path]:
+    """The units of the library that a target is linked with: without an interpreter, those that need none."""
+    units = library_sources(ROOT / "include")
+    return units if target == "moves" else [unit for unit in units if unit.stem != "bridge"]
 
 
 def environment(target: str) -> dict[str, str]:
@@ -174,7 +182,7 @@ def find_clang() -> str | None:
 
 
 def compile_target(compiler: str, target: str, program: Path, flags: list[str], sources: tuple[str, ...] = ()) -> None:
-    files = [HERE / f"fuzz_{target}.cpp", *(HERE / source for source in sources)]
+    files = [HERE / f"fuzz_{target}.cpp", *(HERE / source for source in sources), *library_of(target)]
     program.parent.mkdir(parents=True, exist_ok=True)
     command = [compiler, "-std=c++20", "-g", "-O1", *flags, *files, *(link_flags(target) or []), "-o", program]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)

@@ -51,7 +51,8 @@ def flags(which: str) -> list[str]:
 def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
     generator = ("-G", "Ninja") if shutil.which("ninja") else ()
     launcher = f"{sys.executable};{TOOLCHAIN.with_name('launch_compiler.py')}"
-    quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}", f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}")
+    quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}")
+    generator += (f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}",)
     return ("cmake", "-S", CONSUMER, "-B", build, *generator, *quick, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
 
 

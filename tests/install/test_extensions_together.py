@@ -67,9 +67,8 @@ def headers_of_another_version(folder: Path) -> Path:
     """A copy of the installed headers that claims the next ABI: what a later release would be."""
     include = folder / "include"
     shutil.copytree(isthmus.get_include(), include)
-    config = include / "isthmus" / "core" / "config.h"
-    text = config.read_text()
-    tag = int(re.search(r"#define ISTHMUS_ABI (\d+)", text)[1])  # type: ignore[index]
+    headers = "".join(path.read_text() for path in include.rglob("*.h"))
+    tag = int(re.search(r"#define ISTHMUS_ABI (\d+)", headers)[1])  # type: ignore[index]
     for path in include.rglob("*.[ch]*"):
         old = path.read_text()
         new = old.replace(f"abi{tag}", f"abi{tag + 1}").replace(f"ISTHMUS_ABI {tag}\n", f"ISTHMUS_ABI {tag + 1}\n")
@@ -87,7 +86,7 @@ def extension(include: str | Path, *flags: str, module: str = "pair") -> Path:
     if include == isthmus.get_include():
         link += isthmus.get_ldflags()
     else:
-        units = [Path(include, "isthmus", "src", f"{name}.cpp") for name in ("core", "bridge")]
+        units = [Path(include, "isthmus", "src", f"{name}.cpp") for name in ("core", "shared", "load", "bridge")]
         link += [compiling.compiled("part.o", [*command, unit]) / "part.o" for unit in units]
     return compiling.compiled(f"{module}.so", [compiling.CXX, "-shared", *link])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -100,3 +101,17 @@ def test_a_wheel_of_torch_that_cannot_be_had_is_named(tmp_path: Path, monkeypatc
     with pytest.raises(platforms.Missing, match=r"no wheel of torch==[0-9.]+ for some_platform; wanted is a network"):
         platforms.torch_include(tmp_path, ("some_platform",))
     assert not (tmp_path / "torch").exists()
+
+
+#: What only some compilers know -> where it may stand beside include/isthmus/core/compiler.h, and why.
+OF_COMPILERS = re.compile(r"__(?:attribute__|builtin_\w+|atomic_\w+)|\[\[(?:gnu|clang|msvc)::")
+ELSEWHERE = {"include/isthmus/c/isthmus.h": "a header of C's, which includes nothing of C++"}
+
+
+def test_what_compilers_do_differently_is_in_one_header() -> None:
+    sources = [path for folder in ("include", "src") for path in (platforms.ROOT / folder).rglob("*.*")]
+    found = {
+        str(path.relative_to(platforms.ROOT)): words for path in sources if (words := OF_COMPILERS.findall(path.read_text()))
+    }
+    assert found.pop("include/isthmus/core/compiler.h")
+    assert set(found) == set(ELSEWHERE), found

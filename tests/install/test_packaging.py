@@ -152,6 +152,12 @@ def use(prefix: Path, work: Path) -> None:
     run("cmake", "--build", work)
     assert run(work / "core_program").split() == ["float32", "5"]
     run(work / "c_program")
+    if shutil.which("pkg-config"):
+        settings = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+        said = run("pkg-config", "--cflags", "--libs", "isthmus", environment=settings).split()
+        program = [PACKAGING / "conan/test_package/core_program.cpp", *said, "-o", work / "by_pkg_config"]
+        run(os.environ.get("CXX", "c++"), "-std=c++20", *program)
+        assert run(work / "by_pkg_config").split() == ["float32", "5"]
 
 
 @pytest.mark.slow

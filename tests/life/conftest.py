@@ -18,13 +18,17 @@ from pathlib import Path
 import embedding
 import processes
 import pytest
-from compiling import CXX, compiled
+from compiling import CXX, compiled, library_sources
 
 isthmus = pytest.importorskip("isthmus")
 
 EXT = Path(__file__).resolve().parent / "ext"
 #: A copy of include/ to test in place of the installed one.
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
+#: Flags that say nothing to the library.
+OF_SOURCE = ("-DMODULE=", "-DPYTHON=", "-DBY_CLANG")
+#: As the library's own build has it: what an extension does not call is left out.
+PARTS = ("-ffunction-sections", "-fdata-sections")
 
 
 @functools.cache
@@ -34,14 +38,18 @@ def includes() -> list[str]:
     return [f"-I{INCLUDE}", *python.stdout.split()]
 
 
-def linked(name: str, command: list[str], source: str, link: list[str]) -> Path:
-    """The folder with the file `name`, of EXT/source and of the sources among the command's flags; what only the linker is to
-    know (-rdynamic, -Wl,…) compiles nothing again."""
+def linked(name: str, command: list[str], source: str, link: list[str], include: str | Path = INCLUDE) -> Path:
+    """The folder with the file `name`, of EXT/source, the sources among the command's flags and the library, all built alike;
+    what only the linker is to know (-rdynamic, -Wl,…) compiles nothing again, and what only the source is to know (-D…) not
+    the library."""
     for_linker = [flag for flag in command if flag.startswith(("-Wl,", "-rdynamic"))]
     more = [flag for flag in command if flag.endswith(".cpp")]
     compile_ = [flag for flag in command if flag not in (*for_linker, *more)]
+    alike = [flag for flag in compile_ if not flag.startswith(OF_SOURCE)]
+    library = library_sources(include)
     objects = [compiled("part.o", [*compile_, "-c", path], EXT) / "part.o" for path in (EXT / source, *more)]
-    return compiled(name, [CXX, *objects, *for_linker, *link])
+    objects += [compiled("part.o", [*alike, "-c", unit], unit.parent) / "part.o" for unit in library]
+    return compiled(name, [CXX, *objects, *for_linker, "-Wl,--gc-sections", *link])
 
 
 @pytest.fixture(scope="session")
@@ -51,8 +59,8 @@ def compile_extension() -> Callable[..., Path]:
 
     def build(source: str, *flags: str, name: str = "life", include: Path | None = None) -> Path:
         first = [f"-I{include}"] if include else []
-        command = [CXX, "-std=c++20", "-O2", "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
-        return linked(f"{name}.so", command, source, ["-shared"])
+        command = [CXX, "-std=c++20", "-O2", *PARTS, "-fPIC", *first, *includes(), f"-DMODULE={name}", *flags]
+        return linked(f"{name}.so", command, source, ["-shared"], include or INCLUDE)
 
     return build
 
@@ -65,7 +73,7 @@ def compile_program() -> Callable[..., Path]:
         link = embedding.link_flags()
         if link is None:
             pytest.skip("this Python has no shared library to embed")
-        command = [CXX, "-std=c++20", "-O2", *includes(), f'-DPYTHON="{sys.executable}"', *flags]
+        command = [CXX, "-std=c++20", "-O2", *PARTS, *includes(), f'-DPYTHON="{sys.executable}"', *flags]
         program = Path(source).stem
         return linked(program, command, source, [*link, "-pthread"]) / program
 

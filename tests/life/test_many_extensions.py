@@ -273,7 +273,7 @@ def other_version(folder: Path) -> Path:
     include = folder / "include"
     shutil.copytree(isthmus.get_include(), include)
     changed = 0
-    for path in include.rglob("*.h"):
+    for path in include.rglob("*.[ch]*"):
         text = path.read_text()
         new = re.sub(r'(?m)^(\s*)(\{"float4_e2m1fn", 4, true\},)', r'\1\2\n\1{"newfloat", 7, true},', text)
         if new != text:

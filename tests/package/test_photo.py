@@ -27,9 +27,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def photo(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     module = tmp_path_factory.mktemp("photo") / "photo.so"
-    includes = [f"-I{folder}" for folder in isthmus.get_includes()]
-    flags = ["-std=c++20", "-O0", "-shared", "-fPIC", "-fvisibility=hidden"]
-    subprocess.run([str(CXX), *flags, *includes, str(DEMO / "photo.cpp"), "-o", str(module), "-ldl"], check=True)
+    flags = ["-O0", "-shared", *isthmus.get_cflags()]
+    subprocess.run([str(CXX), *flags, str(DEMO / "photo.cpp"), *isthmus.get_ldflags(), "-o", str(module)], check=True)
     spec = importlib.util.spec_from_file_location("photo", module)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import compiling
 import processes
 import pytest
 
@@ -140,10 +141,11 @@ def test_no_protocol_overflows(tmp_path: Path) -> None:
         "-fPIC",
         "-fsanitize=signed-integer-overflow",
         "-fsanitize-undefined-trap-on-error",
+        "-DISTHMUS_IMPLEMENTATION",  # so that the bodies are built so too
     ]
-    include = os.environ.get("ISTHMUS_TEST_INCLUDE")
-    flags += [f"-I{include}"] if include else []
-    subprocess.run([cxx, *flags, *includes, source, "-o", tmp_path / "overflow.so"], check=True)
+    include = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
+    sources = [source, *compiling.library_sources(include)]
+    subprocess.run([cxx, *flags, f"-I{include}", *includes, *sources, "-o", tmp_path / "overflow.so"], check=True)
     assert processes.run_python(UNDEFINED, tmp_path).stdout == "well\n"
 
 

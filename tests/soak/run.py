@@ -22,12 +22,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import isthmus
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 SUPPORT = ROOT / "tests" / "python" / "support"
 sys.path.insert(0, str(SUPPORT))
 import at_once  # noqa: E402
-from compiling import CXX  # noqa: E402
+from compiling import CXX, library_sources  # noqa: E402
 
 SOURCES = {"soak": HERE / "soak.cpp", "life": ROOT / "tests" / "life" / "ext" / "life.cpp"}
 
@@ -68,9 +70,10 @@ class Soak:
     @staticmethod
     def compile(place: Path, module: str, compiler: list[str], flags: list[str]) -> None:
         place.mkdir(exist_ok=True)
-        extra = os.environ.get("ISTHMUS_TEST_INCLUDE")
-        flags = ["-std=c++20", "-shared", "-fPIC", *([f"-I{extra}"] if extra else []), *flags]
-        subprocess.run([*compiler, *flags, str(SOURCES[module]), "-o", str(place / f"{module}.so")], check=True)
+        include = os.environ.get("ISTHMUS_TEST_INCLUDE") or isthmus.get_include()
+        flags = ["-std=c++20", "-shared", "-fPIC", f"-I{include}", *flags]
+        sources = [SOURCES[module], *library_sources(include)]
+        subprocess.run([*compiler, *flags, *map(str, sources), "-o", str(place / f"{module}.so")], check=True)
 
     def environment(self, kind: str, module: str = "soak") -> dict[str, str]:
         folders = [str(self.build(kind, module)), *self.pythonpath, str(SUPPORT)]
@@ -118,11 +121,9 @@ class Soak:
         built = json.loads(shown.splitlines()[-1])
         if not built["Py_GIL_DISABLED"] or "-fsanitize=thread" not in built["BASECFLAGS"]:
             sys.exit(f"ISTHMUS_TSAN_PYTHON is {python}, which was not built with --disable-gil --with-thread-sanitizer")
-        show = "import isthmus; print(isthmus.get_include())"
-        include = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True).stdout.strip()
         place = self.folder / "free-threaded"
         for module in SOURCES:
-            flags = [*BUILDS["tsan"], "-DNDEBUG", f"-I{include}", f"-I{built['include']}"]
+            flags = [*BUILDS["tsan"], "-DNDEBUG", f"-I{built['include']}"]
             self.compile(place, module, shlex.split(built["CXX"]), flags)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place), str(SUPPORT)])} | TSAN
         for script in ("storm", "contended"):

@@ -46,7 +46,13 @@ struct OwnerOps {
 inline constexpr OwnerOps no_owner_ops{};
 /// The operations of an owner that has nothing to do with the layer above.
 template <void (*release_)(void*), bool owns_memory_ = false, bool (*release_shared_)(void*) noexcept = nullptr>
-inline constexpr OwnerOps plain_owner_ops{.release = release_, .release_shared = release_shared_, .owns_memory = owns_memory_};
+inline constexpr OwnerOps plain_owner_ops = [] {  // no designated initialisers: nvcc 12 fails at those of a template
+    OwnerOps ops;
+    ops.release = release_;
+    ops.release_shared = release_shared_;
+    ops.owns_memory = owns_memory_;
+    return ops;
+}();
 
 /// The stream of the work on a block's memory.
 union StreamSource {

@@ -1,4 +1,4 @@
-// What compilers do differently: attributes, builtins and atomic operations. A port to another compiler starts and ends here.
+// Differences between compilers: attributes, builtins and atomic operations. A port to another compiler starts and ends here.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@
 #else
 #define ISTHMUS_HIDDEN __attribute__((visibility("hidden")))
 #endif
-/// What must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
+/// For what must be one symbol in all shared objects of a process: the error class, so that a catch recognises it.
 #if defined(_WIN32)
 #define ISTHMUS_EXPORT
 #else
@@ -29,9 +29,9 @@
 #define ISTHMUS_COLD __attribute__((cold, noinline))
 /// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for errors).
 #define ISTHMUS_RARE __attribute__((cold))
-/// A function off the fastest paths that does real work: a call of its own, optimised like any other.
+/// A function off the fastest paths that does real work: not inlined, optimised like any other.
 #define ISTHMUS_NOINLINE __attribute__((noinline))
-/// For the paths whose instructions are counted: inlined even where the compiler would rather call. With -Os the compiler
+/// For the paths whose instructions are counted: inlined even if the compiler would rather call. With -Os the compiler
 /// chooses.
 #if defined(__OPTIMIZE_SIZE__)
 #define ISTHMUS_ALWAYS_INLINE inline
@@ -43,12 +43,16 @@
 /// A function whose body depends on an option of the file that is compiled: as a symbol, the linker would take one file's for
 /// that of another, which may have another option.
 #define ISTHMUS_OF_THIS_FILE __attribute__((always_inline))
-/// A function whose result refers to the memory, not to the view that it was asked of: GCC warns of a temporary one.
+/// A function whose result refers to the memory, not to the view itself: GCC warns of a temporary one.
 #if __has_cpp_attribute(gnu::no_dangling)
 #define ISTHMUS_OUTLIVES [[gnu::no_dangling]]
 #else
 #define ISTHMUS_OUTLIVES
 #endif
+/// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one more the
+/// compiler inlines less.
+#define ISTHMUS_ADD_OVERFLOWS(a, b, out) __builtin_add_overflow(a, b, &(out))
+#define ISTHMUS_MULTIPLY_OVERFLOWS(a, b, out) __builtin_mul_overflow(a, b, &(out))
 /// A class that a function's caller must not ignore. nvcc takes an assignment to an object of one for an ignored result.
 #if defined(__CUDACC__)
 #define ISTHMUS_NODISCARD
@@ -74,17 +78,6 @@
 ISTHMUS_BEGIN
 
 namespace detail {
-
-/// Sets `out` to a + b; true if that does not fit, and `out` is what remains of it.
-template <class A, class B, class T>
-ISTHMUS_ALWAYS_INLINE constexpr bool add_overflows(A a, B b, T& out) noexcept {
-    return __builtin_add_overflow(a, b, &out);
-}
-/// The same for a * b.
-template <class A, class B, class T>
-ISTHMUS_ALWAYS_INLINE constexpr bool multiply_overflows(A a, B b, T& out) noexcept {
-    return __builtin_mul_overflow(a, b, &out);
-}
 
 /// std::countr_zero of what is not 0, without the instructions that ask.
 ISTHMUS_ALWAYS_INLINE constexpr int trailing_zeros(unsigned long long bits) noexcept { return __builtin_ctzll(bits); }

@@ -23,7 +23,7 @@ namespace layout {
 
 /// Multiplies into `product`; false when the result does not fit.
 [[nodiscard]] inline bool multiply(std::int64_t& product, std::int64_t factor) noexcept {
-    return !detail::multiply_overflows(product, factor, product);
+    return !ISTHMUS_MULTIPLY_OVERFLOWS(product, factor, product);
 }
 
 /// The number of elements; false on a negative size, or when the sizes other than 0 multiply past int64.
@@ -131,10 +131,10 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     for (int i = 0; i < ndim; ++i) {
         std::int64_t reach = strides[i];
         if (!multiply(reach, shape[i] - 1)) return false;
-        if (reach < 0 ? detail::add_overflows(low, reach, low) : detail::add_overflows(high, reach, high)) return false;
+        if (reach < 0 ? ISTHMUS_ADD_OVERFLOWS(low, reach, low) : ISTHMUS_ADD_OVERFLOWS(high, reach, high)) return false;
     }
     if (!multiply(low, itemsize) || !multiply(high, itemsize)) return false;
-    if (detail::add_overflows(high, itemsize - 1, high)) return false;
+    if (ISTHMUS_ADD_OVERFLOWS(high, itemsize - 1, high)) return false;
     first = low;
     last = high;
     return true;

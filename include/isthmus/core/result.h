@@ -91,11 +91,11 @@ public:
     const T* operator->() const& noexcept { return &value_; }
     const T* operator->() const&& = delete;  // name the Result first: what it points to would end with the expression
 
-    /// The value. Throws the Error where there is none: the only member that throws.
+    /// The value. Throws the Error if there is none: the only member that throws.
     T& value() & { return throw_if_error(), value_; }
     const T& value() const& { return throw_if_error(), value_; }
     T&& value() && { return throw_if_error(), std::move(value_); }
-    /// The value, or `other` where there is none.
+    /// The value, or `other` if there is none.
     template <class U>
     T value_or(U&& other) const& {
         return has_value_ ? value_ : static_cast<T>(std::forward<U>(other));
@@ -124,7 +124,7 @@ public:
         return and_then_on(std::move(*this), std::forward<F>(f));
     }
 
-    /// What `f(value)` returns in a Result of its own, or this error. A view of a temporary's tensor does not compile.
+    /// The result of `f(value)` as a Result, or this error. A view of a temporary's tensor does not compile.
     template <class F>
     auto transform(F&& f) & {
         return transform_on(*this, std::forward<F>(f));

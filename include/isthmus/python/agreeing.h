@@ -23,15 +23,15 @@ void agree([[maybe_unused]] Match& match, [[maybe_unused]] const char* name,
     if constexpr (is_view<V>)
         match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
 }
-/// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A scalar, a
-/// Tensor: nothing that has named sizes.
+/// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A
+/// scalar, a Tensor: nothing that has named sizes.
 template <class X>
 void agree(Match& match, const char* name, const X& argument) {
     const auto each = [&]([[maybe_unused]] const auto&... part) { (agree(match, name, part), ...); };
     if constexpr (!holds_view<X>) {
         return;
     } else if constexpr (HasFields<X>) {
-        const auto of_struct = [&]<class M>(const M& member) {  // a struct within it has sizes of its own
+        const auto of_struct = [&]<class M>(const M& member) {  // a nested struct has its own sizes
             if constexpr (!HasFields<M>) agree(match, name, member);
         };
         apply([&](const auto&... member) { (of_struct(member), ...); }, members_of(argument));
@@ -52,7 +52,8 @@ inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || s
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
 template <class V>
-inline constexpr bool is_deferred<std::optional<V>> = holds_view<V> && is_deferred<V> && std::is_copy_constructible_v<V>;
+inline constexpr bool is_deferred<std::optional<V>> =
+    holds_view<V> && is_deferred<V> && std::is_copy_constructible_v<V>;
 
 template <class X>
 struct DeferredOf {
@@ -62,7 +63,7 @@ template <class V>
 struct DeferredOf<std::optional<V>> {
     using type = std::optional<Uncommitted<V>>&;
 };
-/// What the binder is asked for in the place of A.
+/// The type that the binder loads in place of A.
 template <class A, class X = std::remove_cvref_t<A>>
 using Deferred = typename std::conditional_t<is_deferred<X>, DeferredOf<X>, std::type_identity<A>>::type;
 
@@ -124,9 +125,9 @@ auto signature_of(R (C::*)(A...)) -> R (*)(A...);
 
 }  // namespace detail
 
-/// A function, or a lambda, whose arguments' named sizes must agree: the same function for a caster to bind, which compares
-/// them first and throws the Error that names the function and the arguments. A caster converts each argument on its own, so
-/// this cannot choose between overloads.
+/// A function, or a lambda, whose arguments' named sizes must agree: the same function for a caster to bind, which
+/// compares them first and throws the Error that names the function and the arguments. A caster converts each argument
+/// on its own, so this cannot choose between overloads.
 ///
 ///     m.def("distance", isthmus::with_checked_sizes<"distance", "a", "b">(distance));
 ///
@@ -138,7 +139,8 @@ auto with_checked_sizes(R (*f)(A...)) {
 template <detail::Literal function, detail::Literal... names, class F>
     requires requires { &F::operator(); }
 auto with_checked_sizes(F f) {
-    return detail::with_checked_sizes<function, names...>(std::move(f), decltype(detail::signature_of(&F::operator())){});
+    return detail::with_checked_sizes<function, names...>(std::move(f),
+                                                          decltype(detail::signature_of(&F::operator())){});
 }
 /// The same, by the name that it had first.
 template <detail::Literal function, detail::Literal... names, class F>

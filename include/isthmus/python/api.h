@@ -1,4 +1,4 @@
-// The functions of the bridge: from_py, borrow_py, to_py, to_py_like; what they take and give: Framework, options, Borrowed.
+// The functions of the bridge, from_py, borrow_py, to_py, and what they take: Framework, options, Borrowed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 ISTHMUS_BEGIN
 
-/// The frameworks that have a way out of their own (src/bridge/framework/facts.h lists what is known of each). The numbers
+/// The frameworks that have an export path (src/bridge/framework/facts.h lists the facts about each). The numbers
 /// are part of the shared ABI: new ones go to the end.
 enum class Framework : std::uint8_t {
     none,            ///< no framework
@@ -33,7 +33,8 @@ enum class Framework : std::uint8_t {
 
 namespace detail {
 
-/// Whether the number has a name in its enum, so that a table can tell that its last row is missing: the compilers write
+/// Whether the number has a name in its enum, so that a table can tell that its last row is missing: the compilers
+/// write
 /// "(Framework)99" for one that has none.
 template <auto value>
 constexpr bool is_enumerator() {
@@ -92,8 +93,8 @@ bool parse_framework(std::string_view name, Framework& out) noexcept;
 /// When the elements may be copied. A copy that nobody asked for is an error.
 enum class Copy : std::uint8_t {
     never,      ///< share the memory, or fail
-    if_needed,  ///< share where possible, and take a copy that the producer had to make
-    always,     ///< memory of its own, writable
+    if_needed,  ///< share if possible, and take a copy that the producer had to make
+    always,     ///< a writable copy
 };
 
 /// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.
@@ -101,46 +102,47 @@ struct ImportOptions {
     /// No stream is named.
     static constexpr std::int64_t no_stream = isthmus::no_stream;
 
-    /// Refuse memory that must not be written. For PyTorch this also announces the write to autograd: what torch refuses for an
+    /// Refuse memory that must not be written. For PyTorch this also notifies autograd of the write: what torch refuses for an
     /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version
-    /// counter moves, as such an operation would do.
+    /// counter is bumped, as by that operation.
     bool require_writable = false;
-    /// Off: the importing code announces the write with announce_write(), once it is certain to come.
+    /// Off: the importing code notifies autograd with announce_write(), once the write is certain.
     bool announce = true;
     /// Take a torch tensor that requires grad, or has a tangent, as if it did not.
     bool allow_grad = false;
-    /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a new result
-    /// of the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be read.
+    /// Refuse a torch tensor that requires grad while grad mode is on, or has a tangent: for a function that makes a
+    /// new result of the elements, which would have no gradient. Typed arguments do so. Without it such a tensor may be
+    /// read.
     bool refuse_grad = false;
     Copy copy = Copy::never;  ///< whether the elements may be copied
     /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
     /// safe to use there, and the tensor is on that stream. Without one nothing is ordered: device data is as its producer's
-    /// own current stream leaves it, which Tensor::stream() tells where it is known (docs/devices.md).
+    /// own current stream leaves it, which Tensor::stream() returns if it is known (docs/devices.md).
     std::int64_t stream = no_stream;
     /// The newest DLPack version to ask for.
     DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     /// Name of the argument, for the error text.
     const char* argument = nullptr;
-    /// Where the data is wanted: DLPack's `dl_device`. The type 0 leaves it where it is. Moving it is a copy, so that
-    /// Copy::never takes it only where it is there already.
+    /// The requested device: DLPack's `dl_device`. The type 0 leaves the data in place. Moving it is a copy, so that
+    /// Copy::never accepts it only if it is there already.
     Device device{0, 0};
 
     /// Whether a stream is named.
     bool has_stream() const noexcept { return stream != no_stream; }
 };
 
-/// What from_py() and borrow_py() do where nothing is said.
+/// The defaults of from_py() and borrow_py().
 inline constexpr ImportOptions default_import{};
 
-/// What the caller allows on the way out.
+/// The permissions of the caller for an export.
 struct ExportOptions {
     /// Hand read-only memory to a framework that would let it be written (torch, paddle, …).
     bool allow_read_only_loss = false;
-    /// Let the framework copy where it cannot share: JAX without 64-byte alignment, MLX always.
+    /// Let the framework copy if it cannot share: JAX without 64-byte alignment, MLX always.
     bool allow_copy = false;
 };
 
-/// What to_py() allows where nothing is said: no copy, and no loss of read-only.
+/// The defaults of to_py(): no copy, and no loss of read-only.
 inline constexpr ExportOptions default_export{};
 
 namespace detail {
@@ -152,8 +154,8 @@ void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept;
 }  // namespace detail
 
 /// A tensor borrowed from a Python object for the length of a call, with Tensor's accessors and without any allocation.
-/// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol itself had to
-/// hold (a buffer, a handle, a managed tensor) is released by the destructor, which needs the GIL.
+/// It must not outlive the call: the caller's reference to the object is what keeps the memory. What the protocol
+/// itself had to hold (a buffer, a handle, a managed tensor) is released by the destructor, which needs the GIL.
 class Borrowed : public detail::Accessors<Borrowed> {
 public:
     Borrowed() noexcept {}
@@ -226,46 +228,48 @@ private:
 };
 
 namespace detail {
-/// A tensor that is not empty, lent for as long as the Borrowed lives, which keeps it.
+/// A tensor that is not empty, borrowed for the lifetime of the Borrowed, which keeps it.
 Borrowed lend(Tensor tensor) noexcept;
 }  // namespace detail
 
-/// Imports any array object as an owning handle, which may be stored and dropped on any thread, with or without the GIL.
-/// The GIL must be held now. On failure the producer is as it was before.
+/// Imports any array object as an owning handle, which may be stored and dropped on any thread, with or without the
+/// GIL. The GIL must be held now. On failure the producer is as it was before.
 Result<Tensor> from_py(PyObject* object, const ImportOptions& options = default_import) noexcept;
 
-/// Borrows a tensor for the length of a call: shape, strides and address of `object`'s own memory, nothing allocated. The GIL
-/// must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps `object` alive.
+/// Borrows a tensor for the length of a call: shape, strides and address of `object`'s own memory, nothing allocated.
+/// The GIL must be held, now and when the Borrowed ends; in between it may be released as long as the caller keeps
+/// `object` alive.
 Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = default_import) noexcept;
 
-/// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack capsule,
-/// which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
+/// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack
+/// capsule, which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
 void give_back(PyObject* object, Borrowed& borrowed) noexcept;
-/// The same for from_py(): the handle is empty afterwards. Where it was shared since, the capsule stays taken.
+/// The same for from_py(): the handle is empty afterwards. If it was shared since, the capsule stays consumed.
 void give_back(PyObject* object, Tensor& tensor) noexcept;
 
-/// Announces a write to an object that was imported with `require_writable` and without `announce`: a torch tensor's version
+/// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch tensor's version
 /// counter moves. Nothing happens for an object of another framework. The GIL must be held. An error means that the framework
 /// refuses the write; `argument` is the argument's name, for its text.
 Result<void> announce_write(PyObject* object, const char* argument = nullptr) noexcept;
 
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
-/// A tensor that came from that framework and is unchanged is the very object it came from. The GIL must be held.
+/// A tensor that came from that framework and is unchanged is the same object again. The GIL must be held.
 /// Refuses what the framework does not support, or would silently copy or make writable; `options` allows the last two.
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
                         const ExportOptions& options = default_export) noexcept;
 
-/// The same of a handle that is given away, and empty afterwards: a capsule takes its reference over, which nobody counts.
+/// The same of a handle that is given away, and empty afterwards: a capsule takes its reference over, which nobody
+/// counts.
 Result<PyObject*> to_py(Tensor&& tensor, Framework framework = Framework::tensor,
                         const ExportOptions& options = default_export) noexcept;
 
 /// The same, in the framework of `example`; an isthmus.Tensor when the example is of none.
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
-                        const ExportOptions& options = default_export) noexcept;
+                             const ExportOptions& options = default_export) noexcept;
 
-/// New memory for a result, not zeroed, where `example` lives: of torch's or CuPy's allocator and on its device for their
+/// New memory for a result, not zeroed, in the framework of `example`: of torch's or CuPy's allocator and on its device for their
 /// tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like() makes an array of the
-/// example's framework of it. `device`: where, in place of the example's own. Throws Error; the GIL must be held.
+/// example's framework of it. `device`: another one than the example's. Throws Error; the GIL must be held.
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype);
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device);
 

@@ -1,4 +1,4 @@
-// Arguments: the arguments of a function over the bare CPython API, each as what it is wanted to be.
+// Arguments: the arguments of a function over the bare CPython API, each as its declared type.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,14 +7,12 @@
 #include <string_view>
 #include <tuple>
 
-#include <isthmus/python.h>
-
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A TypeError. An exception of the object's own conversion becomes the cause of this one; one that passes_through() stays.
-/// `function` may be NULL.
+/// A TypeError. An exception of the object's own conversion becomes the cause of this one; one that passes_through()
+/// stays. `function` may be NULL.
 ISTHMUS_RARE bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) noexcept;
 /// "f() missing required argument 'x'"
 ISTHMUS_RARE bool raise_missing(const char* function, const char* argument) noexcept;
@@ -52,8 +50,10 @@ template <>
 struct ArgumentLoader<std::string_view> : ScalarLoader<std::string_view> {};
 template <>
 struct ArgumentLoader<double> : ScalarLoader<double> {
-    static Loaded load(PyObject* object, double& value, const char* function, const char* argument, Match* match) noexcept {
-        if (ISTHMUS_UNLIKELY(!PyFloat_CheckExact(object))) return ScalarLoader::load(object, value, function, argument, match);
+    static Loaded load(PyObject* object, double& value, const char* function, const char* argument,
+                       Match* match) noexcept {
+        if (ISTHMUS_UNLIKELY(!PyFloat_CheckExact(object)))
+            return ScalarLoader::load(object, value, function, argument, match);
         value = PyFloat_AS_DOUBLE(object);
         return Loaded::yes;
     }
@@ -65,8 +65,8 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-bool sort_by_name(const char* function, const char* const* names, int count, PyObject* const* args, Py_ssize_t positional,
-                  PyObject* kwnames, PyObject** out) noexcept;
+bool sort_by_name(const char* function, const char* const* names, int count, PyObject* const* args,
+                  Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept;
 /// Sorts what the interpreter passes into one slot per name. False with a TypeError in Python's own words.
 inline bool sort_arguments(const char* function, const char* const* names, int count, PyObject* const* args,
                            Py_ssize_t positional, PyObject* kwnames, PyObject** out) noexcept {
@@ -78,23 +78,25 @@ inline bool sort_arguments(const char* function, const char* const* names, int c
 
 }  // namespace detail
 
-/// The arguments of a METH_FASTCALL (| METH_KEYWORDS) function, each as what it is wanted to be; named sizes agree between
+/// The arguments of a METH_FASTCALL (| METH_KEYWORDS) function, each as its declared type; named sizes agree between
 /// them.
 ///
 ///     PyObject* distances(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-///         isthmus::Arguments<View<const float, 2, sizes<"n d">>, View<const float, 2, sizes<"m d">>, std::optional<double>>
+///         isthmus::Arguments<View<const float, 2, sizes<"n d">>, View<const float, 2, sizes<"m d">>,
+///         std::optional<double>>
 ///             in("distances", {"a", "b", "power"});
 ///         if (!in.parse(args, nargs, kwnames)) return nullptr;  // the exception is set
 ///         auto [a, b, power] = in.values();
 ///
-/// What it borrows ends with this object, which belongs on the stack of the call. The GIL must be held when it ends.
+/// The borrows end with this object, which belongs on the stack of the call. The GIL must be held when it ends.
 template <class... T>
 class Arguments {
     static constexpr int count = sizeof...(T);
 
 public:
     /// The function's name and those of its arguments, for the errors; both must outlive this object.
-    Arguments(const char* function, const char* const (&names)[sizeof...(T)]) noexcept : function_(function), match_(function) {
+    Arguments(const char* function, const char* const (&names)[sizeof...(T)]) noexcept
+        : function_(function), match_(function) {
         for (int i = 0; i < count; ++i) names_[i] = names[i];
     }
     Arguments(const Arguments&) = delete;
@@ -103,8 +105,8 @@ public:
     /// False with a Python exception set.
     bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames = nullptr) noexcept {
         return detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-            if (!detail::sort_arguments(function_, names_, count, args, PyVectorcall_NARGS(static_cast<std::size_t>(nargs)),
-                                        kwnames, objects_))
+            if (!detail::sort_arguments(function_, names_, count, args,
+                                        PyVectorcall_NARGS(static_cast<std::size_t>(nargs)), kwnames, objects_))
                 return false;
             if (ISTHMUS_LIKELY(load(std::index_sequence_for<T...>{}))) return true;
             roll_back(std::index_sequence_for<T...>{});
@@ -112,7 +114,7 @@ public:
         });
     }
 
-    /// Argument `i` as what it is wanted to be; parse() was true before.
+    /// Argument `i` as its declared type; parse() was true before.
     template <std::size_t i>
     auto& get() noexcept {
         return std::get<i>(values_);
@@ -123,12 +125,14 @@ public:
     }
     /// The Python object of argument `i`, borrowed; NULL when it was left out.
     PyObject* object(int i) const noexcept { return objects_[i]; }
-    /// What the named sizes stand for, by name.
+    /// The values of the named sizes, by name.
     const Match& sizes() const noexcept { return match_; }
-    /// `tensor` as set_default_result() says; where that is a Reply, in the framework of the first tensor argument.
+    /// `tensor` as set_default_result() says; if that is a Reply, in the framework of the first tensor argument.
     PyObject* result(const Tensor& tensor) const noexcept { return detail::to_default_result(tensor, first_tensor()); }
     /// `tensor` in the framework of argument `i`, or NULL with the exception set: what the function returns.
-    PyObject* reply(const Tensor& tensor, int i = 0) const noexcept { return detail::to_result(Reply{tensor, objects_[i]}); }
+    PyObject* reply(const Tensor& tensor, int i = 0) const noexcept {
+        return detail::to_result(Reply{tensor, objects_[i]});
+    }
 
 private:
     PyObject* first_tensor() const noexcept {
@@ -146,9 +150,11 @@ private:
         if (ISTHMUS_LIKELY(objects_[i] != nullptr))
             return std::get<i>(loaders_).load(objects_[i], std::get<i>(values_), function_, names_[i], &match_) ==
                    detail::Loaded::yes;
-        return detail::is_optional<std::tuple_element_t<i, std::tuple<T...>>> || detail::raise_missing(function_, names_[i]);
+        return detail::is_optional<std::tuple_element_t<i, std::tuple<T...>>> ||
+               detail::raise_missing(function_, names_[i]);
     }
-    /// Ends what was taken for a call that will not be made: a capsule can be taken only once, and may go to another function.
+    /// Ends what was taken for a call that will not be made: a capsule can be taken only once, and may go to another
+    /// function.
     template <std::size_t... i>
     ISTHMUS_COLD void roll_back(std::index_sequence<i...>) {
         PyObject *type = nullptr, *refused = nullptr, *trace = nullptr;

@@ -1,4 +1,4 @@
-// What binders need: Argument, Reply, As, fields; how an argument is loaded for a call, and a tensor handed out as its result.
+// For binders: Argument, Reply, As, fields; how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 ISTHMUS_BEGIN
 
-/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and lives as long.
+/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and outlives it.
 struct Reply {
     Tensor tensor;             ///< the result
     PyObject* like = nullptr;  ///< borrowed; NULL for an isthmus.Tensor
@@ -26,8 +26,8 @@ struct As {
     As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
-/// The names of a struct's members, in their order; the struct has nothing else (it is an aggregate), and at most 16 of them.
-/// <isthmus/fields.h> reads and returns such structs.
+/// The names of a struct's members, in their order; the struct has nothing else (it is an aggregate), and at most 16 of
+/// them. <isthmus/fields.h> reads and returns such structs.
 ///
 ///     struct Csr {
 ///         View<const int, 1, sizes<"rows+1">> indptr;
@@ -52,7 +52,7 @@ template <class S>
 concept HasFields = requires { typename S::fields; } && is_fields<typename S::fields>;
 }  // namespace detail
 
-/// A struct for the caller: in the form of the object `like`, which is an argument of the call and lives as long; a dict if
+/// A struct for the caller: in the form of the object `like`, which is an argument of the call and outlives it; a dict if
 /// that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
 template <detail::HasFields S>
 struct FieldsReply {
@@ -69,25 +69,25 @@ template <class X>
 inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<X, Tensor>;
 }  // namespace detail
 
-/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return x.reply(result)`
-/// answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's too, Argument<V, "image",
-/// "blur">, a mismatch raises the error that says so, at once; without one, the next overload is tried. Valid for the length of
-/// the call; the Tensor of an Argument<Tensor> may be kept.
+/// A View, a Borrowed or a Tensor as an argument, which also knows the Python object it came from: `return
+/// x.reply(result)` answers in the caller's own framework. With a name, Argument<V, "image">, or with the function's
+/// too, Argument<V, "image", "blur">, a mismatch raises the error that says so, at once; without one, the next overload
+/// is tried. Valid for the length of the call; the Tensor of an Argument<Tensor> may be kept.
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
     static_assert(detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
                   "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
-    /// Whether a mismatch raises at once: it does where there is a name.
+    /// Whether a mismatch raises at once: it does if there is a name.
     static constexpr bool raises = !name.view().empty();
-    /// The names in errors; NULL where none was given.
+    /// The names in errors; NULL if none was given.
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
     Argument() noexcept = default;
-    /// What a caster makes: the view, and the object that it is of, borrowed.
+    /// Made by a caster: the view, and its object, borrowed.
     Argument(V view, PyObject* object) noexcept : view_(std::move(view)), object_(object) {}
 
-    /// The view itself; `x->data()`, and `x` where a `const V&` is wanted, are the same.
+    /// The view itself; `x->data()`, and `x` as a `const V&`, are the same.
     const V& operator*() const noexcept { return view_; }
     const V* operator->() const noexcept { return &view_; }
     /// As operator*.
@@ -110,7 +110,7 @@ private:
     PyObject* object_ = nullptr;
 };
 
-/// New memory for a result, not zeroed, where the argument lives (empty_like() of api.h), of its shape and dtype where nothing
+/// New memory for a result, not zeroed, in the argument's framework (empty_like() of api.h), of its shape and dtype if nothing
 /// else is said: `return x.reply(empty_like(x))`. Throws Error.
 template <class V, detail::Literal... names>
 Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
@@ -126,7 +126,7 @@ Tensor empty_like(const Argument<V, names...>& argument) {
 }
 
 namespace detail {
-/// What a Tensor becomes if a function returns one; one for each shared object.
+/// The form of a Tensor that a function returns; one for each shared object.
 struct DefaultResult {
     bool reply = false;
     Framework framework = Framework::tensor;
@@ -134,16 +134,17 @@ struct DefaultResult {
 ISTHMUS_STATE DefaultResult default_result;
 }  // namespace detail
 
-/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor argument of
-/// the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none returns an
-/// isthmus.Tensor.
+/// A Tensor that a function of this extension returns is from now on an array of the framework of the first tensor
+/// argument of the call: set_default_result(isthmus::Reply()) in the body of the module. A function that took none
+/// returns an isthmus.Tensor.
 inline void set_default_result(const Reply&) noexcept { detail::default_result = {.reply = true}; }
 /// The same of one framework, whatever the caller's; Framework::tensor is the default.
 inline void set_default_result(Framework framework) noexcept { detail::default_result = {.framework = framework}; }
 
 namespace detail {
 
-/// Whether a type is a view or one of the others, or a container of them: std::optional, std::vector, std::map, std::variant, ….
+/// Whether a type is a view or one of the others, or a container of them: std::optional, std::vector, std::map,
+/// std::variant, ….
 template <class X, class... Others>
 inline constexpr bool holds_view = is_view<X> || HasFields<X> || (std::is_same_v<X, Others> || ...);
 template <class V, Literal... names, class... Others>
@@ -163,7 +164,7 @@ inline bool may_translate() noexcept { return Py_IsInitialized() != 0 && have_gi
 /// Calls `function` unless that was done before; a thread that comes second waits for the first.
 void run_once(Atomic<bool>& done, void (*function)());
 
-/// What became of one argument.
+/// The outcome of loading one argument.
 enum class Loaded : std::uint8_t {
     yes,
     no,      ///< it is something else: the next overload is to be tried
@@ -176,7 +177,7 @@ bool is_no_tensor(PyObject* object) noexcept;
 bool passes_through(const Error& error) noexcept;
 /// Like set_python_error(); an exception that passes_through() stays the producer's own.
 ISTHMUS_RARE Loaded raise_in_call(const Error& error) noexcept;
-/// What a failed import means while overloads are tried.
+/// The meaning of a failed import while overloads are tried.
 ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept;
 /// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
 ISTHMUS_RARE Error argument_error(const Error& error, const char* function);
@@ -190,18 +191,19 @@ public:
     BorrowSlot(const BorrowSlot&) = delete;
     BorrowSlot& operator=(const BorrowSlot&) = delete;
 
-    /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed (an
-    /// interrupt) or is the reason why no overload takes it (`last`).
+    /// Passes on an object that is not such a tensor, without an error text, unless the failure must not be swallowed
+    /// (an interrupt) or is the reason why no overload takes it (`last`).
     Loaded try_load(PyObject* object, const Requirement& r, bool last) noexcept;
-    /// Raises for an object that is not such a tensor. `match` knows the sizes that earlier arguments of the call have named;
-    /// NULL if there are none.
-    Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument, Match* match) noexcept;
+    /// Raises for an object that is not such a tensor. `match` knows the sizes that earlier arguments of the call have
+    /// named; NULL if there are none.
+    Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
+                Match* match) noexcept;
     /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
-    /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule is
-    /// taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot ends.
-    /// False with the exception set.
+    /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
+    /// is taken. Until then the call may be refused for another reason, and the capsule is whole again when the slot
+    /// ends. False with the exception set.
     bool commit(const char* function, const char* argument) noexcept {
         return ISTHMUS_LIKELY(pending_ == nullptr) || commit_or_raise(function, argument);
     }
@@ -209,12 +211,13 @@ public:
     void commit_or_throw(const char* function, const char* argument) {
         if (ISTHMUS_UNLIKELY(pending_ != nullptr)) commit_now(function, argument).value();
     }
-    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed again.
+    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed
+    /// again.
     void roll_back(PyObject* object) noexcept;
 
 private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
-    Result<void> check(PyObject* object, const Requirement& r, const char* function, const char* argument,
+    Result<void> check_object(PyObject* object, const Requirement& r, const char* function, const char* argument,
                        Match* match) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> commit_now(const char* function, const char* argument) noexcept;
@@ -231,8 +234,8 @@ private:
     PyObject* pending_ = nullptr;  // the object, if commit() has anything to do; borrowed from the caller
 };
 
-/// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a call that
-/// no overload takes. The value is the caller's, and outlives the loader.
+/// How an argument is loaded: by Arguments, by the casters of every binder, as a field of a struct, and to explain a
+/// call that no overload takes. The value is the caller's, and outlives the loader.
 ///
 /// - try_load() lets the next overload be tried if the object does not fit; `last` says that there is none.
 /// - load() raises instead. `function` and `argument` may be NULL, and so may `match`.
@@ -304,7 +307,7 @@ struct ArgumentLoader<Borrowed> : HandleLoader<Borrowed> {};
 template <>
 struct ArgumentLoader<Tensor> : HandleLoader<Tensor> {};
 
-/// None is no view.
+/// None is not a view.
 template <class X>
 struct ArgumentLoader<std::optional<X>> {
     using Value = std::optional<X>;
@@ -338,8 +341,7 @@ struct ArgumentLoader<Argument<X, names...>> {
     ArgumentLoader<X> loader;
 
     Loaded try_load(PyObject* object, Value& value, [[maybe_unused]] bool last) noexcept {
-        if constexpr (Value::raises)
-            return load(object, value, Value::function_name, Value::argument_name, nullptr);
+        if constexpr (Value::raises) return load(object, value, Value::function_name, Value::argument_name, nullptr);
         value.object_ = object;
         return loader.try_load(object, value.view_, last);
     }
@@ -352,8 +354,8 @@ struct ArgumentLoader<Argument<X, names...>> {
     void roll_back(PyObject* object, Value& value) noexcept { loader.roll_back(object, value.view_); }
 };
 
-/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has yet to
-/// compare the arguments. One that is made from a value directly has nothing to commit.
+/// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has
+/// yet to compare the arguments. One that is made from a value directly has nothing to commit.
 template <class X>
 struct Uncommitted {
     X value{};
@@ -376,14 +378,14 @@ struct ArgumentLoader<Uncommitted<X>> {
 
 /// A result as a new reference; NULL with the exception set.
 PyObject* finish(Result<PyObject*> result) noexcept;
-/// A result for the caller; None for an empty Tensor, NULL with the exception set. `parent`, unless it is NULL, is kept with a
-/// tensor that is not known to keep its memory (reference_internal).
+/// A result for the caller; None for an empty Tensor, NULL with the exception set. `parent`, unless it is NULL, is kept
+/// with a tensor that is not known to keep its memory (reference_internal).
 PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept;
 PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
 /// A result of no stated framework. `like` is the first tensor argument of the call; NULL if it had none.
 PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept;
 
-/// What a signature says of a view: a type that checkers accept, and the constraints in words.
+/// A view in a signature: a type that checkers accept, and the constraints in words.
 template <class V>
 struct Annotation {
     static constexpr void spell(Words& words) {
@@ -396,7 +398,7 @@ struct Annotation {
     static constexpr Spelled<spell> text{};
 };
 
-/// What a signature says of a result in one framework.
+/// A result in one framework, in a signature.
 template <Framework framework>
 struct ResultAnnotation {
     static constexpr void spell(Words& words) {

@@ -17,19 +17,20 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Reads the elements of a sequence that is not a text, into a tuple that holds them; `count` is how many there must be, or -1.
+/// Reads the elements of a sequence that is not a text, into a tuple that holds them; `count` is how many there must
+/// be, or -1.
 Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcept;
 /// Reads the items of a mapping, into a list of pairs that holds them.
 Loaded hold_items(PyObject* object, Ref& held) noexcept;
 
 // One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container of them.
-// A Binder has How, what it passes on while arguments are read; Element<E>, its own caster of one element, which stays where it
+// A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays where it
 // is made; and raise(), which throws the Python exception that is set.
 
 template <class Binder, class X>
 struct Contents;
 
-/// Elements that stay where they are made. What is borrowed has room for 64 dimensions: a std::vector would write all of that,
+/// Elements that do not move. A borrow has room for 64 dimensions: a std::vector would write all of that,
 /// or allocate for each. Of these chunks only what is used is touched, and malloc keeps them at hand.
 template <class T>
 class Elements {
@@ -116,8 +117,8 @@ struct TupleContents {
         if (const Loaded read = hold_elements(object, held, sizeof...(E)); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
         Py_ssize_t at = 0;
-        return std::apply([&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); },
-                          elements);
+        return std::apply(
+            [&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); }, elements);
     }
     X take() {
         return std::apply([](auto&... element) { return X{element.take()...}; }, elements);

@@ -17,8 +17,8 @@ struct ParameterName {
     bool has_default;
 };
 
-/// The names among the extras that a binder gets beside the function: `name_` and `value` of nanobind's arg, `name` and `value`
-/// of pybind11's.
+/// The names among the extras that a binder gets beside the function: `name_` and `value` of nanobind's arg, `name` and
+/// `value` of pybind11's.
 template <class... Extra>
 std::vector<ParameterName> parameter_names([[maybe_unused]] const Extra&... extra) {
     std::vector<ParameterName> names;

@@ -15,9 +15,9 @@ ISTHMUS_BEGIN
 ///
 ///     Tensor::wrap(grid.cells, {grid.h, grid.w}, {}, float32, Device::cpu(), PyOwner(self))
 ///
-/// Holds a reference of its own, which the tensor takes over: it is given back on whatever thread the last handle is dropped,
+/// Holds a reference, which the tensor takes over: it is released on whatever thread the last handle is dropped,
 /// with the GIL, also while the interpreter ends; never to a later interpreter than its own. In Python it is the tensor's
-/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error where the object is NULL,
+/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error if the object is NULL,
 /// or the interpreter is not the one in use.
 class PyOwner {
 public:
@@ -43,7 +43,7 @@ public:
     /// Borrowed; NULL once a tensor has taken it over.
     PyObject* object() const noexcept { return object_; }
 
-    /// For layers above (Tensor): the reference, which the caller gives back through owner_ops().
+    /// For layers above (Tensor): the reference, which the caller releases through owner_ops().
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }
     const detail::OwnerOps& owner_ops() const noexcept { return *ops_; }
 
@@ -52,7 +52,7 @@ private:
     static const detail::OwnerOps* keeper() noexcept;
 
     PyObject* object_;
-    const detail::OwnerOps* ops_;  // of the life that the object belongs to
+    const detail::OwnerOps* ops_;  // of the session that the object belongs to
 };
 
 ISTHMUS_END

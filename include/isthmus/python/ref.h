@@ -18,7 +18,7 @@
 
 ISTHMUS_BEGIN
 
-/// The state of this thread, where it holds the GIL; else NULL.
+/// The state of this thread, if it holds the GIL; else NULL.
 inline PyThreadState* holding_thread_state() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return PyThreadState_GetUnchecked();
@@ -32,7 +32,7 @@ inline PyThreadState* holding_thread_state() noexcept {
 /// Whether this thread may touch Python objects now.
 inline bool have_gil() noexcept { return holding_thread_state() != nullptr; }
 
-/// One strong reference, given back with the GIL held: for use inside a call from Python.
+/// One strong reference, released with the GIL held: for use inside a call from Python.
 class Ref {
 public:
     /// No reference.
@@ -50,12 +50,12 @@ public:
         if (object_ != nullptr) give_back(object_);
     }
 
-    /// A reference of its own to an object that belongs to somebody else; NULL gives none.
+    /// A new reference to an object that belongs to somebody else; NULL gives none.
     static Ref borrow(PyObject* object) noexcept {
         Py_XINCREF(object);
         return Ref(object);
     }
-    /// The object, which stays this one's; NULL where there is none.
+    /// The object, borrowed; NULL if there is none.
     PyObject* get() const noexcept { return object_; }
     /// The reference, which is the caller's from then on.
     PyObject* release() noexcept { return std::exchange(object_, nullptr); }

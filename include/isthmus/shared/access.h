@@ -1,4 +1,4 @@
-// What a receiver may do with memory that another process hands over.
+// The access of a receiver to memory that another process hands over.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@ ISTHMUS_BEGIN
 
 namespace shared {
 
-/// What the sender allows, and what the receiver takes: each one includes those before it.
+/// The access that the sender allows, and that the receiver takes: each one includes those before it.
 enum class Access : std::uint8_t {
     read_only,      ///< the receiver reads the sender's pages and cannot write them
     copy_on_write,  ///< the receiver may write; a page that it writes becomes its own, and nobody else sees it

@@ -19,7 +19,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// CPython's tag of this very state of this type; 0 where it has none.
+/// CPython's version tag of this type; 0 if it has none.
 inline unsigned int version_of(PyTypeObject* type) noexcept {
 #if PY_VERSION_HEX < 0x030B0000  // which keeps the number of a tag that it takes back
     if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
@@ -37,7 +37,7 @@ inline std::size_t type_cache_slot(PyTypeObject* type) noexcept {
 #if defined(Py_GIL_DISABLED)
 
 /// Read by any number of threads without a lock, and written by one: an entry is copied word by word, and the copy counts only
-/// where no thread wrote meanwhile, which the number of the writes tells (it is odd during one).
+/// if no thread wrote meanwhile, by the number of writes (it is odd during one).
 class TypeCache {
 public:
     bool find(PyTypeObject* type, ProducerType& out) const noexcept {
@@ -79,7 +79,7 @@ private:
     Slot slots_[type_cache_slots];
 };
 
-/// Where cached_type() copies an entry to, which other threads may write.
+/// The place to which cached_type() copies an entry, since other threads may write it.
 union TypeCopy {
     TypeCopy() noexcept {}
     operator ProducerType&() noexcept { return entry; }
@@ -89,7 +89,7 @@ union TypeCopy {
 
 #else
 
-/// Nothing: an entry is used where it lies.
+/// Empty: an entry is used in place.
 struct TypeCopy {
     constexpr TypeCopy() noexcept = default;
     constexpr TypeCopy(const ProducerType&) noexcept {}
@@ -204,14 +204,14 @@ ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, Produce
     return &scratch;
 }
 
-/// What is known about a type; `scratch` may hold it, and does on the first look. NULL with a Python exception set. The caller
+/// The facts about a type; `scratch` may hold them, and does on the first look. NULL with a Python exception set. The caller
 /// copies the result before foreign code runs, which may replace the cache entry.
 inline const ProducerType* find_type(PyTypeObject* type, ProducerType& scratch) {
     const ProducerType* known = cached_type(type, scratch);
     return ISTHMUS_LIKELY(known != nullptr) ? known : classify(type, scratch);
 }
 
-/// The same for a caller that may have an exception set, and for which not knowing is no error. NULL: unknown.
+/// The same for a caller that may have an exception set, and for which an unknown type is not an error. NULL: unknown.
 inline const ProducerType* find_type_quietly(PyTypeObject* type, ProducerType& scratch) {
     if (const ProducerType* known = cached_type(type, scratch); ISTHMUS_LIKELY(known != nullptr)) return known;
     const PendingException pending;

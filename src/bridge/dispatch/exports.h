@@ -1,4 +1,4 @@
-// The table of the ways out that are not a framework's own from_dlpack.
+// The table of the export paths other than a framework's own from_dlpack.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -85,7 +85,7 @@ constexpr bool every_framework_has_a_way_out() {
 static_assert(every_framework_has_a_way_out(),
               "isthmus: a framework needs module, from_dlpack and form, or a row of its own in exports");
 
-/// Goes down the rows at compile time, so that each way out is a direct call.
+/// Goes down the rows at compile time, so that each export path is a direct call.
 template <int row = 0>
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_row(Block* block, Framework framework, const FrameworkFacts& facts,
                                                       const ExportOptions& options) {

@@ -52,7 +52,7 @@ inline const Hint* find_hint(PyTypeObject* type) {
 }
 
 struct KnownProducer {
-    const char* public_name;             ///< the class, where its package shows it
+    const char* public_name;             ///< the class under its public name in the package
     const char* names[2] = {};           ///< and what it calls itself, which tells also while the package is out of sys.modules
     Protocol protocol = Protocol::none;  ///< none: as any other type
     bool immutable = false;              ///< see ProducerType

@@ -35,7 +35,7 @@ inline bool is_numpy_array_type(ProducerType& type) {
            array->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(NumpyArray));
 }
 
-/// The base of torch.Tensor that C++ makes: in torch's own module, or where libtorch keeps torch.Tensor, which it still does
+/// The base of torch.Tensor that C++ makes: in torch's own module, or in libtorch's pointer to torch.Tensor, which it still has
 /// while a test has taken the module out of sys.modules.
 inline Ref loaded_torch_base() {
     if (Ref base = loaded_class("torch._C.TensorBase")) return base;
@@ -72,18 +72,18 @@ inline bool offers_capsule(ProducerType& type) { return type.type == &PyCapsule_
 /// Only what is known by its name (known_producers).
 inline bool offers_nothing(ProducerType&) { return false; }
 
-/// One way in. Dispatch, the sentence that says what a tensor is, the search on instances, `isthmus probe` and the table of
+/// One import path. Dispatch, the sentence that says what a tensor is, the search on instances, `isthmus probe` and the table of
 /// docs/import.md are all made of these rows.
 struct ProtocolFacts {
     Protocol protocol;
     const char* name;                                ///< as `isthmus probe` writes it
-    PyObject* Interned::* attribute = nullptr;       ///< of the type, where having it is the offer
-    bool (*offers)(ProducerType&) = offers_nothing;  ///< where no attribute tells
+    PyObject* Interned::* attribute = nullptr;       ///< of the type, if having it is the offer
+    bool (*offers)(ProducerType&) = offers_nothing;  ///< if no attribute decides
     const char* wanted = nullptr;                    ///< in the sentence that says what would have been taken
     /// The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
     bool on_instance = false;
     bool of_tables =
-        false;  ///< offered by tables of many columns as well, which are no tensor (isthmus/python/dispatch/hints.h)
+        false;  ///< offered by tables of many columns as well, which are not tensors (producers.h)
     /// Fills the request, or leaves the error there. NULL: nothing is offered.
     bool (*import)(ImportRequest&) = nullptr;
 };
@@ -164,8 +164,8 @@ constexpr bool protocol_rows_are_in_order() {
 static_assert(protocol_rows_are_in_order(), "isthmus: one row per protocol, in the order of the enumerators");
 static_assert(!is_enumerator<static_cast<Protocol>(protocol_count)>(), "isthmus: the last protocol has no row");
 
-/// What the users of the table take for granted: what is looked for on instances, or named to users, is an attribute. (A
-/// function's address is no constant under -fsanitize=undefined.)
+/// Assumed by the users of the table: an offer that is looked for on instances, or named to users, is an attribute. (A
+/// function's address is not a constant under -fsanitize=undefined.)
 constexpr bool protocol_rows_are_whole() {
     for (const ProtocolFacts& row : protocols) {
         if (row.name == nullptr) return false;

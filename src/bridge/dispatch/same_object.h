@@ -37,7 +37,7 @@ inline bool same_layout(const DLTensor& t, const DLTensor& now) noexcept {
            Device(t.device) == Device(now.device) && same_dims(t, now.shape, now.strides);
 }
 
-/// What a numpy.ndarray shows now, by its struct.
+/// The present description of a numpy.ndarray, by its struct.
 ISTHMUS_ALWAYS_INLINE bool numpy_still_shows(PyObject* object, const DLTensor& t) noexcept {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     const auto number = static_cast<unsigned>(array->descr->type_num);
@@ -52,7 +52,7 @@ ISTHMUS_ALWAYS_INLINE bool numpy_still_shows(PyObject* object, const DLTensor& t
                      usual ? std::int64_t{1} << numpy_shifts[number] : DType(t.dtype).itemsize());
 }
 
-/// What a torch tensor shows now, by libtorch's shims.
+/// The present description of a torch tensor, by libtorch's shims.
 ISTHMUS_ALWAYS_INLINE bool torch_handle_still_shows(PyObject* object, void* handle, const DLTensor& t) {
     const TorchShims& torch = torch_shims;
     std::int64_t ndim = 0, *shape = nullptr, *strides = nullptr;
@@ -84,13 +84,13 @@ ISTHMUS_NOINLINE inline bool torch_still_shows(PyObject* object, bool known_torc
     return same;
 }
 
-/// What any other object shows now, as an import of it would find.
+/// The present description of any other object, as an import of it would find.
 ISTHMUS_NOINLINE inline bool import_still_shows(PyObject* object, const DLTensor& t) {
     const Result<Borrowed> now = borrow_py(object, {.allow_grad = true});
     return now.has_value() && same_layout(t, now->descriptor());
 }
 
-/// Whether there is an object of the wanted framework that the block may have been imported from.
+/// Whether there is an object of the requested framework that the block may have been imported from.
 ISTHMUS_ALWAYS_INLINE bool may_be_same_object(const Block* block, Framework framework) noexcept {
     const OwnerOps& ops = *block->ops;
     return ops.array != nullptr && framework != Framework::none &&
@@ -110,7 +110,7 @@ ISTHMUS_NOINLINE inline PyObject* same_plain_numpy(const Block* block, Framework
     return numpy_shifts.has(number) && numpy_still_shows(object, block->dl) ? Py_NewRef(object) : nullptr;
 }
 
-/// Of a block with may_be_same_object(): the very object it was imported from, when it is an array of the wanted framework and
+/// Of a block with may_be_same_object(): the object it was imported from, if it is an array of the requested framework and
 /// unchanged: a new reference, or NULL. No Python exception stays set that was not set before.
 ISTHMUS_ALWAYS_INLINE PyObject* same_object(const Block* block, Framework framework) {
     Ref object(array_of(block));

@@ -1,4 +1,4 @@
-// A framework's own from_dlpack: looked up once in a life of the interpreter, given what it takes, and checked.
+// A framework's own from_dlpack: looked up once in an interpreter session, called with what it takes, and checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +29,7 @@ inline PyObject* import_attribute(const char* module, const char* dotted) {
 
 struct Consumer {
     PyObject* function;            ///< its from_dlpack
-    const DLPackExchangeAPI* api;  ///< of its array type, where the facts name one; NULL where it cannot make arrays
+    const DLPackExchangeAPI* api;  ///< of its array type, if the facts name one; NULL if it cannot make arrays
 };
 ISTHMUS_STATE PerLife<Consumer> consumers[framework_count];
 
@@ -62,7 +62,7 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
     return false;
 }
 
-/// What the framework would copy silently, misread, or not accept at all: first what allow_copy does not cure.
+/// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
         return make_error(ErrorCode::bad_layout,
@@ -149,7 +149,7 @@ inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, con
     return array.release();
 }
 
-/// A legacy capsule cannot say that the elements have bytes of their own.
+/// A legacy capsule cannot say that each element has its own byte.
 inline Result<void> check_legacy_padding(const Block* block, const FrameworkFacts& facts) {
     if (ISTHMUS_LIKELY(!legacy_loses_padding(block))) return {};
     return make_error(ErrorCode::bad_dtype, {"dtype ", DType(block->dl.dtype), " has no counterpart in ", facts.name,
@@ -159,7 +159,7 @@ inline Error consumer_is_missing(const FrameworkFacts& facts) {
     return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
 }
 
-/// The way out to every framework that has no function of its own in the table of exports.
+/// The export path to every framework that has no function in the table of exports.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const FrameworkFacts& facts,
                                                              const ExportOptions& options) {
     const DLTensor& t = block->dl;
@@ -173,7 +173,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
     if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
     if (facts.form == ExportForm::legacy_capsule)
         if (auto said = check_legacy_padding(block, facts); !said) return std::move(said).error();
-    // An isthmus.Tensor is asked to order the consumer's stream; a capsule cannot be.
+    // An isthmus.Tensor can order the consumer's stream; a capsule cannot.
     if (facts.form != ExportForm::object && !order_export(block)) return fail_to_order();
     const Ref given = consumable(block, facts);
     Result<PyObject*> array = call_consumer(*consumer, facts, t.dtype, given.get());

@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What a framework's own from_dlpack takes.
+/// The argument of a framework's own from_dlpack.
 enum class ExportForm : std::uint8_t {
     none,            ///< it has none: one of our own kinds
     object,          ///< an isthmus.Tensor
@@ -16,22 +16,23 @@ enum class ExportForm : std::uint8_t {
     legacy_capsule,  ///< a capsule as before DLPack 1.0
 };
 
-/// What becomes of read-only memory.
+/// The treatment of read-only memory.
 enum class ReadOnly : std::uint8_t {
     kept,       ///< the framework honours the flag
     immutable,  ///< its arrays are never written, so it may have the memory
     lost,       ///< it would be writable there: refused unless the caller allows it
 };
 
-/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with a way out of its own also has a row in
+/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with its own export path also has a row in
 /// dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
     std::string_view name;              ///< as users write it: t.to("torch")
     const char* array = nullptr;        ///< its array class, NULL: a capsule is of no class
     const char* other_array = nullptr;  ///< a further class of arrays
-    const char* scalar = nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
-    const char* module = nullptr;  ///< to import
+    const char* scalar =
+        nullptr;  ///< a class whose instances are not arrays, but say which framework the result belongs to
+    const char* module = nullptr;       ///< to import
     const char* from_dlpack = nullptr;  ///< function in it; dots allowed
     ExportForm form = ExportForm::none;
     ReadOnly read_only = ReadOnly::lost;  ///< by default the safe side, on which nothing is written
@@ -41,13 +42,16 @@ struct FrameworkFacts {
     bool no_negative_strides = false;     ///< misreads them, out of bounds
     bool always_copies = false;
     const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
-    const char* wide_dtypes = nullptr;     ///< what lets it keep 64-bit dtypes, where it makes 32 bits of them by itself
-    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, where that is cheaper
+    const char* wide_dtypes = nullptr;     ///< the option that makes it keep 64-bit dtypes, if it narrows them by default
+    const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, if that is cheaper
     const char* exchange_type = nullptr;
 };
 
 inline constexpr FrameworkFacts framework_facts[] = {
-    {.framework = Framework::tensor, .name = "tensor", .array = array_class(Framework::tensor), .read_only = ReadOnly::kept},
+    {.framework = Framework::tensor,
+     .name = "tensor",
+     .array = array_class(Framework::tensor),
+     .read_only = ReadOnly::kept},
     {.framework = Framework::capsule, .name = "capsule", .read_only = ReadOnly::kept},
     {.framework = Framework::capsule_legacy, .name = "capsule_legacy", .read_only = ReadOnly::kept},
     {.framework = Framework::numpy,
@@ -55,7 +59,10 @@ inline constexpr FrameworkFacts framework_facts[] = {
      .array = array_class(Framework::numpy),
      .scalar = "numpy.generic",
      .read_only = ReadOnly::kept},
-    {.framework = Framework::torch, .name = "torch", .array = array_class(Framework::torch), .read_only = ReadOnly::lost},
+    {.framework = Framework::torch,
+     .name = "torch",
+     .array = array_class(Framework::torch),
+     .read_only = ReadOnly::lost},
     {.framework = Framework::jax,
      .name = "jax",
      .array = array_class(Framework::jax),
@@ -147,7 +154,7 @@ constexpr bool framework_rows_are_in_order() {
 static_assert(framework_rows_are_in_order(), "isthmus: one row per framework, in the order of the enumerators");
 static_assert(!is_enumerator<static_cast<Framework>(framework_count + 1)>(), "isthmus: the last framework has no row");
 
-/// NULL for a number that is no framework's.
+/// NULL for a number that is not a framework's.
 constexpr const FrameworkFacts* find_framework(Framework framework) noexcept {
     const int at = static_cast<int>(framework) - 1;
     return at >= 0 && at < framework_count ? &framework_facts[at] : nullptr;

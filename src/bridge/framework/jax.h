@@ -1,4 +1,4 @@
-// The way out to JAX on the host: jaxlib's own entry, used only if it makes the same array as jax.dlpack.from_dlpack.
+// The export path to JAX on the host: jaxlib's own entry, used only if it makes the same array as jax.dlpack.from_dlpack.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What `jax.dlpack.from_dlpack` itself finally calls. All of it is private to JAX: it is used only if a first array made each
+/// The entry that `jax.dlpack.from_dlpack` itself finally calls. All of it is private to JAX: it is used only if a first array made each
 /// way has the same properties, and never with a version that has other names or makes something else. Every reference is NULL
 /// then.
 struct JaxHost {

@@ -1,4 +1,4 @@
-// The way out to MLX, which always copies, and narrows dtypes that it does not support.
+// The export path to MLX, which always copies, and narrows dtypes that it does not support.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// The way out to ONNX Runtime, which before 1.32 must be told that bytes are booleans.
+// The export path to ONNX Runtime, which before 1.32 needs the element type for booleans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

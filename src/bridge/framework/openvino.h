@@ -51,7 +51,7 @@ ISTHMUS_NOINLINE inline bool ask_openvino_dtype(ImportRequest& request, DType& d
                                                " has no counterpart in DLPack; wanted numbers of whole bytes"});
 }
 
-/// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no such array: the error
+/// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no array: the error
 /// quotes OpenVINO's text. Strings, which `.data` would copy, are refused before it is read.
 ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
     request.keep_alive();

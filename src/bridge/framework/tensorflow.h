@@ -81,7 +81,7 @@ struct TensorFlowHandles {
 
     bool find() noexcept {
         void* python = find_library(ISTHMUS_LIBRARY("_pywrap_tensorflow_common"));
-        // What the library depends on is searched as well: libtensorflow_cc and libtensorflow_framework.
+        // The library's dependencies are searched as well: libtensorflow_cc and libtensorflow_framework.
         return python != nullptr && find_symbol(python, "_Z22EagerTensor_CheckExactPK7_object", is_exact) &&
                find_symbol(python, "_Z18EagerTensor_HandlePK7_object", handle_of) &&
                find_symbol(python, "TF_NewStatus", new_status) && find_symbol(python, "TF_DeleteStatus", delete_status) &&
@@ -92,7 +92,7 @@ struct TensorFlowHandles {
     }
 
     /// The memory of a handle with numbers on the host: everything of `t` but its strides, with the sizes written to `shape`.
-    /// False for any other, and where TensorFlow fails, which Python is to say. Waits for the operation that makes the tensor,
+    /// False for any other, and if TensorFlow fails, which Python then reports. Waits for the operation that makes the tensor,
     /// which may need the GIL: the caller must not hold it.
     bool describe(Handle handle, DLTensor& t, std::int64_t* shape, StatusHandle status) const noexcept {
         DType dtype;
@@ -108,7 +108,7 @@ struct TensorFlowHandles {
     }
 };
 
-/// A TF_Status that no call uses now: making one costs as much as all that is asked with it.
+/// A TF_Status that no call uses now: making one costs as much as all the calls that use it.
 ISTHMUS_STATE Atomic<void*> spare_tensorflow_status;
 
 class TensorFlowStatus {
@@ -130,7 +130,7 @@ private:
     void* status_;
 };
 
-/// Where a first tensor has decided: `functions` is used only if it gave what Python gave.
+/// The decision of a first tensor: `functions` is used only if it returned what Python returned.
 struct TensorFlowInThisLife {
     bool decided;
     bool shown;
@@ -138,7 +138,7 @@ struct TensorFlowInThisLife {
 };
 ISTHMUS_STATE PerLife<TensorFlowInThisLife> tensorflow_life;
 
-/// describe() of an object; false also where it is of a class derived from TensorFlow's, which may answer otherwise.
+/// describe() of an object; false also for a class derived from TensorFlow's, which may answer differently.
 inline bool describe_eager_tensor(const TensorFlowHandles& functions, PyObject* object, DLTensor& t, std::int64_t* shape) {
     if (!functions.is_exact(object)) return false;
     void* handle = functions.handle_of(object);
@@ -183,7 +183,7 @@ public:
         }
         return false;
     }
-    /// Does nothing where there is no place left.
+    /// Does nothing if there is no place left.
     void add(PyObject* dtype) noexcept {
         for (PyObject*& place : known_) {
             if (load_shared(place) == nullptr && store_first(place, dtype)) return Py_INCREF(dtype);
@@ -196,7 +196,7 @@ private:
 };
 ISTHMUS_STATE PerLife<NumericDTypes> numeric_dtypes;
 
-/// Asks the dtype by its name, and keeps the answer where it is one of TensorFlow's and says numbers.
+/// Looks the dtype up by its name, and caches the answer if it is one of TensorFlow's and means numbers.
 ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject* dtype) {
     Ref name(dtype != nullptr ? PyObject_GetAttrString(dtype, "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -252,11 +252,11 @@ inline bool is_certain_format(const Py_buffer& view) noexcept {
     }
 }
 
-/// What JAX is asked for in a buffer: strides cost it time, and without them only row-major memory is lent (PEP 3118). All
+/// The request for a buffer of JAX: strides cost it time, and without them only row-major memory is lent (PEP 3118). All
 /// other layouts come by `__dlpack__`.
 inline constexpr int row_major_buffer = PyBUF_ND | PyBUF_FORMAT;
 
-/// Fills the request with what TensorFlow's own functions say of an EagerTensor; false where they do not say it. The object
+/// Fills the request by TensorFlow's own functions for an EagerTensor; false if they fail. The object
 /// itself is what keeps the memory: TensorFlow writes no memory of a tensor that Python still has.
 inline bool take_eager_tensor(ImportRequest& request) {
     const TensorFlowInThisLife& tensorflow = *tensorflow_life;

@@ -10,7 +10,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What an index leaves of a tensor. Its functions return false with a Python exception set.
+/// The part of a tensor that an index selects. Its functions return false with a Python exception set.
 class Indexed {
 public:
     explicit Indexed(const DLTensor& t) noexcept : from_(t), has_elements_(layout::numel(t) > 0) {}
@@ -34,7 +34,7 @@ public:
     /// Index `i` of the first dimension, which counts from the start.
     bool select_first(Py_ssize_t i) { return pick(i, false) && keep(from_.ndim - next_); }
 
-    /// The description of what is left, good as long as this object. Throws Error where it begins within a byte.
+    /// The description of that part, valid as long as this object. Throws Error if it begins within a byte.
     DLTensor tensor(bool padded) {
         DLTensor t = from_;
         t.ndim = ndim_;
@@ -120,7 +120,7 @@ inline bool has_length(const Block* block) {
     PyErr_SetString(PyExc_TypeError, "a tensor of 0 dimensions has no len() and no items");
     return false;
 }
-/// What iteration asks for.
+/// One item, for iteration.
 inline PyObject* tensor_item(PyObject* self, Py_ssize_t i) {
     Block* block = block_of(self);
     if (block == nullptr || !has_length(block)) return nullptr;

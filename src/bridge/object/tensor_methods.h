@@ -139,7 +139,7 @@ inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* key
     return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();
 }
 
-/// The elements as they lie where they lie dense, in whatever order of dimensions and direction; else a row-major copy of them.
+/// The elements in place if they are dense, in any order of dimensions and direction; else a row-major copy of them.
 inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
     const DLTensor& t = tensor.descriptor();
     std::int64_t low = 0, high = 0;

@@ -40,8 +40,8 @@ inline void tensor_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// What the collector is to see behind this object, borrowed: the isthmus.Tensor of the root where the block is an alias that
-/// holds it, else the owner. NULL where somebody else holds the block, or its root: only what goes with this object, or with
+/// The object that the collector sees behind this one, borrowed: the isthmus.Tensor of the root if the block is an alias that
+/// holds it, else the owner. NULL if somebody else holds the block, or its root: only what goes with this object, or with
 /// others that lead to it, is part of a cycle.
 inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;

@@ -106,7 +106,7 @@ int read_numbers(PyObject* tuple, int (&out)[N]) {
     return good && count >= 2 ? count : -1;
 }
 
-/// What is wanted where this object is no such value: of a tuple of the right form, what is wrong with its numbers.
+/// The expected value, for the error: of a tuple of the right form, what is wrong with its numbers.
 ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const DType&) {
     int numbers[3] = {0, 0, 1};
     if (read_numbers(found, numbers) < 0)

@@ -234,31 +234,29 @@ Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
         return {};
     }
     // Without sizes either, it is the gradient of an argument that was not given, which is empty.
-    const int ndim = r.size_count < 0 ? r.least_rank : r.size_count;
-    for (int d = 0; d < ndim; ++d) {
-        if (r.size_count < 0) {
-            shape.push_back(0);
-            continue;
+    for (int d = 0; r.size_count < 0 && d < r.least_rank; ++d) shape.push_back(0);
+    for (int d = 0; d < r.size_count; ++d) {
+        const SizeSpec& spec = r.sizes[d];
+        std::int64_t size = spec.name.empty() ? spec.size : names_.size_of(spec.name);
+        if (ISTHMUS_UNLIKELY(size == dyn)) {
+            const auto other = unbound_size(out, spec, by_sizes);
+            if (!other) return other.error();
+            size = *other;
         }
-        const auto size = named_size(out, r.sizes[d], by_sizes);
-        if (ISTHMUS_UNLIKELY(!size)) return size.error();
-        shape.push_back(*size);
+        shape.push_back(size);
     }
     return {};
 }
 
-/// One size of a result; 0 for one that no argument tells unless it is required.
-Result<std::int64_t> OperatorCall::named_size(int out, const SizeSpec& spec, bool required) const {
-    std::int64_t size = spec.size;
-    if (!spec.name.empty()) {
-        size = names_.size_of(spec.name);
-        const int integer = size == dyn ? op_.integer_named(spec.name) : -1;
-        if (integer >= 0) size = values_[integer].integer;
-        if (integer >= 0 && size < 0)
-            return op_.argument_error(ErrorCode::bad_argument, op_.name_of(integer),
-                                      {"found ", size, "; wanted the size of a result, 0 or more"});
+/// A size of a result that no tensor has: that of an integer argument, else 0 unless it is required.
+ISTHMUS_NOINLINE Result<std::int64_t> OperatorCall::unbound_size(int out, const SizeSpec& spec, bool required) const {
+    const int integer = spec.name.empty() ? -1 : op_.integer_named(spec.name);
+    if (integer >= 0) {
+        const std::int64_t size = values_[integer].integer;
+        if (size >= 0) return size;
+        return op_.argument_error(ErrorCode::bad_argument, op_.name_of(integer),
+                                  {"found ", size, "; wanted the size of a result, 0 or more"});
     }
-    if (size != dyn) return size;
     if (!required) return 0;
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the size ", spec.name, " of result '",
                                                 op_.out_names[out], "' is that of an argument that was not given"});

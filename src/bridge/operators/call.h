@@ -15,7 +15,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What C++ code threw, as plain data: it may have been thrown on a thread that has no Python.
+/// An exception of C++ code, as plain data: it may have been thrown on a thread that has no Python.
 struct CapturedException {
     enum class Kind : std::uint8_t { none, error, memory, value, index, overflow, other };
     Kind kind = Kind::none;
@@ -157,7 +157,7 @@ private:
         return true;
     }
     Result<void> append_sizes(int out, SizesList& shape) const;
-    Result<std::int64_t> named_size(int out, const SizeSpec& spec, bool required) const;
+    Result<std::int64_t> unbound_size(int out, const SizeSpec& spec, bool required) const;
     void split(int parameter) noexcept;
     Result<void> check_batch();
     Result<void> broadcast_batch();

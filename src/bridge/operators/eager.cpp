@@ -46,7 +46,7 @@ struct Loan {
     Result<Borrowed> tensor;
 };
 
-/// One eager call. What it borrows ends with it. Functions that return bool are false with a Python exception set.
+/// One eager call. Its borrows end with it. Functions that return bool are false with a Python exception set.
 class EagerCall {
 public:
     EagerCall(OperatorDefinition& op, PyObject* self) noexcept : op_(op), self_(self), call_(op) {}
@@ -358,7 +358,7 @@ private:
     Device device_ = Device::cpu();
     Framework framework_ = Framework::tensor;
     bool tracked_ = false;          ///< by autograd: a gradient is to be recorded
-    std::optional<Stream> stream_;  ///< where a device function's work goes
+    std::optional<Stream> stream_;  ///< the stream of a device function's work
     Slots<Loan, max_parameters> loans_;
     Slots<MadeResult, max_results> made_;
 };

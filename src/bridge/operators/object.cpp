@@ -209,7 +209,7 @@ PyObject* operator_get_gradient(PyObject* self, void*) {
 PyObject* operator_get_identity(PyObject* self, void*) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(definition_of(self).functions.torch));
 }
-/// What `make` makes when first needed, then kept in `place`: a new reference, or NULL with a Python exception set.
+/// The object that `make` creates when first needed, then kept in `place`: a new reference, or NULL with a Python exception set.
 template <class F>
 PyObject* kept_once(PyObject*& place, F&& make) {
     if (load_shared(place) == nullptr) {
@@ -223,7 +223,7 @@ PyObject* operator_get_ufunc(PyObject* self, void*) {
     OperatorObject* object = as_operator(self);
     return kept_once(object->ufunc, [&] { return make_ufunc(*object->op); });
 }
-/// What jax.ffi.register_ffi_target takes.
+/// The argument of jax.ffi.register_ffi_target.
 PyObject* operator_get_xla_target(PyObject* self, void*) {
     return PyCapsule_New(reinterpret_cast<void*>(definition_of(self).functions.xla), nullptr, nullptr);
 }
@@ -241,7 +241,7 @@ bool is_called_by_name(PyTypeObject* type) {
     const Ref call = dict_item(type->tp_dict, "__call__");
     return call && PyFunction_Check(call.get()) && PyFunction_GetCode(call.get()) == code.get();
 }
-/// What torch.compile puts into its graph. Kept, because its guards read it again before each run.
+/// The object that torch.compile puts into its graph. Kept, because its guards read it again before each run.
 PyObject* operator_get_traced(PyObject* self, void*) {
     OperatorObject* object = as_operator(self);
     if (is_called_by_name(Py_TYPE(self))) return PyObject_GetAttrString(self, "eager");

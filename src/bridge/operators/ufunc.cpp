@@ -20,13 +20,13 @@ DType dtype_of_operand(const ParameterFacts& facts, DType of_sets) noexcept {
 }
 
 struct OperatorUfunc;
-/// What NumPy hands to a loop.
+/// The data that NumPy passes to a loop.
 struct UfuncLoop {
     const OperatorUfunc* ufunc;
     const char* types;  ///< NumPy's type numbers, by operand
 };
 
-/// What NumPy needs as long as the ufunc exists, which is forever: PyUFunc_FromFuncAndData keeps the addresses.
+/// Used by NumPy as long as the ufunc exists, which is forever: PyUFunc_FromFuncAndData keeps the addresses.
 struct OperatorUfunc {
     using Loop = void (*)(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
     static constexpr int max_loops = 64;

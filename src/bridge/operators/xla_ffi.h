@@ -26,7 +26,7 @@ struct ApiVersion {
     Extension* extensions;
     int major_version, minor_version;
 };
-/// What a handler says about itself when it is registered.
+/// The description of a handler at its registration.
 struct Metadata {
     std::size_t struct_size;
     ApiVersion api_version;

@@ -70,7 +70,7 @@ struct InterfaceBuffer {
     }
 };
 
-/// `__cuda_array_interface__` does not name the device: the driver is asked. Its stream (version 3) is where the data is; None
+/// `__cuda_array_interface__` does not name the device: the driver is queried. Its stream (version 3) is that of the data; None
 /// says that there is nothing to wait for.
 ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream, std::int64_t& producer) {
     constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -217,7 +217,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
         return request.accept_sound(flags);
     }
     // The dict may own the memory (through a memoryview among its values, say) and may have been made for this request only; so
-    // may the object that was asked for it.
+    // may the object that returned it.
     PyObject* dict = reader.dict.get();
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
         PyObject* both = PyTuple_Pack(2, request.object, dict);
@@ -241,7 +241,7 @@ inline PyObject* interface_stream(const Block* block) {
 }
 
 /// `__array_interface__` and `__cuda_array_interface__`, both version 3. Raises AttributeError, so that `hasattr` is right,
-/// where the interface cannot express the memory or the dtype.
+/// if the interface cannot express the memory or the dtype.
 inline PyObject* array_interface(Block* block, bool cuda) {
     const DLTensor& t = block->dl;
     const Device device = t.device;

@@ -47,7 +47,7 @@ struct ArrowImport {
     ISTHMUS_COLD bool fail(ErrorCode code, Message text) const {
         return request.fail(code, {"the array of ", type_name(request.object), ".", method, "() ", text});
     }
-    /// What the method returns, a new reference; empty with the error left in the request.
+    /// The result of the method, a new reference; empty with the error left in the request.
     Ref call(PyObject* name) const {
         request.keep_alive();
         Ref answer(PyObject_CallMethodNoArgs(request.object, name));
@@ -83,7 +83,7 @@ struct ArrowImport {
     }
 };
 
-/// Reads where a device array lies, and waits for its event.
+/// Reads the device of a device array, and waits for its event.
 inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray& array) {
     ImportRequest& request = import.request;
     DLTensor& t = request.out.dl();

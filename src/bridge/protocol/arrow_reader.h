@@ -107,7 +107,7 @@ public:
     bool found_unsound() const noexcept { return unsound_; }
 
 private:
-    /// The part of one array that is wanted, as a range of elements of its buffers.
+    /// The requested part of one array, as a range of elements of its buffers.
     struct Range {
         const ArrowArray* array;
         std::int64_t first, count;
@@ -118,8 +118,8 @@ private:
         std::int64_t end = 0;
         const ArrowArray* array = range.array;
         if (array == nullptr) return true;
-        return array->offset >= 0 && range.count >= 0 && !add_overflows(range.first, array->offset, range.first) &&
-               !add_overflows(range.first, range.count, end) && array->n_buffers == buffers &&
+        return array->offset >= 0 && range.count >= 0 && !ISTHMUS_ADD_OVERFLOWS(range.first, array->offset, range.first) &&
+               !ISTHMUS_ADD_OVERFLOWS(range.first, range.count, end) && array->n_buffers == buffers &&
                array->buffers != nullptr;
     }
     template <class Node>
@@ -131,9 +131,9 @@ private:
         if (range.array == nullptr) return true;
         std::int64_t end = 0;
         range.array = range.array->children[0];
-        return !multiply_overflows(range.first, list_size, range.first) &&
-               !multiply_overflows(range.count, list_size, range.count) &&
-               !add_overflows(range.first, range.count, end) && end <= range.array->length;
+        return !ISTHMUS_MULTIPLY_OVERFLOWS(range.first, list_size, range.first) &&
+               !ISTHMUS_MULTIPLY_OVERFLOWS(range.count, list_size, range.count) &&
+               !ISTHMUS_ADD_OVERFLOWS(range.first, range.count, end) && end <= range.array->length;
     }
 
     Result<void> read_format(const ArrowSchema* schema, const ArrowArray* array, std::int64_t& list_size);
@@ -181,8 +181,8 @@ inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const Ar
     if (format.substr(0, 3) == "+w:") {
         list_size = 0;
         for (char c : format.substr(3))
-            if (c < '0' || c > '9' || multiply_overflows(list_size, 10, list_size) ||
-                add_overflows(list_size, c - '0', list_size))
+            if (c < '0' || c > '9' || ISTHMUS_MULTIPLY_OVERFLOWS(list_size, 10, list_size) ||
+                ISTHMUS_ADD_OVERFLOWS(list_size, c - '0', list_size))
                 return bad("not a size");
         return {};
     }

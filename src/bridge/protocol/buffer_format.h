@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// One kind of number. Where several letters name the same dtype, the first one is written.
+/// One kind of number. If several letters name the same dtype, the first one is written.
 struct FormatLetter {
     const char* letter;
     DLDataTypeCode code;

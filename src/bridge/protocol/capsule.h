@@ -26,7 +26,7 @@ template <class Managed>
 void end_capsule(PyObject* capsule) {
     constexpr bool versioned = requires(Managed& m) { m.version; };
     constexpr const char* name = versioned ? capsule_name_versioned : capsule_name;
-    // By the address of the name, which others can only have from here, and by its text where they made their own.
+    // By the address of the name, which others can only have from here, and by its text if they made their own.
     const char* found = PyCapsule_GetName(capsule);
     if (ISTHMUS_UNLIKELY(found != name) && !PyCapsule_IsValid(capsule, name)) return;
     end_managed(static_cast<Managed*>(PyCapsule_GetPointer(capsule, name)));
@@ -52,7 +52,7 @@ Managed* on_device(Managed* managed, Device device) noexcept {
 inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
     return wrap_managed(Export<DLManagedTensorVersioned>::make(block, (block->flags & ~flag::copied) | extra));
 }
-/// The same of a reference that is given away, also where this is NULL.
+/// The same for a reference that is passed on, also if this is NULL.
 inline PyObject* versioned_capsule_of_reference(Block* block) {
     using Exported = Export<DLManagedTensorVersioned>;
     auto* managed = Exported::make_of_reference(block, block->flags & ~flag::copied);
@@ -114,7 +114,7 @@ Managed* claim_capsule(PyObject* capsule, const char* name, const char* used) no
         PyErr_Clear();
     return static_cast<Managed*>(managed);
 }
-/// Gives back what was claimed and then refused: it belongs to the producer again, or to another consumer.
+/// Rolls back the claim of a capsule that was then refused: it belongs to the producer again, or to another consumer.
 inline bool unclaim_capsule(PyObject* capsule, const char* name) noexcept {
     const ObjectLock lock(capsule);
     return PyCapsule_SetName(capsule, name) == 0;
@@ -204,7 +204,7 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
                         {"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"});
 }
 
-/// The producer was told no stream, and has made the data ready for the legacy default one.
+/// The producer received no stream, and has made the data ready for the legacy default one.
 inline bool import_capsule(ImportRequest& request) {
     if (!consume_any_capsule(request, request.object)) return false;
     if (ISTHMUS_LIKELY(settle_stream(request, no_stream))) return true;

@@ -41,7 +41,7 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
 }
 
 /// The current stream of the framework behind an exchange table (DLPack 1.3, dlpack.h: DLPackCurrentWorkStream); no_stream
-/// where it cannot tell.
+/// if it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t current_stream(const DLPackExchangeAPI* api, Device device) noexcept {
     void* stream = nullptr;
     if (api == nullptr || api->current_work_stream == nullptr) return no_stream;
@@ -77,13 +77,13 @@ inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAP
     return import_managed(request, managed) && settle_exchanged(request, api);
 }
 
-/// By the table of the object's type; by `__dlpack__` if a device is asked for, which the table cannot pass on.
+/// By the table of the object's type; by `__dlpack__` if a device is requested, which the table cannot pass on.
 inline bool import_exchange(ImportRequest& request) {
     return request.options.device.type != 0 ? import_dlpack_method(request)
                                             : import_exchange_table(request, request.producer.api);
 }
 
-// The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws; where
+// The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws; if
 // one calls Python, a garbage collection may run any code.
 
 inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
@@ -176,7 +176,7 @@ inline int exchange_to_object(DLManagedTensorVersioned* managed, void** out) noe
     });
 }
 
-/// Isthmus has no stream of its own: it names the legacy default one, which waits for the work on what is handed out.
+/// Isthmus has no streams: it names the legacy default one, which waits for the work on the exported memory.
 inline int exchange_stream(DLDeviceType, std::int32_t, void** out) noexcept {
     *out = nullptr;
     return 0;

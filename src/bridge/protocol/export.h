@@ -1,4 +1,4 @@
-// What every export does: memory that autograd tracks, the object to be held, the consumer's stream.
+// Common to every export: memory that autograd tracks, the object to be held, the consumer's stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr const char* watched_memory =
     "the memory is that of a torch tensor that requires grad, or has a tangent; take x.detach() of the tensor, or "
     "torch.autograd.forward_ad.unpack_dual(x).primal, and hand over that";
 
-/// True with a Python exception set where a consumer that nobody knows must not have the memory, since it might write there.
+/// True with a Python exception set if an unknown consumer must not have the memory, since it might write there.
 inline bool refuse_watched(const Block* block) noexcept {
     if (ISTHMUS_LIKELY((block->flags & watched_flag) == 0)) return false;
     surviving_exit([] { set_python_error(Error(ErrorCode::requires_grad, watched_memory)); });

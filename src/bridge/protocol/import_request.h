@@ -1,4 +1,4 @@
-// One import under way: what was found out about the type, what is asked, and the Borrowed in the making.
+// One import in progress: the facts about the type, the options, and the Borrowed that it builds.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -46,8 +46,8 @@ struct ProducerType {
     bool is_array = false;                  ///< instances are arrays of that framework, not only something of its package
     bool complete = true;          ///< false: a module that would tell more is not loaded now, so this is not to be remembered
     bool immutable = false;        ///< the memory must not be written, though its protocol cannot say so
-    bool only_dlpack = false;      ///< no other protocol is asked: neither for the memory, nor whether it may be written
-    bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are asked for before its memory
+    bool only_dlpack = false;      ///< no other protocol is used: neither for the memory, nor for whether it may be written
+    bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are read before its memory
     bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
     const DLPackExchangeAPI* api = nullptr;
     const char* refusal = nullptr;  ///< why instances are not taken, or NULL
@@ -86,7 +86,7 @@ struct BorrowedBuilder {
     }
     /// Holds what buffer() was filled with.
     void hold_buffer() const noexcept { hold(nullptr, python_owners->buffer); }
-    /// Keeps the Python object itself: for an owning import by a protocol that has no release of its own.
+    /// Keeps the Python object itself: for an owning import by a protocol without a release.
     void hold_object(PyObject* object) const noexcept { hold(new_reference(object), python_owners->array_object); }
     /// Takes over the flags that a block has beside its descriptor.
     void share_flags(const Block* block) const noexcept {
@@ -99,7 +99,7 @@ struct BorrowedBuilder {
         share_flags(block);
         hold(block, shared_block_ops);
     }
-    /// What is held; NULL if nothing is, or a buffer.
+    /// The owner that is held; NULL if there is none, or a buffer.
     const void* owner() const noexcept { return b.ops_ != nullptr ? b.owner_ : nullptr; }
     /// The block that hold_block() was given; NULL if something else is held.
     Block* held_block() const noexcept { return b.ops_ == &shared_block_ops ? static_cast<Block*>(b.owner_) : nullptr; }
@@ -118,7 +118,7 @@ struct BorrowedBuilder {
     /// Drops what is held without releasing it: something else now owns it.
     void forget() const noexcept { b.ops_ = nullptr; }
 
-    /// Moves what is held into a block, together with a reference to `source`, the object that was asked, if that is not what
+    /// Moves the held owner into a block, together with a reference to `source`, the imported object, if that is not what
     /// is held. False (and nothing moved) when memory is out.
     ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
         if (Block* held = held_block()) {
@@ -127,9 +127,9 @@ struct BorrowedBuilder {
             return true;
         }
         const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
-        const bool has_buffer = ops->source == source_of_buffer;  // known when compiling, where the owner is of libtorch
+        const bool has_buffer = ops->source == source_of_buffer;  // known when compiling, if the owner is of libtorch
         // A buffer may belong to another object than the one asked (TensorFlow's belongs to its ndarray); the way back needs
-        // the one that was asked.
+        // the imported one.
         const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
         const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
         Block* block = allocate_block(b.dl_.ndim, extra);
@@ -178,7 +178,7 @@ private:
     };
 };
 
-/// What an import leaves beside the tensor: an error where it failed, and a reference that lasts until the result is made.
+/// The rest of an import beside the tensor: an error if it failed, and a reference that lasts until the result is made.
 struct ImportOutcome {
     ErrorSlot error;
     Ref alive;
@@ -280,7 +280,7 @@ inline bool settle_stream(ImportRequest& request, std::int64_t producer, bool or
            settle_device_stream(request, producer, ordered);
 }
 
-/// The stream of the work on a tensor of a device with streams: the legacy default stream where none is known.
+/// The stream of the work on a tensor of a device with streams: the legacy default stream if none is known.
 inline std::int64_t stream_of(const Borrowed& tensor) noexcept {
     const std::int64_t known = tensor.stream();
     return known != no_stream ? known : legacy_stream(tensor.device());

@@ -53,7 +53,7 @@ inline bool numpy_has_width(DType dtype) noexcept {
     return (itemsize & (itemsize - 1)) == 0 && (itemsize <= most || is_long_double) && dtype != complex32;
 }
 
-/// "<f4"; empty where the dtype has no typestr.
+/// "<f4"; empty if the dtype has no typestr.
 inline std::string typestr_of(DType dtype) {
     if (dtype.lanes() != 1 || dtype.is_subbyte() || !numpy_has_width(dtype)) return {};
     for (const TypestrLetter& row : typestr_letters) {

@@ -60,10 +60,10 @@ inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
 
 inline PyTypeObject* as_type(const Ref& object) noexcept { return reinterpret_cast<PyTypeObject*>(object.get()); }
 
-/// A module imported so far; empty where sys.modules does not have it (not yet, or not any more).
+/// A module imported so far; empty if sys.modules does not have it (not yet, or not any more).
 inline Ref loaded_module(const char* name) { return dict_item(PyImport_GetModuleDict(), name); }
 
-/// The class that "package.module.Name" means in the modules imported so far; empty where that module is not imported, or has
+/// The class that "package.module.Name" means in the modules imported so far; empty if that module is not imported, or has
 /// no such class.
 inline Ref loaded_class(std::string_view qualified) {
     const std::string module(module_of(qualified)), name(name_of(qualified));
@@ -73,7 +73,7 @@ inline Ref loaded_class(std::string_view qualified) {
     return found && PyType_Check(found.get()) ? std::move(found) : Ref();
 }
 
-/// Whether the type is a public class or derived from it. `complete` becomes false where the type has a base of that package
+/// Whether the type is a public class or derived from it. `complete` becomes false if the type has a base of that package
 /// but the class cannot be found, so that the answer is not certain.
 inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& complete) {
     if (!has_base_of_package(type, package_of(qualified))) return false;

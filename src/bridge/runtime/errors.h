@@ -59,7 +59,7 @@ inline bool is_interrupted() noexcept {
 }
 
 /// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python code
-/// and may be called with an exception set begin with this; they must leave none of their own.
+/// and may be called with an exception set begin with this; they must leave no other.
 class PendingException {
 public:
     explicit PendingException(bool have_python = true) noexcept {
@@ -76,7 +76,7 @@ private:
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
-/// The text of a str as UTF-8, whole even where it holds a NUL; it lives as long as the str. NULL, with a Python exception set,
+/// The text of a str as UTF-8, whole even if it holds a NUL; it lives as long as the str. NULL, with a Python exception set,
 /// for NULL and for what cannot be encoded (a lone surrogate).
 inline std::string_view utf8_of(PyObject* text) noexcept {
     Py_ssize_t size = 0;
@@ -94,9 +94,9 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     return text;
 }
 
-/// A cause is an exception and nothing more: which of these functions drops it says what life it belongs to. An error may
+/// A cause is an exception and nothing more: which of these functions drops it says which session it belongs to. An error may
 /// outlive the interpreter, and the next one must not release what another has left. (It would have to outlive four to be taken
-/// for a later life's.)
+/// for a later session's.)
 inline constexpr std::uint32_t told_lives = 4;
 inline std::uint32_t told_life() noexcept { return interpreter_life.generation.load_relaxed() % told_lives; }
 template <std::uint32_t life>
@@ -106,7 +106,7 @@ void drop_cause(void* cause) {
 inline constexpr void (*drop_cause_of_life[told_lives])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>, drop_cause<3>};
 
 /// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
-/// the text says so. Of another interpreter's exception the words alone are kept: a cause is given back to our interpreter,
+/// the text says so. Of another interpreter's exception the words alone are kept: a cause is released to our interpreter,
 /// whose allocator does not know it.
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
@@ -120,7 +120,7 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
-/// str() of an object; empty, and without an exception set, where that fails or the object is NULL (the result of a call that
+/// str() of an object; empty, and without an exception set, if that fails or the object is NULL (the result of a call that
 /// failed).
 inline std::string text_of(PyObject* object) {
     Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
@@ -133,8 +133,8 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
     const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
     const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
-    const Ref module = heap ? dict_item(type->tp_dict, "__module__") : Ref();
-    const char* utf8 = module && PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+    const Ref home = heap ? dict_item(type->tp_dict, "__module__") : Ref();
+    const char* utf8 = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
     const char* name = type->tp_name;
     if (utf8 == nullptr) {
         PyErr_Clear();

@@ -1,4 +1,4 @@
-// What the GIL guarantees and an interpreter without one does not: one name for each guarantee, free of cost with a GIL.
+// The guarantees of the GIL, for an interpreter without one: one name for each guarantee, free of cost with a GIL.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -66,7 +66,7 @@ bool store_first(T*& place, T* made) noexcept {
 // The two counts of an object, as Py_INCREF and Py_DECREF know them in the code that they are compiled into (object.h): that of
 // the thread that owns it, and that of all others, whose lowest bits say what state it is in.
 
-/// Gives back a reference that is certainly not the last, whatever other threads do meanwhile; false, with nothing done, if
+/// Releases a reference that is certainly not the last, whatever other threads do meanwhile; false, with nothing done, if
 /// that is not certain.
 inline bool drop_if_not_last(PyObject* object) noexcept {
     const std::uint32_t local = AtomicRef(object->ob_ref_local).load_relaxed();

@@ -22,7 +22,7 @@ inline PyThreadState* running_thread_state() noexcept {
 }
 
 WayToInterpreter way_to_interpreter() noexcept {
-    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its life
+    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its session
     if (const PyThreadState* running = running_thread_state())
         return running->interp == ours || ours == nullptr ? WayToInterpreter::here : WayToInterpreter::another;
     const InterpreterGuard guard;  // a thread's own state is freed with the interpreter
@@ -32,7 +32,7 @@ WayToInterpreter way_to_interpreter() noexcept {
     return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
 }
 
-/// What a thread that runs another interpreter hands over to a thread made for the purpose.
+/// Passed from a thread that runs another interpreter to a thread made for the purpose.
 struct LeftBehind {
     InterpreterGuard guard;
     void (*give_back)(void*);
@@ -54,7 +54,7 @@ struct LeftBehind {
 ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
     auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
     if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))
-        delete left;  // the object is leaked: no thread can give it back
+        delete left;  // the object is leaked: no thread can release it
 }
 
 ISTHMUS_NOINLINE void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {

@@ -25,21 +25,21 @@ WayToInterpreter way_to_interpreter() noexcept;
 /// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
 /// available. `give_back` may be called later, on another thread, so `object` must not be on this one's stack.
 void give_back_with_gil(void (*give_back)(void*), void* object) noexcept;
-/// The same by the way that way_to_interpreter() has just told.
+/// The same with the result of a way_to_interpreter() just now.
 void give_back_by(WayToInterpreter way, void (*give_back)(void*), void* object) noexcept;
 
-/// Whether the thread holds the GIL of our interpreter: way_to_interpreter() where the answer is nearly always yes.
+/// Whether the thread holds the GIL of our interpreter: way_to_interpreter() for callers that nearly always hold it.
 inline bool runs_our_interpreter() noexcept {
     const PyThreadState* running = holding_thread_state();
     return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
 }
 
-/// Gives back a reference that is not the last. False, with nothing given back, if it may be the last, or without the GIL.
+/// Releases a reference that is not the last. False, with nothing released, if it may be the last, or without the GIL.
 inline bool drop_shared_object(PyObject* object) noexcept {
     return ISTHMUS_LIKELY(runs_our_interpreter()) && drop_if_not_last(object);
 }
 
-/// Gives back a reference from any thread, with or without the GIL, also while the interpreter ends.
+/// Releases a reference from any thread, with or without the GIL, also while the interpreter ends.
 inline void drop_object(PyObject* object) noexcept {
     if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
     give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);

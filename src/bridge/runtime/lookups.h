@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The value of a key; empty where there is none, or with a Python exception set.
+/// The value of a key; empty if there is none, or with a Python exception set.
 inline Ref dict_item(PyObject* dict, PyObject* key) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject* value = nullptr;
@@ -49,7 +49,7 @@ inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
     return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
 }
 
-/// What a type and its bases have under this name. Looked up as CPython looks up special methods: the metaclass is not asked,
+/// The attribute of a type or its bases. Looked up as CPython looks up special methods: not on the metaclass,
 /// and no code runs.
 inline Ref type_item(PyTypeObject* type, PyObject* name) {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -78,7 +78,7 @@ inline Ref bases_of(PyTypeObject* type) {
 /// value * factor, which need not fit 64 bits: the stride of a dimension that is never stepped along may be any number.
 inline PyObject* product_of(std::int64_t value, std::int64_t factor) {
     std::int64_t product = 0;
-    if (!multiply_overflows(value, factor, product)) return PyLong_FromLongLong(product);
+    if (!ISTHMUS_MULTIPLY_OVERFLOWS(value, factor, product)) return PyLong_FromLongLong(product);
     Ref a(PyLong_FromLongLong(value)), b(PyLong_FromLongLong(factor));
     return a && b ? PyNumber_Multiply(a.get(), b.get()) : nullptr;
 }
@@ -94,7 +94,7 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
     return tuple.release();
 }
 
-/// What became of read_integers().
+/// The outcome of read_integers().
 enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
 /// Reads a sequence of integers, or of objects with `__index__`; a bool is not one. Leaves no exception.

@@ -21,7 +21,7 @@ namespace detail {
 
 #if defined(Py_GIL_DISABLED)
 
-// The object dies where its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
+// The object dies when its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
 // thread that finds it there locks it in place, by the lowest bit of the pointer, while it increments the object's count.
 
 inline constexpr std::uintptr_t held_bit = 1;
@@ -36,8 +36,8 @@ inline void wait_for_shown(int& tries) noexcept {
 /// The object that shows the block, borrowed; the caller must hold it already.
 inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
 
-/// The same as a new reference; NULL where there is none of this type, or one that is about to die. The type is that of this
-/// life: an object that an earlier life left behind is not handed out. `seen` is what was found, for show().
+/// The same as a new reference; NULL if there is none of this type, or one that is about to die. The type is that of this
+/// session: an object that an earlier session left behind is not returned. `seen` is the one found, for show().
 inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     void* now = block->shown_by.load_acquire();
     for (int tries = 0;; wait_for_shown(tries)) {
@@ -70,8 +70,8 @@ inline void hide(Block* block, PyObject* object) noexcept {
 #else
 
 inline PyObject* shown_object(const Block* block) noexcept { return static_cast<PyObject*>(block->shown_by.load_relaxed()); }
-/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this life: an
-/// object that an earlier life left behind is not handed out. One that is about to die is not revived, whichever extension's
+/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this session: an
+/// object that an earlier session left behind is not returned. One that is about to die is not revived, whichever extension's
 /// code destroys it.
 inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     seen = shown_object(block);
@@ -114,7 +114,7 @@ void end_managed_in_python(void* managed) {
     release_in_python(end_owner_managed<Managed>, managed);
 }
 
-/// The same where the life that it was made in is over: what the release may use of Python is gone, and only where no
+/// The same if the session that it was made in is over: the Python parts that the release may use are gone, and only if no
 /// interpreter runs is it known to keep away from one.
 template <class Managed>
 void leave_managed(void* managed) {
@@ -165,10 +165,10 @@ inline void drop_shown_root(void* owner) {
 inline void* source_of_alias(void* owner) noexcept { return shown_object(static_cast<Block*>(owner)); }
 inline void* shown_root(void* owner) noexcept { return Py_XNewRef(source_of_alias(owner)); }
 
-/// A share of a block: one of our own tensors, or a copy made for this import.
+/// A share of a block: one of our tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
 
-/// What a protocol gave, and the Python object it came from: the memory needs only the first, the way back to the same object
+/// A protocol's handle, and the Python object it came from: the memory needs only the first, the return of the same object
 /// needs the second.
 struct Sourced {
     void* owner;
@@ -194,7 +194,7 @@ struct Sourced {
 inline void leave_owner(void*) noexcept {}
 inline bool leave_to_release(void*) noexcept { return false; }
 inline void* no_object_left(void*) noexcept { return nullptr; }
-/// Memory of C++ is released in any life, what a protocol gave only while no interpreter runs: its release may use Python.
+/// C++ memory is released in any session, a protocol's handle only while no interpreter runs: its release may use Python.
 inline void leave_source(void* self) {
     const auto* s = static_cast<Sourced*>(self);
     if (s->ops->release != nullptr && (s->ops == &shared_block_ops || Py_IsInitialized() == 0)) s->ops->release(s->owner);
@@ -203,9 +203,9 @@ inline void leave_source(void* self) {
 /// Framework::tensor, whose header stands above this one.
 inline constexpr std::uint32_t tensor_framework = 1;
 
-/// How owners that hold references to Python objects are used, in one life of the interpreter. A reference says nothing of the
-/// life that it belongs to, and the next interpreter may neither read nor release what another has left: when its life ends,
-/// the whole table is changed so that the blocks that still refer to it do neither. So each life has a table of its own.
+/// How owners that hold references to Python objects are used, in one interpreter session. A reference says nothing of the
+/// session that it belongs to, and the next interpreter may neither read nor release what another has left: when it ends,
+/// the whole table is changed so that the blocks that still refer to it do neither. So each session has its own table.
 struct PythonOwners : LifeBound {
     /// The PyObject whose memory it is, a strong reference.
     OwnerOps array_object{
@@ -224,14 +224,14 @@ struct PythonOwners : LifeBound {
                      .source = Sourced::source_of,
                      .array = Sourced::array_of,
                      .release_shared = Sourced::end_shared};
-    /// The same, where the tensor was not made from the object itself: an instance one of whose members is the memory.
+    /// The same, if the tensor was not made from the object itself: an instance one of whose members is the memory.
     OwnerOps kept_with_object{.release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
     /// An alias that also holds the isthmus.Tensor that shows its root.
     OwnerOps shown_alias{.release = drop_shown_root, .source = source_of_alias};
     /// The same, of a tensor that was made from that isthmus.Tensor, when it was exported.
     OwnerOps exit{.framework = tensor_framework, .release = drop_shown_root, .source = source_of_alias, .array = shown_root};
 
-    /// What a capsule held, which was given without an object.
+    /// The content of a capsule, which was given without an object.
     OwnerOps managed_versioned{.release = end_managed_in_python<DLManagedTensorVersioned>};
     OwnerOps managed_legacy{.release = end_managed_in_python<DLManagedTensor>};
     template <class Managed>
@@ -243,7 +243,7 @@ struct PythonOwners : LifeBound {
     }
 
     bool over = false;
-    PythonOwners* earlier = nullptr;  ///< blocks that outlived a life refer to its table as long as the process runs
+    PythonOwners* earlier = nullptr;  ///< blocks that outlived a session refer to its table as long as the process runs
 
     constexpr PythonOwners() noexcept : LifeBound{end_all} {}
 
@@ -273,7 +273,7 @@ private:
 ISTHMUS_STATE constinit PythonOwners owners_of_the_first_life;
 ISTHMUS_STATE constinit PythonOwners* python_owners = &owners_of_the_first_life;
 
-/// Makes the owners of this life those that new blocks get, until end_life(). False when memory is out. The mutex of
+/// Makes the owners of this session those that new blocks get, until end_life(). False when memory is out. The mutex of
 /// interpreter_life is held.
 inline bool begin_python_owners() noexcept {
     if (python_owners->begun) return true;

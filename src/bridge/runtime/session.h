@@ -16,8 +16,8 @@ namespace detail {
 
 /// How many guards are held, and whether the interpreter has ended and gives out no more.
 struct InterpreterUse {
-    /// The upper half numbers the processes and lives so far: a guard of an earlier one, which a forked child has inherited or
-    /// a thread stopped for good still holds, is neither counted nor given back. The lower half is the count.
+    /// The upper half numbers the processes and sessions so far: a guard of an earlier one, which a forked child has inherited or
+    /// a thread stopped for good still holds, is neither counted nor released. The lower half is the count.
     Atomic<std::uint64_t> guards;
     Atomic<bool> ended;
 
@@ -53,7 +53,7 @@ private:
     bool held_;
 };
 
-/// Call before the first guard of a life is taken.
+/// Call before the first guard of a session is taken.
 inline void allow_interpreter_guards() {
     // The threads that held a guard do not exist in a forked child.
     static const bool registered = (around_forks(nullptr, nullptr, [] { interpreter_use.begin_era(); }), true);
@@ -71,20 +71,20 @@ inline void wait_for_interpreter_guards() {
     Py_END_ALLOW_THREADS
 }
 
-/// Something that ends with the interpreter's life.
+/// Something that ends with the interpreter session.
 struct LifeBound {
     void (*forget)(LifeBound*) noexcept;
     LifeBound* next = nullptr;
     bool begun = false;
 };
 
-/// The life that this shared object serves now. The main interpreter has the same address in every life, so the address does
+/// The session that this shared object serves now. The main interpreter has the same address in every session, so it does
 /// not identify it; the generation rises with each end.
 struct InterpreterLife {
-    Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this life; also read without the GIL
+    Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this session; also read without the GIL
     Atomic<std::uint32_t> generation{1};
-    LifeBound* bound = nullptr;  ///< everything that was begun in this life
-    StateMutex mutex;            ///< of everything above, and of what belongs to this life while it is kept
+    LifeBound* bound = nullptr;  ///< everything that was begun in this session
+    StateMutex mutex;            ///< of everything above, and of the session's state while it is kept
 };
 ISTHMUS_STATE InterpreterLife interpreter_life;
 
@@ -95,8 +95,8 @@ inline void bind_to_life(LifeBound& bound) noexcept {
     store_shared(bound.begun, true);
 }
 
-/// State of one life of the interpreter: names, types, what was looked up of a framework. It is T{} until something is kept in
-/// this life, and T{} again when the life is over, so that nothing of one life is ever used in the next. Reading it costs
+/// State of one interpreter session: names, types, looked-up parts of a framework. It is T{} until something is kept in
+/// this session, and T{} again when it is over, so that nothing of one session is ever used in the next. Reading it costs
 /// nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the same: all of them
 /// find it, and the first value kept stays.
 template <class T>
@@ -113,7 +113,7 @@ public:
 #endif
         return &value_;
     }
-    /// Keeps a value until this life ends; false, with nothing done, if there is one already. The life must have started
+    /// Keeps a value until this session ends; false, with nothing done, if there is one already. The session must have started
     /// (start_life()).
     bool keep(const T& made) noexcept {
         const StateLock lock(interpreter_life.mutex);
@@ -137,7 +137,7 @@ private:
 #endif
 };
 
-/// The interpreter is gone: everything that belonged to this life is forgotten. References are not given back, since the
+/// The interpreter is gone: everything that belonged to this session is dropped. References are not released, since the
 /// interpreter that would take them no longer exists.
 inline void end_life() noexcept {
     while (LifeBound* bound = interpreter_life.bound) {
@@ -149,8 +149,8 @@ inline void end_life() noexcept {
     interpreter_life.generation.store_relaxed(interpreter_life.generation.load_relaxed() + 1);
 }
 
-/// Whether Python code runs on this thread. It does where atexit's functions are called or cleared by hand, as multiprocessing
-/// does, and the interpreter goes on; it does not where the interpreter itself calls them at its end.
+/// Whether Python code runs on this thread. It does if atexit's functions are called or cleared by hand, as multiprocessing
+/// does, and the interpreter goes on; it does not if the interpreter itself calls them at its end.
 inline bool python_code_is_running() noexcept {
     return Ref(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()))).get() != nullptr;
 }

@@ -1,4 +1,4 @@
-// What the extensions of one process that have the same ABI share: the Python types, the exceptions, the live list.
+// Shared by the extensions of one process that have the same ABI: the Python types, the exceptions, the live list.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -87,7 +87,7 @@ struct SharedRuntime {
     PyObject* error_kinds[3];   ///< by ErrorKind: also a TypeError, a ValueError, a BufferError
     ObserverHub observers;      ///< so that live_tracking() in one extension sees the tensors of all
 };
-/// NULL until join_runtime() in this life.
+/// NULL until join_runtime() in this session.
 ISTHMUS_STATE PerLife<SharedRuntime*> shared_state;
 
 inline constexpr const char* runtime_key = "isthmus.runtime.abi2";

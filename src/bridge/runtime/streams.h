@@ -73,7 +73,7 @@ inline constexpr const char* hip_files[] = {"libamdhip64.so", "libamdhip64.so.7"
 /// NULL until the library was found loaded in the process; a driver stays once it is there.
 ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
 
-/// From the library that the process has loaded. Isthmus never loads a driver itself: where nobody has loaded one, there is no
+/// From the library that the process has loaded. Isthmus never loads a driver itself: if nobody has loaded one, there is no
 /// memory of such a device.
 template <auto make, std::size_t count>
 const StreamDriver* find_driver(Atomic<const StreamDriver*>& kept, const char* const (&files)[count]) noexcept {
@@ -185,7 +185,7 @@ private:
     bool recorded_ = false;
 };
 
-/// What a stream has to do with graph captures. Asking is safe even while the legacy stream must not be used.
+/// The state of a stream in graph captures. The query is safe even while the legacy stream must not be used.
 struct CaptureState {
     bool ok, barred, capturing;
     unsigned long long id;
@@ -226,7 +226,7 @@ inline void* stream_handle(std::int64_t number) noexcept {
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
 }
 
-/// What to write in place of this number, for an error; NULL if it may be a stream, or -1 for "order nothing".
+/// The number to use instead of this one, for an error; NULL if it may be a stream, or -1 for "order nothing".
 inline const char* wanted_stream(Device device, std::int64_t number) noexcept {
     const bool rocm = device.type == kDLROCM;
     if (number < -1) return rocm ? "-1, 0 or a stream's address" : "-1, 1, 2 or a stream's address";
@@ -257,7 +257,7 @@ ISTHMUS_NOINLINE inline bool order_streams(Device device, std::int64_t before, s
     return driver->stream_wait_event(to, event.get(), 0) == 0;
 }
 
-/// The text of the error where order_streams() fails.
+/// The text of the error if order_streams() fails.
 ISTHMUS_COLD inline std::string explain_order(Device device, std::int64_t before, std::int64_t after) {
     return concat({"the driver could not order stream ", after, " after stream ", before, " of ", device});
 }

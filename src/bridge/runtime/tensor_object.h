@@ -57,7 +57,7 @@ inline PyObject* object_of_block(Block* block) {
     return shown;
 }
 
-/// The isthmus.Tensor that shows this block, a new reference; NULL where none does, or none of this life.
+/// The isthmus.Tensor that shows this block, a new reference; NULL if none does, or none of this session.
 inline PyObject* hold_shown(Block* block) noexcept {
     if (shown_object(block) == nullptr) return nullptr;
     const SharedRuntime* shared = shared_runtime();

@@ -30,6 +30,12 @@ def version_of(compiler: str) -> bytes:
     return subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
 
 
+def library_sources(include: str | Path) -> list[Path]:
+    """The units of the library that these headers declare, without torch's: of a source tree, or as installed."""
+    folders = [Path(include) / "isthmus" / "src", Path(include).parent / "src"]
+    return sorted(unit for folder in folders for unit in folder.glob("*.cpp") if unit.name != "torch.cpp")
+
+
 def contents(part: str, folders: Sequence[Path]) -> bytes:
     """What a part of a command stands for: files by what is in them, as a copy of include/ may be anywhere."""
     path = Path(part.removeprefix("-I"))

@@ -1,4 +1,4 @@
-// What may follow the rank in View<T, N, …>, and the sets of dtypes that may stand in the place of T.
+// The constraints after the rank in View<T, N, …>, and the sets of dtypes in place of T.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 ISTHMUS_BEGIN
 
-// What may follow the rank in View<T, N, …>. Each constraint adds itself to the Requirement of the view type; two that
+// The constraints after the rank in View<T, N, …>. Each constraint adds itself to the Requirement of the view type; two that
 // contradict each other do not compile.
 
 /// Row-major without gaps. Without a constraint on the order any strides will do.
@@ -45,13 +45,13 @@ struct aligned {
 };
 
 /// A tensor that automatic differentiation watches will do: one of torch that requires grad, or has a tangent. The function
-/// then reads and writes the elements as if it were not watched, and what it returns has no gradient. Without this such a
+/// then reads and writes the elements as if autograd did not track it, and its results have no gradient. Without this such a
 /// tensor is refused while grad mode is on.
 struct allow_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(true); }
 };
 /// The same refusal made explicit: while grad mode is on, an argument of a function that has no gradient refuses such a tensor
-/// with torch's own advice. (An operator's arguments are recorded where it has a gradient, whatever is asked here.)
+/// with torch's own advice. (An operator's arguments are recorded if it has a gradient, in any case.)
 struct no_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }
 };

@@ -125,13 +125,13 @@ void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... fi
 /// Throws Error(bad_layout) unless all of these are the same.
 void check_same_sizes(const std::span<const std::int64_t>* shapes, int count);
 
+template <class T, int N, class... C>
+    requires(View<T, N, C...>::on_host && !DTypeSet<std::remove_cv_t<T>>)
+void as_host_view(const View<T, N, C...>&);
+
 /// A view of memory of the host with elements of one type, or what is derived from one (Out and InOut of an operator).
 template <class V>
-concept HostView = requires(const V& v) {
-    []<class T, int N, class... C>(const View<T, N, C...>&)
-        requires(View<T, N, C...>::on_host && !DTypeSet<typename View<T, N, C...>::value_type>)
-    {}(v);
-};
+concept HostView = requires(const V& view) { as_host_view(view); };
 
 }  // namespace detail
 

@@ -56,13 +56,13 @@ private:
 }  // namespace detail
 
 /// The rows of a view, in row-major order: what View::rows() gives. `Row` is a span, or a view of one dimension. A view without
-/// dimensions is one row of one element. Valid as long as the view's memory, and the view itself where its rank is dynamic.
+/// dimensions is one row of one element. Valid as long as the view's memory, and the view itself if its rank is dynamic.
 template <class T, int N, class Row>
 class Rows {
 public:
     Rows(T* data, const detail::Layout<N>& layout) noexcept : data_(data), layout_(layout) {}
 
-    /// What ends the range: the standard's kind of iterator and sentinel for an input range.
+    /// The end of the range: the standard's kind of iterator and sentinel for an input range.
     struct sentinel {};
     /// As sentinel: one pass, one row a step.
     class iterator {

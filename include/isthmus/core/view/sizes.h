@@ -45,7 +45,7 @@ constexpr int count_words(std::string_view text) {
     while (!take_word(text).empty()) ++count;
     return count;
 }
-/// Where the name ends: at the sign of "n+1", else at the end.
+/// The end of the name: at the sign of "n+1", else at the end of the word.
 constexpr std::size_t name_length(std::string_view word) {
     std::size_t size = 0;
     while (size < word.size() && is_name_char(word[size])) ++size;

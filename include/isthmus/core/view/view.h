@@ -245,10 +245,10 @@ ISTHMUS_COLD Error not_of_type(DType wanted, DType found);
 template <class S, int N, class... C>
     requires detail::DTypeSet<std::remove_cv_t<S>>
 class View<S, N, C...> : public detail::Layout<N>,
-                         public detail::Where<detail::is_host_type(detail::Wanted<S, N, C...>::requirement.device_type)> {
+                         public detail::Where<detail::is_of_host<detail::Wanted<S, N, C...>::requirement.device_type>> {
     using Base = detail::Layout<N>;
     using Wanted = detail::Wanted<S, N, C...>;
-    using Where = detail::Where<detail::is_host_type(Wanted::requirement.device_type)>;
+    using Where = detail::Where<detail::is_of_host<Wanted::requirement.device_type>>;
     using Set = std::remove_cv_t<S>;
     template <class U>
     using Typed = View<std::conditional_t<std::is_const_v<S>, const U, U>, N, C...>;

@@ -47,13 +47,17 @@ private:
     std::uint64_t byte_offset_ = 0;
 };
 
+/// is_host_type() as nvcc wants it in a base class: after a call there it initialises the bases in another order.
+template <int device_type>
+inline constexpr bool is_of_host = is_host_type(device_type);
+
 /// Elements of type T with N sizes and strides. Parts of it, and other shapes, are views of the same memory: they are valid as
 /// long as it is, and what their type says of the layout is what is known of it.
 template <class T, int N, int device_type, Order order>
-class Window : public Layout<N>, public Where<is_host_type(device_type)> {
+class Window : public Layout<N>, public Where<is_of_host<device_type>> {
     static constexpr bool has_addresses =
         device_type == host_memory || (device_type != any_memory && !Device(device_type, 0).is_opaque());
-    using Place = Where<is_host_type(device_type)>;
+    using Place = Where<is_of_host<device_type>>;
     template <int M>
     using Sizes = std::array<std::int64_t, static_cast<std::size_t>(M)>;
     template <class U, int M, class... C>

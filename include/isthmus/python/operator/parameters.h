@@ -23,7 +23,7 @@ public:
     Out(const View<T, N, C...>& view) noexcept : View<T, N, C...>(view) {}
 };
 
-/// A tensor argument of an operator that is written in place, where it lies.
+/// A tensor argument of an operator that is written in place.
 template <class T, int N, class... C>
 class InOut : public View<T, N, C...> {
     static_assert(!std::is_const_v<T>, "isthmus: an InOut is written, so its elements are not const");

@@ -34,7 +34,7 @@ inline constexpr int c_contiguous = 0x0001, f_contiguous = 0x0002, aligned = 0x0
 inline constexpr int warn_on_write = static_cast<int>(0x80000000);
 }  // namespace numpy_flag
 
-/// By type number, the builtin ones (numpy/ndarraytypes.h: NPY_TYPES); code 255 where DLPack has no counterpart.
+/// By type number, the builtin ones (numpy/ndarraytypes.h: NPY_TYPES); code 255 if DLPack has no counterpart.
 inline constexpr DLDataType numpy_dtypes[] = {
     {kDLBool, 8, 1},
     {kDLInt, 8, 1},
@@ -90,7 +90,7 @@ struct NumpyNumbers {
     }
     constexpr NumpyNumbers() {
         for (auto& value : values) value = -1;
-        // Of equal dtypes the first wins: int64 is NPY_LONG where long has 64 bits, as in NumPy itself.
+        // Of equal dtypes the first wins: int64 is NPY_LONG if long has 64 bits, as in NumPy itself.
         for (int i = numpy_builtin_types - 1; i >= 0; --i)
             if (numpy_dtypes[i].bits != 0) values[slot(numpy_dtypes[i])] = static_cast<std::int8_t>(i);
     }

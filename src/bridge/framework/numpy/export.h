@@ -131,7 +131,7 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
         Py_DECREF(base);
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "numpy");
     }
-    // What PyArray_SetBaseObject does for an array without a base and a base that is not an array.
+    // As PyArray_SetBaseObject does for an array without a base and a base that is not an array.
     reinterpret_cast<NumpyArray*>(array)->base = base;
     return array;
 }

@@ -144,7 +144,7 @@ ISTHMUS_ALWAYS_INLINE bool borrow_plain_numpy(PyObject* object, bool require_wri
     return true;
 }
 
-/// The same as a block of its own, written at once. NULL, and nothing held, for any other array, and when memory is out.
+/// The same as a new block, written at once. NULL, and nothing held, for any other array, and when memory is out.
 ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writable) noexcept {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable))) return nullptr;
@@ -171,7 +171,7 @@ ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writ
     return announce(block);
 }
 
-/// np.generic. The buffers of datetime64 and timedelta64 are bytes without a dtype of their own, so the dtype is asked for
+/// np.generic. The buffers of datetime64 and timedelta64 are bytes without a dtype, so the dtype is queried
 /// first.
 ISTHMUS_NOINLINE inline bool import_numpy_scalar(ImportRequest& request) {
     request.keep_alive();

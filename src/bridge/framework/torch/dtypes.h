@@ -43,8 +43,8 @@ inline constexpr TorchDType torch_dtypes[] = {
 /// The same table by torch's number and by DLPack's code and width.
 struct TorchDTypes {
     static constexpr unsigned slot_count = 64;
-    DLDataType by_number[slot_count]{};  ///< bits 0 where DLPack has no counterpart
-    std::int16_t numbers[256]{};    ///< -1 where torch has none
+    DLDataType by_number[slot_count]{};  ///< bits 0 if DLPack has no counterpart
+    std::int16_t numbers[256]{};    ///< -1 if torch has none
 
     static constexpr unsigned slot(DType dtype) noexcept {
         return (dtype.code * 8u + static_cast<unsigned>(std::countr_zero(dtype.bit_count | 0x80u))) % 256u;
@@ -56,11 +56,11 @@ struct TorchDTypes {
             numbers[slot(row.dtype)] = static_cast<std::int16_t>(row.number);
         }
     }
-    /// bits() is 0 where DLPack has no counterpart.
+    /// bits() is 0 if DLPack has no counterpart.
     constexpr DType dtype_of(int number) const noexcept {
         return static_cast<unsigned>(number) < slot_count ? DType(by_number[number]) : DType(DLDataType{0, 0, 0});
     }
-    /// -1 where torch has none.
+    /// -1 if torch has none.
     constexpr int number_of(DType dtype) const noexcept {
         const int number = numbers[slot(dtype)];
         return number >= 0 && DType(by_number[number]) == dtype ? number : -1;

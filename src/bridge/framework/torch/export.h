@@ -16,7 +16,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// How torch makes tensors in this life of the interpreter, after it was imported.
+/// How torch makes tensors in this interpreter session, after it was imported.
 struct TorchConsumer {
     bool ready = false;
     const DLPackExchangeAPI* api = nullptr;  ///< before 2.14; NULL if torch.utils.dlpack must be used

@@ -14,7 +14,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What torch's rules ask, answered by libtorch, and by Python if libtorch cannot answer.
+/// The questions of torch's rules, answered by libtorch, and by Python if libtorch cannot answer.
 struct AskShims {
     PyObject* object;
     void* handle;
@@ -129,7 +129,7 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
     return true;
 }
 
-/// Where a c10::DataPtr has its deleter, found by asking libtorch about one that we make; 0 if that fails.
+/// The offset of the deleter in a c10::DataPtr, found with one that we make; 0 if that fails.
 ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
     if (torch_shims.is_cow == nullptr || torch_shims.cow_deleter == nullptr) return 0;
     for (const std::size_t place : {std::size_t{1}, std::size_t{2}}) {
@@ -148,7 +148,7 @@ ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* ha
     Ref answer(core ? PyObject_CallMethod(core.get(), "_is_cow_tensor", "O", request.object) : nullptr);
     Ref number(answer ? PyObject_CallMethod(core.get(), "_storage_address", "O", request.object) : nullptr);
     const char* storage = number ? static_cast<const char*>(PyLong_AsVoidPtr(number.get())) : nullptr;
-    PyErr_Clear();  // this torch has no such storage yet
+    PyErr_Clear();  // this torch does not have that storage yet
     std::int64_t offset = 0;
     const std::size_t deleter = find_torch_deleter();
     if (deleter == 0 || torch.get_storage_offset == nullptr || storage == nullptr ||
@@ -175,7 +175,7 @@ ISTHMUS_ALWAYS_INLINE bool has_plain_torch_address(const DLTensor& t) noexcept {
     return address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0;
 }
 
-/// Most tensors: on the CPU, only read, and not watched by autograd. Neither Python nor any other code is asked. False, and
+/// The fast path: on the CPU, only read, and not tracked by autograd. It calls neither Python nor any other code. False, and
 /// nothing held, for those that import_torch_by_shims() must look at.
 ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options, const ProducerType& producer,
                                               BorrowedBuilder out, bool owning) noexcept {
@@ -214,7 +214,7 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOpti
     return true;
 }
 
-/// A torch.Tensor on the CPU or a GPU by its handle. What is kept is its storage, and the object for the way back.
+/// A torch.Tensor on the CPU or a GPU by its handle. Keeps its storage, and the object for the return of the same object.
 ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const TorchShims& torch = torch_shims;
     void* handle = nullptr;
@@ -252,7 +252,7 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
                          torch.get_strides(handle, &t.strides) != 0))
         return explain_torch_layout(request, torch.what());
     t.ndim = static_cast<std::int32_t>(ndim);
-    // What follows may run Python code, and with it an x.t_() of this tensor.
+    // The code below may run Python, and with it an x.t_() of this tensor.
     if (ISTHMUS_LIKELY(t.ndim <= max_ndim)) request.out.keep_dims();
     // Copy-on-write storage must be materialised before it may be written; reading alone leaves it shared.
     const bool writes = request.options.require_writable;

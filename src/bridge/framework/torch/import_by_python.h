@@ -14,7 +14,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What torch's rules ask, answered by Python attributes and methods.
+/// The questions of torch's rules, answered by Python attributes and methods.
 struct AskPython {
     PyObject* object;
     bool failed = false;
@@ -42,7 +42,7 @@ ISTHMUS_NOINLINE inline bool announce_torch_write_by_python(ImportRequest& reque
            request.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
 }
 
-/// What the exchange API does not check and `__dlpack__` checks only in part.
+/// Checks that the exchange API omits and `__dlpack__` makes only in part.
 ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, TorchVerdict& verdict) {
     AskPython ask{request.object};
     if (ask.ask("is_nested", false) || ask.ask("is_sparse", false) || ask.ask("is_sparse_csr", false) ||
@@ -57,7 +57,7 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
     return request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(request.object)});
 }
 
-/// Asks again for the reason, where torch's error was an internal one of its C++ code, or said nothing.
+/// Finds the reason again, if torch's error was an internal one of its C++ code, or empty.
 ISTHMUS_COLD inline bool explain_torch_failure(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
     if (is_torch_transformed(request.object)) {
@@ -133,7 +133,7 @@ ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DL
 inline bool import_torch_exchange(ImportRequest& request) { return import_torch_older(request, request.producer.api); }
 inline bool import_torch_method(ImportRequest& request) { return import_torch_older(request, nullptr); }
 
-/// Where the shims exist but do not describe this tensor in DLPack's terms.
+/// For a torch whose shims do not describe this tensor in DLPack's terms.
 ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(request.object));
     if (PyErr_Occurred() != nullptr)

@@ -74,7 +74,7 @@ ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, boo
     return failed || is_plain_torch_view(object, failed) ? nullptr : torch_refusal::fixed_view;
 }
 
-/// Whether it was made in inference mode, and is wanted for writing outside of it.
+/// Whether it was made in inference mode, and is to be written outside of it.
 ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
     return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) && !failed;
 }

@@ -1,4 +1,4 @@
-// What torch refuses, in its words, and the rules of autograd.
+// The refusals of torch, in its words, and the rules of autograd.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -86,7 +86,7 @@ struct TorchVerdict {
     Flags flags() const noexcept { return watched ? flag::read_only | watched_flag : 0; }
 };
 
-/// For a tensor that may be watched: reading is allowed, and the tensor is read-only then; writing follows torch's rules for an
+/// For a tensor that autograd may track: reading is allowed, and the tensor is read-only then; writing follows torch's rules for an
 /// in-place operation; a caller that makes a new result may refuse the tensor altogether.
 template <class Ask>
 ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions& options) {
@@ -104,7 +104,7 @@ ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions&
     return why != nullptr ? refuse(why) : TorchVerdict{};
 }
 
-/// `ask` answers lazy_bit(), may_be_watched(), and only where that says yes is_dual(), requires_grad(), is_recording(),
+/// `ask` answers lazy_bit(), may_be_watched(), and only if that is true is_dual(), requires_grad(), is_recording(),
 /// in_place_refusal() and is_transformed().
 template <class Ask>
 ISTHMUS_ALWAYS_INLINE TorchVerdict judge_torch(Ask& ask, const ImportOptions& options) {

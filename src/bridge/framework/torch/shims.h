@@ -27,7 +27,7 @@ inline PyTypeObject* torch_class_of_library() noexcept {
     return type;
 }
 
-/// Whether torch was imported but its module cannot be found, as where a test isolates sys.modules.
+/// Whether torch was imported but its module cannot be found, as when a test isolates sys.modules.
 ISTHMUS_NOINLINE inline bool is_torch_hidden() {
     return !dict_item(PyImport_GetModuleDict(), "torch._C") && torch_class_of_library() != nullptr;
 }
@@ -66,10 +66,10 @@ struct TorchShims {
     int (*get_mutable_data_ptr)(Handle, void**);
     bool (*grad_mode_is_enabled)();
 
-    // Exported by libtorch but not promised: each may be NULL, and Python is asked then.
+    // Exported by libtorch but not promised: each may be NULL, and Python takes its place.
     bool (*is_neg)(Handle);         ///< at::native::is_neg(const at::Tensor&)
     bool (*is_conj)(Handle);        ///< at::native::is_conj(const at::Tensor&)
-    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL where no gradient or tangent is possible
+    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL if no gradient or tangent is possible
     bool (*requires_grad)(void*);   ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
@@ -83,7 +83,7 @@ struct TorchShims {
     /// A torch.Tensor's PyObject contains its at::Tensor, so a handle may point there: no lookup, no lock, no allocation. That
     /// struct is private: it is used only after a first tensor has confirmed its layout, and only if there is a class to check
     /// types against.
-    std::ptrdiff_t inside;  ///< offset of the at::Tensor; 0 while unknown, -1 if it is not where we look
+    std::ptrdiff_t inside;  ///< offset of the at::Tensor; 0 while unknown, -1 if it was not found
     /// False if torch does not accept this object.
     bool find_inside(PyObject* object) noexcept {
         Handle handle = nullptr;
@@ -120,14 +120,14 @@ struct TorchShims {
     std::int32_t layout_strided;
     std::int32_t device_cpu, device_cuda, device_meta;
     void** storage_functions;     ///< the virtual table of c10::StorageImpl; NULL if libtorch does not export it
-    PyTypeObject** tensor_class;  ///< where libtorch keeps torch.Tensor; NULL if it does not say
+    PyTypeObject** tensor_class;  ///< libtorch's pointer to torch.Tensor; NULL if it has none
     bool loaded;
     StateMutex loading;
 
     /// False when this libtorch is older than 2.14, or none is loaded.
     bool load() noexcept;
 };
-/// State of the process, not of a life: libtorch stays loaded, whatever becomes of the interpreter.
+/// State of the process, not of an interpreter session: libtorch stays loaded.
 ISTHMUS_STATE TorchShims torch_shims{};
 
 /// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a GPU.
@@ -195,7 +195,7 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
     return loaded = true;
 }
 
-/// What belongs to one life of the interpreter, of what is known about torch.
+/// The facts about torch that belong to one interpreter session.
 struct TorchInThisLife {
     enum class Way : std::uint8_t { unknown, stable, older };
     Way way = Way::unknown;
@@ -222,7 +222,7 @@ inline bool torch_has_shims() noexcept {
 
 /// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
 /// would end a thread that asks for it while the interpreter ends: such a tensor is leaked. Before and after an interpreter's
-/// life libtorch does not touch Python. `give_up` may be called later, on another thread, so the owner must be neither on this
+/// session libtorch does not touch Python. `give_up` may be called later, on another thread, so the owner must be neither on this
 /// one's stack nor in the block.
 inline void drop_torch(void (*give_up)(void*), void* owner) {
     if (ISTHMUS_LIKELY(runs_our_interpreter()) || Py_IsInitialized() == 0) return give_up(owner);

@@ -56,15 +56,15 @@ inline TorchStorage* torch_storage_of(void* handle) noexcept {
     return reinterpret_cast<TorchStorage*>(TorchShims::storage_of(handle));
 }
 
-/// What is known about the storages of the libtorch in this process.
+/// The facts about the storages of the libtorch in this process.
 struct TorchStorages {
     enum class State : std::uint8_t { unknown, as_above, other };
     State state = State::unknown;  ///< known once `markable` is
-    bool markable = false;         ///< `resizable` lies where it should
+    bool markable = false;         ///< `resizable` has the expected offset
 };
 ISTHMUS_STATE TorchStorages torch_storages;
 
-/// Makes libtorch create a tensor over our memory, holds its storage beyond the tensor's end, and gives it back: whether the
+/// Makes libtorch create a tensor over our memory, holds its storage beyond the tensor's end, and releases it: whether the
 /// memory is then released at the right moment, once.
 ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     const TorchShims& torch = torch_shims;
@@ -91,7 +91,7 @@ ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     return good && drops == 1;
 }
 
-/// Whether the mark against resizing is where we look, checked on a storage made for the purpose.
+/// Whether the mark against resizing has the expected offset, checked on a storage made for the purpose.
 ISTHMUS_COLD inline bool can_mark_torch_storage() {
     Ref torch(import_torch("torch"));
     Ref storage(torch ? PyObject_CallMethod(torch.get(), "UntypedStorage", "i", 8) : nullptr);
@@ -124,7 +124,7 @@ inline void release_torch_storage(void* storage) {
 inline bool release_shared_torch_storage(void* storage) noexcept { return static_cast<TorchStorage*>(storage)->drop_shared(); }
 inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage, .release_shared = release_shared_torch_storage};
 
-/// The same by Python, where storages do not have the known layout: the storage's Python object is held, and NumPy marks those
+/// The same by Python, if storages do not have the known layout: the storage's Python object is held, and NumPy marks those
 /// on the CPU. False with an error on an exception that must not be swallowed; if Python cannot tell, what is held stays as it
 /// is.
 ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request) {

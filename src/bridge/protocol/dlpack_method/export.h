@@ -24,7 +24,7 @@ inline PyObject* export_copy(Block* block, bool versioned) {
     return versioned ? versioned_capsule(copy->block(), flag::copied) : legacy_capsule(copy->block());
 }
 
-/// The keywords of `__dlpack__`, NULL where one was left out or is None.
+/// The keywords of `__dlpack__`, NULL if one was left out or is None.
 struct DLPackKeywords {
     PyObject *stream = nullptr, *max_version = nullptr, *dl_device = nullptr, *copy = nullptr;
 

@@ -86,7 +86,7 @@ struct DLPackRequest : DLPackArguments {
     bool needs_newer_producer() const noexcept { return device || copy.get() == Py_True; }
 
 private:
-    /// The stream belongs to the device where the data is, by the producer's answer, or to the one where it is wanted. The host
+    /// The stream belongs to the device where the data is, by the producer's answer, or to the requested one. The host
     /// has none.
     ISTHMUS_NOINLINE bool name_stream(ImportRequest& request) {
         const ImportOptions& options = request.options;
@@ -102,7 +102,7 @@ private:
         }
         if (found.is_host()) return true;
         if (!accept_stream(request, found)) return false;
-        // What a producer makes for this import alone, and does not keep, is made ready for the legacy default stream.
+        // Memory that a producer makes for this import alone, and does not keep, is ready for the legacy default stream.
         no_synchronisation = !options.has_stream() && has_streams(found.type) && !needs_newer_producer();
         if (options.has_stream() || no_synchronisation)
             stream = Ref(PyLong_FromLongLong(no_synchronisation ? -1 : options.stream));
@@ -159,7 +159,7 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
     return fail_producer(request, std::move(first));
 }
 
-/// A legacy capsule cannot say that the memory is read-only, so the object's other protocols are asked. False with a Python
+/// A legacy capsule cannot say that the memory is read-only, so the object's other protocols are checked. False with a Python
 /// exception set.
 ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObject* capsule) {
     const auto* managed = static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(capsule, capsule_name));
