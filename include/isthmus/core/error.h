@@ -108,7 +108,7 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
     /// An error with its text, in which `\x1b` stands for a control character (line ends and tabs stay) and for a byte that is
-    /// no UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
+    /// not UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
     Error(ErrorCode code, std::string message);
     Error(ErrorCode code, ErrorKind kind, std::string message);
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
