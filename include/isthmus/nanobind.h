@@ -58,7 +58,8 @@ inline bool nanobind_is_ready() noexcept {
     return nanobind::is_alive();
 }
 ISTHMUS_STATE ErrorWatcher nanobind_watcher{[]() noexcept {
-    if (!nanobind_translates.load_acquire() && may_translate() && nanobind_is_ready()) swallowing(nanobind_translate_errors);
+    if (!nanobind_translates.load_acquire() && may_translate() && nanobind_is_ready())
+        swallowing(nanobind_translate_errors);
 }};
 ISTHMUS_STATE const bool nanobind_watches = watch_errors(nanobind_watcher);
 

@@ -94,10 +94,7 @@ public:
     void trim();
 
     /// The one of this process, without a limit; never destroyed.
-    ISTHMUS_EXPORT static Pool& process() {
-        static Pool* const pool = new Pool;  // inline, so that the dynamic linker may merge it
-        return *pool;
-    }
+    static Pool& process();
 
 private:
     std::unique_ptr<impl::PoolState> state_;

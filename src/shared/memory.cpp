@@ -103,6 +103,20 @@ void Pool::trim() {
     impl::trim_pool(r, *state_, 0, dead);
 }
 
+namespace impl {
+ISTHMUS_EXPORT inline std::atomic<Pool*> pool_of_process{nullptr};
+}
+
+Pool& Pool::process() {
+    if (Pool* pool = impl::pool_of_process.load(std::memory_order_acquire)) return *pool;
+    (void)impl::registry();  // takes the same lock to be made
+    const impl::Guard guard(impl::making_one);
+    if (Pool* pool = impl::pool_of_process.load(std::memory_order_acquire)) return *pool;
+    auto* made = new Pool;
+    impl::pool_of_process.store(made, std::memory_order_release);
+    return *made;
+}
+
 Result<Tensor> empty(const Shape& shape, DType dtype, Access max_access) {
     return Pool::process().empty(shape, dtype, max_access);
 }

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <iterator>
@@ -134,7 +135,13 @@ struct Registry {
     std::set<PoolState*> pools;
 };
 
-ISTHMUS_EXPORT inline Registry& registry();
+inline Registry& registry();
+
+/// One of a process if the dynamic linker merges it, else one of each shared object. A pointer and a lock are all that the
+/// linker sees, so that a module without shared memory leaves the rest out. Never destroyed: tensors may be dropped while the process
+/// ends.
+ISTHMUS_EXPORT inline std::atomic<Registry*> registry_of_process{nullptr};
+ISTHMUS_EXPORT inline std::mutex making_one;
 
 using Guard = std::lock_guard<std::mutex>;
 
@@ -228,16 +235,15 @@ inline void after_fork_in_child() noexcept {
     r.mutex.unlock();
 }
 
-/// One per process if the dynamic linker merges it, else one per shared object. Never destroyed: tensors may be dropped
-/// while the process ends.
 inline Registry& registry() {
-    static Registry* const made = [] {
-        auto* r = new Registry;
+    if (Registry* r = registry_of_process.load(std::memory_order_acquire)) return *r;
+    const Guard guard(making_one);
+    if (Registry* r = registry_of_process.load(std::memory_order_acquire)) return *r;
+    auto* made = new Registry;
 #if !defined(_WIN32)
-        (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 #endif
-        return r;
-    }();
+    registry_of_process.store(made, std::memory_order_release);
     return *made;
 }
 

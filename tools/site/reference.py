@@ -43,7 +43,8 @@ PAGES = (
     Page("binding", "Binding functions", "isthmus/python.h",
          "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind (`<isthmus/nanobind.h>`). "
          "See the guides: [casters](../../casters.md), [structs and trees](../../fields.md).",
-         ("python/arguments", "python/binding", "python/agreeing", "python/overloads", "python/containers", "fields.h", "tree.h", "nanobind",
+         ("python/arguments", "python/binding", "python/agreeing", "python/overloads", "python/containers",
+          "fields.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),
