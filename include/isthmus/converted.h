@@ -13,7 +13,7 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r);
 
 }  // namespace detail
 
-/// An argument that is not what the view wants comes in as a copy that is, where dtype, layout or alignment is all that
+/// An argument that does not fit the view arrives as a copy that does, if dtype, layout or alignment is all that
 /// differs: for the length of the call, in memory of C++ that isthmus.live() lists. dtypes are converted within NumPy's
 /// "same_kind" (numpy.can_cast): integers to integers, floats and complex numbers, floats to floats and complex numbers,
 /// booleans to all of these; floats are rounded, and a number that the dtype cannot hold is an Error that says which. What

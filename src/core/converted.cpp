@@ -198,7 +198,7 @@ static ISTHMUS_COLD Error refuse_element(const DLTensor& t, const Requirement& r
     return refuse_conversion(t, r, {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
 }
 
-/// Under a name of its own in isthmus.live(), for memory behind its block (which gives nothing back) and apart from it.
+/// Under its own name in isthmus.live(), for memory behind its block (which releases nothing) and apart from it.
 template <void (*release)(void*)>
 inline constexpr OwnerOps converted_ops{.release = release, .producer = "a converted argument", .owns_memory = true};
 

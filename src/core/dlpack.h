@@ -50,7 +50,7 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const c
     return explain_unsound(m->dl_tensor, 0, argument);
 }
 
-/// One export: the managed tensor, with sizes and strides of its own since some consumers write to them.
+/// One export: the managed tensor, with a copy of sizes and strides since some consumers write to them.
 template <class Managed>
 struct Export {
     Managed managed;
@@ -70,7 +70,7 @@ struct Export {
         if (ISTHMUS_LIKELY(made != nullptr)) retain(block);
         return made;
     }
-    /// Takes over one reference to the block; not where this is NULL.
+    /// Takes over one reference to the block, unless this is NULL.
     static ISTHMUS_ALWAYS_INLINE Managed* make_of_reference(Block* block, Flags flags) noexcept {
         const auto ndim = static_cast<std::size_t>(block->dl.ndim);
         auto* out = static_cast<Export*>(std::malloc(sizeof(Export) + 2 * ndim * sizeof(std::int64_t)));
@@ -99,7 +99,7 @@ struct Export {
 template <class Managed>
 Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
     Block* exported = Export<Managed>::block_of(managed);
-    // Where the exported block keeps no memory alive, the export may hold more than the block: the object that it was exported
+    // If the exported block keeps no memory alive, the export may hold more than the block: the object that it was exported
     // from. An alias would lose that.
     if (exported != nullptr && (exported->flags & unowned_flag) == 0) {
         Block* alias = alias_block(exported, managed->dl_tensor, managed_flags(managed) | extra);

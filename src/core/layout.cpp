@@ -93,7 +93,7 @@ bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) 
     bool used[max_ndim] = {};
     for (int left = ndim; left > 0; --left) {
         int next = -1;
-        for (int i = 0; i < ndim; ++i)  // a dimension of size 1 has no step of its own
+        for (int i = 0; i < ndim; ++i)  // a dimension of size 1 does not step
             if (!used[i] && (shape[i] == 1 || strides[i] == step || strides[i] == -step)) next = i;
         if (next < 0) return false;
         used[next] = true;

@@ -1,4 +1,4 @@
-// Where the elements of new tensors come from: memory, and blocks of it.
+// The memory of new tensors, and blocks of it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,17 +9,17 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Where one tensor's elements lie, and who takes that back.
+/// The elements of one tensor, and their release.
 struct NewMemory {
     const Allocator* allocator;  ///< NULL: malloc's
     void* start;
     std::size_t bytes;
 };
 
-/// From how many bytes on memory is worth keeping, and huge pages are asked for.
+/// From how many bytes on memory is worth keeping, and huge pages are requested.
 inline constexpr std::size_t large_memory = std::size_t{1} << 22;
 
-/// Memory whose first multiple of `alignment` has `bytes` behind it; no start where there is none. `bytes` are large, or the
+/// Memory whose first multiple of `alignment` has `bytes` behind it; no start if there is none. `bytes` are large, or the
 /// program has an allocator.
 NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept;
 void give_memory_back(const NewMemory& memory) noexcept;
@@ -28,7 +28,7 @@ bool has_memory_of_its_own(std::size_t bytes) noexcept;
 
 /// Takes the memory of new elements back, which a block's owner describes.
 void release_new_memory(void* memory);
-/// A block of new elements that lie as `t` says, whose data it is given; the caller announces it. Throws Error.
+/// A block of new elements that lie as `t` says, whose data it gets; the caller notifies the observers. Throws Error.
 /// nbytes: of all elements; alignment: a power of two from 64 on.
 Block* new_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment);
 

@@ -1,4 +1,4 @@
-// The cache of dropped large tensors, and what the system is told of its pages.
+// The cache of dropped large tensors, and its advice to the system about their pages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -39,7 +39,7 @@ inline void let_system_take([[maybe_unused]] void* memory, [[maybe_unused]] std:
 #endif
 }
 
-/// From here on the system is told that it may take what is kept. Of less, which lies in small pages mostly, that call costs as
+/// From here on the system may reclaim kept memory. For less, which is mostly in small pages, that call costs as
 /// much as fresh pages do.
 inline constexpr std::size_t worth_telling = std::size_t{1} << 25;
 
@@ -60,7 +60,7 @@ inline constexpr std::size_t cached_memory_at_first = std::size_t{512} << 20;
 /// nobody waits, and a child of fork() that inherits it locked does without.
 class MemoryCache {
 public:
-    /// What fits best and wastes no more than a quarter; no start where nothing does.
+    /// The block that fits best and wastes no more than a quarter; no start if none does.
     NewMemory take(std::size_t bytes) noexcept {
         const Turn turn(taken_);
         NewMemory found{};
@@ -75,7 +75,7 @@ public:
         remove(best);
         return found;
     }
-    /// False where it does not keep it.
+    /// False if it does not keep it.
     bool put(const NewMemory& memory) noexcept {
         const Turn turn(taken_);
         const std::size_t most = most_.load_relaxed();

@@ -43,7 +43,7 @@ static int take_number(std::string_view& text, int most) noexcept {
 
 }  // namespace detail
 
-// Read from the front, code before width before lanes: "complex64" has an x of its own.
+// Read from the front, code before width before lanes: "complex64" contains an x, too.
 ISTHMUS_RARE bool DType::parse(std::string_view name, DType& out) noexcept {
     for (int code = 0; code < detail::dtype_code_count; ++code) {
         const auto& row = detail::dtype_codes[code];

@@ -1,4 +1,4 @@
-// The observers of all shared objects that meet in one interpreter, and what they are told by the bridge.
+// The observers of all shared objects that meet in one interpreter, and the bridge's notifications.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -60,7 +60,7 @@ inline void join_observers(ObserverHub& hub) noexcept {
         return;
     }
     const Observer* told = nullptr;
-    while (const Observer* theirs = hub.current.load()) {  // another thread may switch it off while it is told here
+    while (const Observer* theirs = hub.current.load()) {  // another thread may switch it off during this call
         if (theirs == told) return;
         tell_link(observer_link, told = theirs);
     }

@@ -1,4 +1,4 @@
-// What Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous() do.
+// Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous().
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/copy.h>
 #include <isthmus/core/rearrange.h>

@@ -37,7 +37,7 @@ Cut::Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t star
     const std::int64_t first = bound(start), last = bound(stop);
     if (first >= last) return;
     size = 1 + (last - first - 1) / step;
-    offset = first;  // in steps: the caller multiplies where there are elements
+    offset = first;  // in steps: the caller multiplies if there are elements
     if (size > 1) stride *= step;
 }
 

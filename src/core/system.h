@@ -1,4 +1,4 @@
-// What an operating system does differently, for the core: threads and locks.
+// Differences between operating systems, for the core: threads and locks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -44,7 +44,7 @@ private:
     void* lock_ = nullptr;  // an SRWLOCK
 };
 
-/// Runs `run(argument)` on a detached thread of its own; false if none can be made.
+/// Runs `run(argument)` on a new detached thread; false if none can be made.
 template <void (*run)(void*)>
 bool start_thread(void* argument) noexcept {
     const auto entry = [](void* given) -> unsigned long {
@@ -71,7 +71,7 @@ private:
     pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// Runs `run(argument)` on a detached thread of its own; false if none can be made.
+/// Runs `run(argument)` on a new detached thread; false if none can be made.
 template <void (*run)(void*)>
 bool start_thread(void* argument) noexcept {
     const auto entry = [](void* given) -> void* {

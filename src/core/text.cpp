@@ -66,7 +66,7 @@ ISTHMUS_RARE Piece sizes_text(const std::int64_t* values, int count) noexcept {
 }
 
 /// How many bytes the character at the beginning of `text` takes (RFC 3629: no surrogates, nothing longer than it has to be,
-/// nothing past U+10FFFF); 0 where the bytes are none, and for an empty text.
+/// nothing past U+10FFFF); 0 if the bytes are not UTF-8, and for an empty text.
 static std::size_t utf8_character(std::string_view text) noexcept {
     constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };

@@ -1,4 +1,4 @@
-// What can be known of a descriptor without touching the elements, checked and explained.
+// Checks of a descriptor that do not touch the elements, and their errors.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

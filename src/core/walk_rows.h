@@ -22,7 +22,7 @@ void walk_rows(const DLTensor& t, Row&& row) noexcept {
     for (;;) {
         row(from, t.strides[inner], t.shape[inner]);
         int d = inner - 1;
-        // Steps only where there is a next element: the stride of a dimension of size 1 may be anything.
+        // Steps only if there is a next element: the stride of a dimension of size 1 may be anything.
         for (; d >= 0; --d) {
             if (++index[d] < t.shape[d]) {
                 from += t.strides[d] * itemsize;

@@ -7,7 +7,7 @@
 
 ISTHMUS_BEGIN
 
-/// A tensor as plain numbers, for a runtime without tensors of its own; the owner goes beside it.
+/// A tensor as plain numbers, for a runtime without a tensor type; with the owner beside them.
 struct Blob {
     void* ptr = nullptr;            ///< first element, byte offset included; an address on `device`
     SizesList shape;                ///< sizes, one per dimension
@@ -16,8 +16,8 @@ struct Blob {
     Device device{};                ///< where the memory is
     std::int64_t element_size = 0;  ///< bytes of one element; 0 for "as the dtype says"
     bool read_only = false;         ///< nobody may write to the elements
-    bool padded = false;            ///< elements of fewer than 8 bits have whole bytes of their own
-    Tensor owner;                   ///< keeps the memory alive while the Blob lives; empty when the Blob borrows
+    bool padded = false;            ///< elements of fewer than 8 bits occupy a whole byte each
+    Tensor owner;                   ///< keeps the memory alive as long as the Blob; empty if the Blob borrows
 };
 
 /// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
@@ -26,7 +26,7 @@ Blob to_blob(const Tensor& tensor);
 
 namespace detail {
 
-/// Throws Error where a field is wrong.
+/// Throws Error if a field is wrong.
 TensorSpec blob_spec(const Blob& blob);
 
 }  // namespace detail
@@ -42,7 +42,7 @@ Result<Tensor> from_blob(const Blob& blob, Owner owner) {
     }
 }
 
-/// Without an owner of its own: the Blob's owner is shared, and where it has none **the caller must keep the memory alive**,
+/// Without a separate owner: the Blob's owner is shared, and if it has none **the caller must keep the memory alive**,
 /// which must outlive every view.
 Result<Tensor> from_blob(const Blob& blob);
 

@@ -17,30 +17,30 @@ namespace detail {
 
 struct Block;
 
-/// What can be done with whatever keeps a block's memory alive. One constant table per kind of owner, in the shared object that
+/// The operations of a block's owner. One constant table per kind of owner, in the shared object that
 /// made the block; any other extension calls through it without knowing what the owner is.
-/// Part of the shared ABI: fields are only ever added at the end, and read only where `size` says that they are there.
+/// Part of the shared ABI: fields are only ever added at the end, and read only if `size` includes them.
 struct OwnerOps {
     std::uint32_t size = sizeof(OwnerOps);
-    /// The framework of array()'s objects, by the numbers of the layer above; 0 where the object's type has to tell.
+    /// The framework of array()'s objects, by the numbers of the layer above; 0 if the object's type decides.
     std::uint32_t framework = 0;
-    /// Gives the owner back, on any thread; NULL where there is nothing to give back.
+    /// Releases the owner, on any thread; NULL if there is nothing to release.
     void (*release)(void* owner) = nullptr;
-    /// The object of the layer above to which the owner holds a reference, borrowed; NULL where it holds none.
+    /// The object of the layer above to which the owner holds a reference, borrowed; NULL if it holds none.
     void* (*source)(void* owner) noexcept = nullptr;
-    /// The array object that the tensor was made from, a new reference or NULL; NULL where it was made from no such.
+    /// The array object that the tensor was made from, a new reference or NULL; NULL if it was not made from an array.
     void* (*array)(void* owner) noexcept = nullptr;
-    /// The framework's own tensor behind the owner (an at::Tensor), borrowed; NULL where there is none.
+    /// The framework's own tensor behind the owner (an at::Tensor), borrowed; NULL if there is none.
     const void* (*native)(void* owner) noexcept = nullptr;
-    /// Whose memory it is, where no source tells: "torch.Tensor"; NULL for C++.
+    /// Whose memory it is, if there is no source: "torch.Tensor"; NULL for C++.
     const char* producer = nullptr;
-    /// Gives the owner back where no code of anybody runs: where that comes to a count that others share, or to memory that is
-    /// freed. False, and nothing given back, where this may be the last reference; NULL where that cannot be told.
+    /// Releases the owner if no foreign code runs: if that decrements a count that others share, or frees memory that is
+    /// ours. False, and nothing released, if this may be the last reference; NULL if that cannot be determined.
     bool (*release_shared)(void* owner) noexcept = nullptr;
-    /// The memory is the owner's own. False where the owner was merely said to keep it.
+    /// The memory is the owner's own. False if the owner was merely declared to keep it.
     bool owns_memory = false;
     /// The elements of read-only `block`, whose root the owner keeps, in pages of this process alone that may be written: a new
-    /// block with one reference, or NULL. What is written there is seen neither in `block` nor where its memory came from.
+    /// block with one reference, or NULL. Writes to it are visible neither in `block` nor in its source.
     Block* (*private_pages)(void* owner, const Block* block) noexcept = nullptr;
 };
 inline constexpr OwnerOps no_owner_ops{};
@@ -88,9 +88,9 @@ struct LiveRecord {
     int frame_count;
 };
 
-/// Told when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions with the same
+/// Notified when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions with the same
 /// ISTHMUS_ABI: one of them listens for all. Threads that have not yet seen that it stopped listening may still call any
-/// function, so `created` may come late; `destroyed` is called for each block that was announced, even then.
+/// function, so `created` may come late; `destroyed` is called for each block that was reported, even then.
 struct Observer {
     void (*created)(Block*) noexcept;
     void (*destroyed)(Block*) noexcept;  ///< before its owner is released
@@ -104,11 +104,11 @@ ISTHMUS_STATE Atomic<const Observer*> observer;
 
 inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
-inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is no alias itself
+inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is not an alias itself
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream.number` is known
 /// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its sake.
 inline constexpr Flags watched_flag = Flags{1} << 36;
-/// Of a Borrowed: a write to come has not been announced to the framework.
+/// Of a Borrowed: the framework has not been notified of a coming write.
 inline constexpr Flags unannounced_flag = Flags{1} << 37;
 inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
 /// `stream.producer` is known, which orders another stream after its own on request.
@@ -140,7 +140,7 @@ inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
 
 /// A block with room for the dims and `extra` bytes behind them; NULL when memory is out. The caller fills `dl` and the owner.
 inline Block* allocate_block(int ndim, std::size_t extra = 0) noexcept {
-    // glibc keeps small blocks per thread: a recycler of our own was measured, and gained nothing.
+    // glibc keeps small blocks per thread: our own recycler was measured, and gained nothing.
     auto* block =
         static_cast<Block*>(std::malloc(sizeof(Block) + 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t) + extra));
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
@@ -170,17 +170,17 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
 inline Block* root_of(Block* block) noexcept { return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block; }
 inline const Block* root_of(const Block* block) noexcept { return root_of(const_cast<Block*>(block)); }
 
-/// The object of the layer above that keeps the memory, borrowed; NULL where none does.
+/// The object of the layer above that keeps the memory, borrowed; NULL if none does.
 inline void* source_of(const Block* block) noexcept {
     const Block* root = root_of(block);
     return root->ops->source != nullptr ? root->ops->source(root->owner) : nullptr;
 }
 
-/// Whether the memory lives as long as the block does, whatever becomes of others: an owner merely named may be a function that
-/// wants what it points to.
+/// Whether the memory lives as long as the block does, independently of others: an owner merely named may be a function that
+/// needs other memory.
 bool owns_memory(const Block* block) noexcept;
 /// The elements in pages that may be written and that nobody else sees, for a consumer that knows no read-only memory: a new
-/// block, or NULL where the memory has none such.
+/// block, or NULL if the memory has no private pages.
 Block* private_pages(const Block* block) noexcept;
 
 void announce_to_observer(Block* block) noexcept;

@@ -6,9 +6,9 @@
 
 ISTHMUS_BEGIN
 
-/// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only when asked.
+/// A row-major copy of host memory, element by element: the one place where Isthmus touches the elements, and only on request.
 /// Keeps the dtype and the sub-byte layout; the result is writable and flagged IS_COPIED (DLPack 1.3). NULL strides mean
-/// row-major; the elements may lie at any address, aligned or not. An Error where the descriptor is unsound or not of the host.
+/// row-major; the elements may lie at any address, aligned or not. An Error if the descriptor is unsound or not on the host.
 Result<Tensor> copy_of(const DLTensor& t, Flags flags = 0);
 /// The same for a Tensor, a Borrowed or a View: anything that has a descriptor, or an address and sizes.
 template <class Source>

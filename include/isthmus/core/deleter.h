@@ -57,7 +57,7 @@ ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #endif
 }
 
-/// Calls a foreign destructor. What it throws is swallowed: deleters are C functions by contract, and no caller could handle
+/// Calls a foreign destructor. Its exceptions are swallowed: deleters are C functions by contract, and no caller could handle
 /// it.
 template <class F>
 ISTHMUS_ALWAYS_INLINE void swallowing(F&& f) noexcept {

@@ -28,7 +28,7 @@ struct Device {
 
     /// Host memory.
     static constexpr Device cpu() noexcept { return {kDLCPU, 0}; }
-    /// A device of this type; the first one where no index is given.
+    /// A device of this type; the first one if no index is given.
     static constexpr Device cuda(int id = 0) noexcept { return {kDLCUDA, id}; }
     /// As cuda(), for AMD's ROCm.
     static constexpr Device rocm(int id = 0) noexcept { return {kDLROCM, id}; }

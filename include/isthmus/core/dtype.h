@@ -14,7 +14,7 @@
 
 ISTHMUS_BEGIN
 
-/// What one element is: a code (integer, float, …), its width in bits, and the number of lanes of a vector type.
+/// The type of one element: a code (integer, float, …), its width in bits, and the number of lanes of a vector type.
 /// Layout-compatible with `DLDataType` (DLPack 1.3, dlpack.h).
 struct DType {
     std::uint8_t code;         ///< DLPack's code: kDLInt, kDLFloat, kDLBfloat, …
@@ -156,7 +156,7 @@ struct ByteBool {
     constexpr operator bool() const noexcept { return byte != 0; }
 };
 
-/// Specialise for a C++ type of your own (a half, a bfloat16, an fp8): `static constexpr DType value = isthmus::bfloat16;`.
+/// Specialise for your own C++ type (a half, a bfloat16, an fp8): `static constexpr DType value = isthmus::bfloat16;`.
 template <class T>
 struct dtype_traits {};
 template <>

@@ -18,14 +18,14 @@ enum class ErrorCode : std::int32_t {
     bad_capsule,            ///< a capsule of another name, or with a NULL pointer
     consumed_capsule,       ///< a capsule that was taken before
     unsupported_version,    ///< a DLPack major version, or flag bits, that this library cannot read
-    bad_dtype,              ///< a dtype that cannot be expressed, or is not the one wanted
-    bad_layout,             ///< a rank, shape or strides that are invalid, or not the ones wanted
-    bad_device,             ///< a device that is unknown, or not the one wanted
-    read_only,              ///< writable memory was wanted and the memory is read-only
+    bad_dtype,              ///< a dtype that cannot be expressed, or is not the expected one
+    bad_layout,             ///< a rank, shape or strides that are invalid, or not the expected ones
+    bad_device,             ///< a device that is unknown, or not the expected one
+    read_only,              ///< writable memory was requested and the memory is read-only
     null_data,              ///< elements without memory
     overflow,               ///< sizes, strides or offsets that do not fit the address space
     producer_failed,        ///< the producer raised; its exception is the cause
-    needs_copy,             ///< only a copy could do it, and none was asked for
+    needs_copy,             ///< only a copy could do it, and none was requested
     not_values,             ///< the bytes are not the values: conjugate, negative, sparse, quantised, …
     requires_grad,          ///< autograd would not see the write
     bad_argument,           ///< an argument of the call itself is wrong
@@ -36,7 +36,7 @@ enum class ErrorCode : std::int32_t {
     system_failed,          ///< the operating system refused a call; the text says which and why
     bad_message,            ///< what another process sent is not what it says it is
     peer_closed,            ///< the other process is gone, or has closed its end
-    timed_out,              ///< the other process did not answer, read or give back in time
+    timed_out,              ///< the other process did not answer, read or release in time
     bad_file,               ///< a file is not what it says it is
 };
 
@@ -81,7 +81,7 @@ constexpr const char* error_code_name(ErrorCode code) noexcept {
 /// Which family of mistake it is; the Python exception is chosen by it.
 enum class ErrorKind : std::uint8_t {
     type,    ///< the wrong kind of object (TypeError)
-    value,   ///< an argument that does not fit what was wanted (ValueError)
+    value,   ///< an argument that does not fit (ValueError)
     buffer,  ///< something that the exchange cannot express (BufferError)
 };
 
@@ -103,12 +103,12 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
 
 }  // namespace detail
 
-/// What went wrong: a code to branch on and one sentence that names the argument, what was found and what was wanted.
+/// A failure: a code to branch on and one sentence that names the argument, the value found and the value expected.
 /// Copies share the text; a moved-from or default Error has an empty one.
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
     /// An error with its text, in which `\x1b` stands for a control character (line ends and tabs stay) and for a byte that is
-    /// no UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
+    /// not UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
     Error(ErrorCode code, std::string message);
     Error(ErrorCode code, ErrorKind kind, std::string message);
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
@@ -123,12 +123,12 @@ public:
 
     // Copies share the state, whose count the analyzer does not follow.
     // NOLINTBEGIN(clang-analyzer-cplusplus.NewDelete)
-    /// What went wrong, to branch on; bad_argument for a moved-from error.
+    /// The code to branch on; bad_argument for a moved-from error.
     ErrorCode code() const noexcept { return state_ != nullptr ? state_->code : ErrorCode::bad_argument; }
     // NOLINTEND(clang-analyzer-cplusplus.NewDelete)
     /// Which Python exception this becomes.
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
-    /// One sentence, UTF-8, with no NUL before its end; valid as long as a copy of this error lives.
+    /// One sentence, UTF-8, with no NUL before its end; valid as long as a copy of this error exists.
     const char* what() const noexcept override {
         return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
     }
@@ -163,7 +163,7 @@ private:
         std::string message;
         void* cause;
         void (*drop_cause)(void*);
-        State* cause_holder;  // the error that will release the cause, where this one borrows it
+        State* cause_holder;  // the error that will release the cause, if this one borrows it
     };
     static void end_cause(State* state) noexcept;
     static void drop(State* state) noexcept;

@@ -43,7 +43,7 @@ namespace layout {
     return true;
 }
 
-/// Bytes of `numel` elements: sub-byte elements are packed unless `padded` gives each one bytes of its own.
+/// Bytes of `numel` elements: sub-byte elements are packed unless `padded` gives each one its own byte.
 [[nodiscard]] inline bool nbytes(std::int64_t numel, DType dtype, bool padded, std::int64_t& out) noexcept {
     if (dtype.is_subbyte() && !padded) {
         std::int64_t bits = numel;
@@ -150,7 +150,7 @@ bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int 
 }
 
 /// The addresses of a tensor with strides, from its first byte to one past its last, of a descriptor that was found sound; both
-/// are 0 where it has no elements. An element of less than a byte counts as one byte.
+/// are 0 if it has no elements. An element of less than a byte counts as one byte.
 struct AddressRange {
     std::uintptr_t begin = 0, end = 0;
 };

@@ -1,4 +1,4 @@
-// What may own the memory of a tensor, and the block that holds such an owner in its own allocation.
+// The owners of a tensor's memory, and the block that holds an owner in its own allocation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,13 +29,13 @@ void call_owner(Owner& owner) noexcept {
     }
 }
 
-/// What becomes of an owner when the last handle is gone, beside its destructor.
+/// The release of an owner when the last handle is gone, beside its destructor.
 enum class AtEnd {
     call,     ///< it is called, if it can be: the owner of wrap()
     destroy,  ///< nothing: an object that holds elements may have an operator() for another purpose
 };
 
-/// What Python's C++ libraries make of a reference: nb::object, py::object, Ref. A smart pointer with a deleter may do better.
+/// References of Python's C++ libraries: nb::object, py::object, Ref. A smart pointer with a deleter may do better.
 template <class X>
 concept PythonReference = requires(const X& x) {
     { x.ptr() } -> std::same_as<_object*>;
@@ -44,7 +44,7 @@ concept PythonReference = requires(const X& x) {
     { x.release() } -> std::same_as<_object*>;
 } && !requires { typename X::deleter_type; });
 
-/// Ends the compilation where the type says that it keeps nothing alive, or cannot be given back on any thread.
+/// Ends the compilation if the type says that it keeps nothing alive, or cannot be released on any thread.
 template <class Owner>
 constexpr void check_owner() noexcept {
     static_assert(!PythonReference<Owner> && !std::is_same_v<Owner, _object*>,
@@ -58,7 +58,7 @@ constexpr void check_owner() noexcept {
                   "isthmus: a view or a span as the owner keeps nothing alive; hand over what owns the elements");
 }
 
-/// Whether it keeps nothing: the caller answers for the memory. (A lambda that captures nothing may give back what it
+/// Whether it keeps nothing: the caller answers for the memory. (A lambda that captures nothing may release what it
 /// reaches in another way.)
 template <class Owner>
 constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
@@ -68,14 +68,14 @@ constexpr bool is_no_owner([[maybe_unused]] const Owner& owner) noexcept {
         return false;
 }
 
-/// An owner of the layer above, which brings a table of its own for what it holds: PyOwner.
+/// An owner of the layer above, which brings its own table: PyOwner.
 template <class Owner>
 concept OwnerWithOps = requires(Owner& owner) {
     { owner.owner_ops() } noexcept -> std::same_as<const OwnerOps&>;
     { owner.release() } noexcept -> std::convertible_to<void*>;
 };
 
-/// An object in an allocation of its own. (<memory> would cost every file that includes this a tenth of its time.)
+/// An object in a separate allocation. (<memory> would cost every file that includes this a tenth of its time.)
 template <class X>
 struct Boxed {
     X* object;
@@ -85,7 +85,7 @@ struct Boxed {
     ~Boxed() { delete object; }
 };
 
-/// Whether the name of a type begins so. The standard library's own types can be told by "std::", which nobody else may use,
+/// Whether the name of a type begins so. The standard library's own types are recognised by "std::", which nobody else may use,
 /// without the headers that declare them.
 template <class X>
 constexpr bool is_called(std::string_view beginning) noexcept {

@@ -28,7 +28,7 @@ struct Cut {
 
 /// Moves the first element by `offset` elements. Throws Error(bad_layout) if it would begin within a byte of a packed type.
 void move_first_element(DLTensor& t, std::int64_t offset, bool padded);
-/// Writes the sizes of `wanted`, where one may be -1 and then follows from the others. Throws Error(bad_layout) if they do not
+/// Writes the sizes of `wanted`, one of which may be -1 and then follows from the others. Throws Error(bad_layout) if they do not
 /// hold exactly the elements of `shape`.
 void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
                     std::int64_t* out);

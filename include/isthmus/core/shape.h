@@ -109,7 +109,7 @@ public:
     /// No numbers any more.
     void clear() noexcept { size_ = 0; }
 
-    /// How many numbers were given, also where they are more than are kept.
+    /// How many numbers were given, even if they are more than are kept.
     std::size_t size() const noexcept { return size_; }
     /// Whether there are none.
     bool empty() const noexcept { return size_ == 0; }

@@ -36,7 +36,7 @@ public:
     std::int64_t itemsize() const noexcept { return dtype().itemsize(); }
     /// Bytes of all elements when compact; sub-byte elements counted as packed unless is_padded().
     std::int64_t nbytes() const noexcept { return layout::nbytes(dl(), is_padded()); }
-    /// What one element is.
+    /// The type of one element.
     DType dtype() const noexcept { return dl().dtype; }
     /// Where the memory is.
     Device device() const noexcept { return dl().device; }
@@ -44,7 +44,7 @@ public:
     bool read_only() const noexcept { return (self().flags() & flag::read_only) != 0; }
     /// The producer made this as a copy for us.
     bool is_copied() const noexcept { return (self().flags() & flag::copied) != 0; }
-    /// Elements of fewer than 8 bits have whole bytes of their own.
+    /// Elements of fewer than 8 bits occupy a whole byte each.
     bool is_padded() const noexcept { return (self().flags() & flag::padded) != 0; }
     /// Row-major and compact.
     bool is_contiguous() const noexcept { return layout::is_contiguous(dl().shape, dl().strides, dl().ndim); }
@@ -62,7 +62,7 @@ private:
 }  // namespace detail
 
 /// An owning handle on a tensor, one pointer wide. A copy shares the memory (one atomic count), a move is free, and the
-/// owner of the memory lives until the last handle, view or export is gone, on whatever thread that is.
+/// memory stays alive until the last handle, view or export is gone, on whatever thread that is.
 class Tensor : public detail::Accessors<Tensor> {
 public:
     /// No tensor: every accessor but operator bool is undefined.
@@ -110,7 +110,7 @@ public:
 
     /// Takes a container that owns its elements (std::vector, std::array, std::string, …), a std::unique_ptr<T[]> or a
     /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a
-    /// pointer the caller must give the right length. What is no owner does not compile: spans, expressions, arrays with
+    /// pointer the caller must give the right length. Types that are not owners do not compile: spans, expressions, arrays with
     /// strides.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
@@ -179,16 +179,16 @@ public:
 
     /// Index `i` of one dimension, which is gone.
     Tensor select(int dimension, std::int64_t i) const;
-    /// The elements [start, stop) of one dimension, every `step`th, cut off where the dimension ends, as Python's slices.
+    /// The elements [start, stop) of one dimension, every `step`th, cut off at the end of the dimension, as Python's slices.
     Tensor slice(int dimension, std::int64_t start, std::int64_t stop = INT64_MAX, std::int64_t step = 1) const;
     /// The dimensions in the order of `axes`; without them in the opposite order.
     Tensor transpose(const Shape& axes = {}) const;
-    /// The elements in row-major order in another shape, where one size may be -1: what the others leave. Never a copy: what
-    /// only a copy could have is an Error(bad_layout).
+    /// The elements in row-major order in another shape, one of whose sizes may be -1: the rest. Never a copy: a shape that
+    /// needs a copy is an Error(bad_layout).
     Tensor reshape(const Shape& shape) const;
     /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts. To be read.
     Tensor broadcast_to(const Shape& shape) const;
-    /// This very memory where it is row-major without gaps, else a copy of it, which only host memory has.
+    /// The same memory if it is row-major without gaps, else a copy of it, which only host memory has.
     Tensor contiguous() const;
 
     /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
@@ -207,9 +207,9 @@ public:
     Result<V> view() const&& = delete;
 
     /// The stream that the work on the memory is on, by the numbers of `__dlpack__(stream=)` (CUDA: 1 legacy, 2 per thread, an
-    /// address; ROCm: 0, an address); no_stream where none is known, which is taken for the legacy default stream.
+    /// address; ROCm: 0, an address); no_stream if none is known, which means the legacy default stream.
     std::int64_t stream() const noexcept { return (flags() & detail::stream_flag) ? block_->stream.number : no_stream; }
-    /// Says on which stream the work on the memory was put, so that a consumer's stream waits for it. The stream must live
+    /// Sets the stream of the work on the memory, so that a consumer's stream waits for it. The stream must live
     /// until the last export. Not while another thread uses a handle on the same memory.
     void set_stream(std::int64_t number) noexcept { detail::set_stream(block_, number); }
 
@@ -232,7 +232,7 @@ public:
 private:
     static TensorSpec spec(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device);
     static TensorSpec spec_of_span(void* data, const Shape& shape, DType dtype, std::size_t count);
-    /// Moves what owns the elements to its last place and describes them there. It is gone as well where this throws.
+    /// Moves the owner of the elements to its final place and describes them there. It is destroyed if this throws.
     template <class X>
     static Tensor adopt_elements(X& from, const std::int64_t* sizes, std::size_t count) {
         using Held = detail::OwnedBlock<X, detail::AtEnd::destroy>;

@@ -30,10 +30,10 @@ struct TensorSpec {
     bool has_strides = false;        ///< false for row-major
     Device device{};                 ///< where the memory is
     bool read_only = false;          ///< nobody may write to the elements
-    bool padded = false;             ///< elements of fewer than 8 bits have whole bytes of their own
-    std::uint64_t byte_offset = 0;   ///< for devices where `data` is a handle; elsewhere it is added to `data`
+    bool padded = false;             ///< elements of fewer than 8 bits occupy a whole byte each
+    std::uint64_t byte_offset = 0;   ///< for devices whose `data` is a handle; otherwise it is added to `data`
 
-    /// Row-major elements at `data_`, read-only where that points to const. Throws Error for more than max_ndim sizes.
+    /// Row-major elements at `data_`, read-only if that points to const. Throws Error for more than max_ndim sizes.
     TensorSpec(void* data_, DType dtype_, const Shape& sizes);
     TensorSpec(const void* data_, DType dtype_, const Shape& sizes);
     /// Strides in elements, one per dimension. Throws Error(bad_layout) for another number of them.
@@ -45,7 +45,7 @@ struct TensorSpec {
     }
 };
 
-/// Specialise for a type of your own, and Tensor::own(std::move(x)) takes it:
+/// Specialise for your own type, and Tensor::own(std::move(x)) takes it:
 ///     template <> struct isthmus::tensor_traits<Image> {
 ///         static TensorSpec describe(Image& x) { return {x.pixels(), isthmus::uint8, {x.height, x.width, 3}}; }
 ///     };
@@ -93,7 +93,7 @@ concept ArrayPointer = points_to_array<P> && requires(P& p) {
     { p.get() } -> std::convertible_to<const typename P::element_type*>;
 } && (requires(P& p) { p.get_deleter(); } || requires(P& p) { p.use_count(); });
 
-/// Where the elements are, once the owner is at its last place: behind a pointer to const where they are read-only.
+/// The elements, once the owner is at its final place: by a pointer to const if they are read-only.
 template <class X>
 auto* elements_of(X& owner) noexcept {
     if constexpr (Container<X>)
@@ -102,7 +102,7 @@ auto* elements_of(X& owner) noexcept {
         return static_cast<typename X::element_type*>(owner.get());
 }
 
-/// What Tensor::own(std::move(x), shape) takes, and Tensor::own(std::move(x)).
+/// Types that Tensor::own(std::move(x), shape) takes, and Tensor::own(std::move(x)).
 template <class X>
 concept OwnableWithShape = Container<X> || ArrayPointer<X>;
 template <class X>

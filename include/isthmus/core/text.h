@@ -71,7 +71,7 @@ private:
     const void* data_;
     Piece::Number size_;
 };
-// Two words are passed in registers. For a third the callers would make room on the stack, also where there is no error.
+// Two words are passed in registers. For a third the callers would make room on the stack, even without an error.
 static_assert(sizeof(Message) <= 2 * sizeof(Piece::Number));
 
 /// "0x7f00".

@@ -17,7 +17,7 @@ ISTHMUS_RARE std::string overlap_text(const DLTensor& t) {
                    " let elements overlap, so that one write would show in several of them; write to a copy"});
 }
 
-/// Why the sizes are not those wanted; empty when they are.
+/// Why the sizes are not the expected ones; empty if they are.
 ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names, const char* argument) {
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];

@@ -1,4 +1,4 @@
-// The sizes and strides of a view, and what is asked of them.
+// The sizes and strides of a view, and access to them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -99,7 +99,7 @@ private:
     int ndim_ = 1;
 };
 
-/// What is asked of sizes and strides, for every kind of view.
+/// The common interface to sizes and strides, for every kind of view.
 template <int N>
 class Layout : public Dims<N> {
 public:

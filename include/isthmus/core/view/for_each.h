@@ -52,7 +52,7 @@ private:
         alignas(64) std::remove_const_t<T> elements_[most];
     };
 };
-/// An element that is written stays where it is.
+/// An element that is written is not gathered.
 template <class T>
     requires(!std::is_const_v<T>)
 class BlockOf<T> {};
@@ -140,7 +140,7 @@ concept HostView = requires(const V& view) { as_host_view(view); };
 /// writes it takes by reference, of a view that may write. Elements to be read that are not neighbours are gathered in blocks
 /// (a reference to one is good for the call alone), so that the loop over `f` runs over neighbours and can become vectors,
 /// wherever the views that are written have neighbours; name first the view whose order is to be followed. A view that is
-/// written shares no elements with another, save with one that shows the same at every index. Throws Error(bad_layout) where
+/// written shares no elements with another, save with one that shows the same at every index. Throws Error(bad_layout) if
 /// the sizes differ.
 template <class F, class First, class... Rest>
     requires(detail::HostView<First> && ... && detail::HostView<Rest>)

@@ -13,8 +13,8 @@ std::string call_prefix(const char* function, const char* argument);
 
 }  // namespace detail
 
-/// The arguments of one call: each is matched with the view that is wanted, sizes of the same name agree between them, and an
-/// error names the function and the argument. What does not fit binds no name: the call may try another view.
+/// The arguments of one call: each is matched with its view type, sizes of the same name agree between them, and an
+/// error names the function and the argument. A view that does not fit binds no name: the call may try another one.
 ///
 ///     isthmus::Match match("distances");
 ///     auto a = match.view<View<const float, 2, sizes<"n d">>>("a", tensor_a);

@@ -17,7 +17,7 @@ inline constexpr int dynamic_rank = -1;
 
 namespace detail {
 
-/// What is asked of one dimension: a size, a name that stands for one size wherever it is written and how many more there are
+/// The requirement for one dimension: a size, a name that stands for one size wherever it is written and how many more there are
 /// here than it stands for, or nothing.
 struct SizeSpec {
     std::int64_t size = dyn;
@@ -27,7 +27,7 @@ struct SizeSpec {
 
 enum class Order : std::uint8_t { any, c, f, inner };
 
-/// Which memory is wanted: any that the host may touch, any at all, or that of one DLPack device type.
+/// The required memory: any that the host may access, any at all, or that of one DLPack device type.
 inline constexpr int host_memory = -1;
 inline constexpr int any_memory = 0;
 
@@ -41,16 +41,16 @@ struct Requirement {
     Order order = Order::any;
     int least_rank = 0;
     int most_rank = max_ndim;
-    const SizeSpec* sizes = nullptr;  ///< one per dimension, where size_count says so
-    int size_count = -1;  ///< -1: no sizes are asked for. (GCC with -fsanitize=undefined compares no address at compile time.)
+    const SizeSpec* sizes = nullptr;  ///< one per dimension, if size_count says so
+    int size_count = -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
     int device_type = host_memory;
     std::size_t alignment = 1;
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
     /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is refused.
     Result<Tensor> (*convert)(const DLTensor&, const Requirement&) = nullptr;
-    bool converts = false;  ///< whether there is such; GCC with -fsanitize=undefined compares no address at compile time
+    bool converts = false;  ///< whether there is a conversion; GCC with -fsanitize=undefined compares no address at compile time
 
-    // What a second constraint says against a first one; a view type does not compile then.
+    // A second constraint that contradicts a first one; the view type does not compile then.
     bool orders_clash = false;
     bool sizes_clash = false;
     bool ranks_clash = false;
@@ -127,7 +127,7 @@ constexpr std::size_t length_of(Spell spell) {
     spell(words);
     return words.size;
 }
-/// What `spell` writes, in as many bytes as it has.
+/// The text that `spell` writes, in as many bytes as it has.
 template <Spell spell>
 struct Spelled {
     static constexpr std::size_t size = length_of(spell);
@@ -188,7 +188,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
     }
 }
 
-/// What the named sizes of one call stand for so far.
+/// The values of the named sizes of one call so far.
 struct SizeNames {
     struct Entry {
         std::string_view name;
@@ -205,7 +205,7 @@ struct SizeNames {
     int count = 0;
 
     SizeNames() noexcept {}
-    /// The entry that contradicts this size, or NULL. A name seen for the first time is added; where the table is full, the
+    /// The entry that contradicts this size, or NULL. A name seen for the first time is added; if the table is full, the
     /// last entry stands for the contradiction.
     const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
         for (int i = 0; i < count; ++i)
@@ -238,7 +238,7 @@ inline bool has_order(const DLTensor& t, Order order) noexcept {
     }
 }
 
-/// Whether the sizes are those wanted; `names` is only needed where two names may have to agree.
+/// Whether the sizes are the expected ones; `names` is only needed if two names may have to agree.
 inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& names, const char* argument) noexcept {
     for (int i = 0; i < t.ndim; ++i) {
         if (wanted[i].size != dyn && wanted[i].size != t.shape[i]) return false;
@@ -249,7 +249,7 @@ inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& name
     return true;
 }
 
-/// Every check but the sizes. Inlined where `r` is a constant, so that what is not asked costs nothing.
+/// Every check but the sizes. Inlined if `r` is a constant, so that absent requirements cost nothing.
 ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requirement& r) noexcept {
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return false;
@@ -269,7 +269,7 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
 std::string describe_tensor(const DLTensor& t);
 /// Why memory that may be read may not be written.
 std::string overlap_text(const DLTensor& t);
-/// The check that fails, in words: what was wanted, what was found, and which part of it differs.
+/// The check that fails, in words: the expected and the found description, and which part of it differs.
 Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
                        const char* argument);
 

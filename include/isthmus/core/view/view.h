@@ -14,7 +14,7 @@ struct mdspan_of;
 
 namespace detail {
 
-/// What View<T, N, C…> asks of a tensor, and the same in words.
+/// The Requirement of View<T, N, C…>, and the same in words.
 template <class T, int N, class... C>
 struct Wanted {
     static_assert(N >= dynamic_rank && N <= max_ndim, "isthmus: a view has 0 to max_ndim dimensions, or dynamic_rank");
@@ -66,7 +66,7 @@ struct Wanted {
 template <class T, int N, class... C>
 using WindowOf = Window<T, N, Wanted<T, N, C...>::requirement.device_type, Wanted<T, N, C...>::requirement.order>;
 
-/// A view with these constraints serves where `D` are wanted: each of them is among its own, or asks nothing of the memory.
+/// A view with these constraints also satisfies `D`: each of them is among its own, or requires nothing of the memory.
 template <class D, class... C>
 inline constexpr bool is_one_of =
     std::is_same_v<D, allow_grad> || std::is_same_v<D, converted> || (std::is_same_v<D, C> || ...) ||
@@ -78,7 +78,7 @@ V view_of(const DLTensor& t) noexcept {
     return V(t);
 }
 
-/// The view of a tensor that is what `V` wants. `names` are those of the call, where it has several arguments.
+/// The view of a tensor that fits `V`. `names` are those of the call, if it has several arguments.
 template <class V>
 Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, const char* argument = nullptr) {
     constexpr const Requirement& r = V::requirement;
@@ -96,9 +96,9 @@ Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, 
 
 /// A typed, borrowed window: N sizes and N strides (in elements) over elements of type T. Does not own: it is valid as long as
 /// the Tensor or Borrowed it came from. `T const` promises not to write. N may be dynamic_rank: the view then shows the sizes
-/// of that very Tensor or Borrowed, which must stay where it is.
+/// of that Tensor or Borrowed, which must not move.
 ///
-/// What follows N is asked of the tensor before there is a view: View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>.
+/// The constraints after N are checked before there is a view: View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>.
 /// Without a constraint on the device, the memory is one that the host may touch.
 template <class T, int N, class... C>
 class View : public detail::WindowOf<T, N, C...> {
@@ -127,7 +127,7 @@ public:
         requires(N >= 0 && sizeof...(C) == 0)
         : Base(data, detail::Layout<N>(extents, strides), detail::Where<true>()) {}
 
-    /// A view that may write serves where one that only reads is wanted, and one that promises more where less is wanted.
+    /// A view that may write converts to one that only reads, and one that guarantees more to one that requires less.
     template <class U, class... D>
         requires((std::is_same_v<U, T> || std::is_same_v<U, const T>) && !std::is_same_v<View, View<U, N, D...>> &&
                  View<U, N, D...>::on_host == on_host && (detail::is_one_of<D, C...> && ...))
@@ -169,7 +169,7 @@ public:
             if (!this->is_contiguous()) throw detail::rearrange_error("span", this->strides_text());
         return {this->data(), static_cast<std::size_t>(this->size())};
     }
-    /// One dimension is a span by itself, where its elements are neighbours: throws as span() does.
+    /// One dimension is a span by itself, if its elements are contiguous: throws as span() does.
     template <class U>
         requires(on_host && N == 1 && !is_known_contiguous && (std::is_same_v<U, T> || std::is_same_v<U, const T>))
     operator std::span<U>() const {
@@ -192,8 +192,8 @@ public:
         return begin() + this->size();
     }
 
-    /// The rows along the last dimension: spans where the type says that their elements are neighbours, else views of one
-    /// dimension, whatever the stride, each of which is a span where it can be: for (std::span<T> row : view.rows()).
+    /// The rows along the last dimension: spans if the type says that their elements are contiguous, else views of one
+    /// dimension, whatever the stride, each of which converts to a span if it is contiguous: for (std::span<T> row : view.rows()).
     ISTHMUS_OUTLIVES auto rows() const noexcept
         requires on_host
     {
@@ -276,8 +276,8 @@ public:
     }
 
     /// Calls `f` with the view of the type that is there: every one of one_of<…> must do. For the open sets (floating,
-    /// any_dtype, …) those of isthmus/visit.h must; with types of its own, visit<float, double>(f), those alone.
-    /// Where the dtype is none of them it throws Error(bad_dtype).
+    /// any_dtype, …) those of isthmus/visit.h must; with explicit types, visit<float, double>(f), those alone.
+    /// If the dtype is none of them it throws Error(bad_dtype).
     template <class... U, class F>
     decltype(auto) visit(F&& f) const {
         if constexpr (sizeof...(U) != 0)

@@ -1,4 +1,4 @@
-// What every view is made of: an address, sizes and strides; parts and other shapes of the same memory.
+// The base of every view: an address, sizes and strides; parts and other shapes of the same memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,13 +24,13 @@ struct Placed<T, N, host_memory, C...> {
     using type = View<T, N, C...>;
 };
 
-/// Where the memory of a view is. For host memory nothing is stored.
+/// The device of a view. For host memory nothing is stored.
 template <bool on_host>
 class Where {
 public:
     constexpr Where() noexcept = default;
     constexpr explicit Where(const DLTensor&) noexcept {}
-    /// The CPU, also where a driver has pinned the memory.
+    /// The CPU, also if a driver has pinned the memory.
     static constexpr Device device() noexcept { return Device::cpu(); }
 };
 template <>
@@ -39,7 +39,7 @@ public:
     constexpr Where() noexcept = default;
     constexpr explicit Where(const DLTensor& t) noexcept : device_(t.device), byte_offset_(t.byte_offset) {}
     constexpr Device device() const noexcept { return device_; }
-    /// Where data() is a driver's handle, the bytes from its beginning to the first element; 0 where it is an address.
+    /// If data() is a driver's handle, the bytes from its beginning to the first element; 0 if it is an address.
     constexpr std::uint64_t byte_offset() const noexcept { return byte_offset_; }
 
 private:
@@ -74,7 +74,7 @@ public:
     static constexpr std::int64_t itemsize() noexcept { return sizeof(T); }
     /// Bytes of all elements when compact.
     std::int64_t nbytes() const noexcept { return this->size() * itemsize(); }
-    /// What one element is.
+    /// The type of one element.
     static constexpr DType dtype() noexcept { return dtype_of<T>(); }
 
     /// The view at index `i` of the first dimension, one dimension less. The index is checked in debug builds, as that of an
@@ -126,7 +126,7 @@ public:
         return other<Turned>(0, Layout<N>(extents, strides));
     }
     /// The dimensions in another order: which of them comes first, second, and so on; negative ones count from the end. Throws
-    /// Error(bad_argument) where they are not each there once.
+    /// Error(bad_argument) unless each is there once.
     auto transpose(const Shape& axes) const
         requires(has_addresses && N > 0)
     {
@@ -141,7 +141,7 @@ public:
     }
 
     /// The elements in another shape, in row-major order; one size may be -1, which stands for what the others leave. Throws
-    /// Error(bad_layout) for another number of elements, and where only a copy has that shape.
+    /// Error(bad_layout) for another number of elements, and if only a copy has that shape.
     template <std::size_t M>
         requires(has_addresses && N >= 0)
     auto reshape(const std::int64_t (&shape)[M]) const {
@@ -154,7 +154,7 @@ public:
     }
 
     /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts; to be read, since one
-    /// element stands in several places. Throws Error(bad_layout) where the sizes do not go together.
+    /// element stands in several places. Throws Error(bad_layout) if the sizes do not go together.
     template <std::size_t M>
         requires(has_addresses && N >= 0)
     auto broadcast_to(const std::int64_t (&shape)[M]) const {
@@ -166,7 +166,7 @@ public:
         return Repeated(data_, Layout<wanted>(extents, strides), *this);
     }
 
-    /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) where it is not: copy_of()
+    /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) if it is not: copy_of()
     /// makes a tensor that is.
     auto contiguous() const
         requires has_addresses
