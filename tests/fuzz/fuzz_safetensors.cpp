@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header of a safetensors file, as load() reads it: what is taken for sound must lie in the file, without holes.
-#define ISTHMUS_IMPLEMENTATION
 #include <isthmus/load.h>
 
 #include "../../src/load/safetensors.h"
