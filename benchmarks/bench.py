@@ -72,7 +72,11 @@ def timed(row: Row, peers: Peers, rounds: int) -> list[Result]:
         }
         if m.turns:
             low, high = m.interval()
-            result |= {"ns": round(m.ns, 1), "median_ns": round(m.median, 1), "median_95": [round(low, 1), round(high, 1)]}
+            result |= {
+                "ns": round(m.ns, 1),
+                "median_ns": round(m.median, 1),
+                "median_95": [round(low, 1), round(high, 1)],
+            }
             if floor is not None:
                 result["ratio_to_floor"] = round(m.ns / floor.ns, 3)
         else:
@@ -204,7 +208,8 @@ def environment() -> dict[str, Any]:
     info = Path("/proc/cpuinfo")
     if info.exists():
         model = next(
-            (line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")), model
+            (line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")),
+            model,
         )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
@@ -218,12 +223,17 @@ def environment() -> dict[str, Any]:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--only", default="", help="rows whose name contains this word; nothing but the timed rows then")
+    parser.add_argument(
+        "--only", default="", help="rows whose name contains this word; nothing but the timed rows then"
+    )
     parser.add_argument("--rounds", type=int, default=31, help="turns of each contender (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer turns, and no compile times or callgrind")
     parser.add_argument("--no-docs", action="store_true", help="print only")
     parser.add_argument(
-        "--out", type=Path, default=build.ROOT / "docs" / "benchmark", help="where the page goes (default: docs/benchmark)"
+        "--out",
+        type=Path,
+        default=build.ROOT / "docs" / "benchmark",
+        help="where the page goes (default: docs/benchmark)",
     )
     parser.add_argument("--framework", choices=ISOLATED, help=argparse.SUPPRESS)
     parser.add_argument("--raw", type=Path, help=argparse.SUPPRESS)

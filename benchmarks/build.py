@@ -104,13 +104,17 @@ def floor_recipe() -> Recipe:
     include = numpy / "_core" / "include"
     if not include.is_dir():
         include = numpy / "core" / "include"
-    return Recipe(sorted((PEERS / "floor").glob("*.c")), ["-std=c11", f"-I{dlpack_include()}", f"-I{include}"], ["-ldl"])
+    return Recipe(
+        sorted((PEERS / "floor").glob("*.c")), ["-std=c11", f"-I{dlpack_include()}", f"-I{include}"], ["-ldl"]
+    )
 
 
 def isthmus_library() -> Library:
     """What isthmus::python compiles: at -O2, whatever its user chose."""
     units = sorted(unit for unit in (ROOT / "src").glob("*.cpp") if unit.name != "torch.cpp")
-    return Library(units, [*isthmus_flags(), "-O2", *flags_of_gcc()], sorted([*headers(), *(ROOT / "src").rglob("*.*")]))
+    return Library(
+        units, [*isthmus_flags(), "-O2", *flags_of_gcc()], sorted([*headers(), *(ROOT / "src").rglob("*.*")])
+    )
 
 
 def flags_of_gcc() -> list[str]:
@@ -155,7 +159,8 @@ def cython_recipe() -> Recipe:
     source.parent.mkdir(parents=True, exist_ok=True)
     pyx = PEERS / "cython/module.pyx"
     run(
-        [sys.executable, "-m", "cython", "-3", str(pyx), "-o", str(source), "--module-name", "bench_cython"], OUT / "cython.log"
+        [sys.executable, "-m", "cython", "-3", str(pyx), "-o", str(source), "--module-name", "bench_cython"],
+        OUT / "cython.log",
     )
     return Recipe([source], ["-std=c11"], depends=[pyx])
 
@@ -243,7 +248,9 @@ PEER_LIST = [
     Peer("pybind11 day", "bench_pybind11_day", pybind11_day_recipe, lambda: package_version("pybind11")),
     Peer("Cython memoryview", "bench_cython", cython_recipe, lambda: package_version("Cython")),
     Peer("tvm-ffi", "bench_tvm_ffi", tvm_ffi_recipe, lambda: package_version("apache-tvm-ffi")),
-    Peer("torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch"), links_torch=True),
+    Peer(
+        "torch/extension.h", "bench_torch_extension", torch_recipe, lambda: package_version("torch"), links_torch=True
+    ),
     Peer("pyo3-dlpack", "bench_pyo3_dlpack", None, lambda: locked_version("pyo3_dlpack", "pyo3-dlpack")),
     Peer("dlpark", "bench_dlpark", None, lambda: locked_version("dlpark", "dlpark")),
     Peer("rust-numpy", "bench_rust_numpy", None, lambda: locked_version("rust_numpy", "numpy")),
@@ -302,7 +309,9 @@ def build_native(peer: Peer, recipe: Recipe, suffix: str = SUFFIX, include: str 
     target = MODULES / (peer.module + (recipe.suffix or suffix))
     command = module_command(recipe, target, include)
     stamp = OUT / f"{target.name}.stamp"
-    state = fingerprint([*recipe.sources, *recipe.sources[0].parent.glob("*.h"), *recipe.depends], [*command, peer.version()])
+    state = fingerprint(
+        [*recipe.sources, *recipe.sources[0].parent.glob("*.h"), *recipe.depends], [*command, peer.version()]
+    )
     if not (target.exists() and stamp.exists() and stamp.read_text() == state):
         run(command, OUT / f"{peer.module}.log")
         stamp.write_text(state)

@@ -216,7 +216,9 @@ def draw(results: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
         sizes = [int(size) for size in cells]
         style: dict[str, Any] = {"linewidth": 3, "zorder": 3} if way == "zero-copy" else {"linewidth": 1.5}
         style["color"] = COLOURS[way]
-        times.loglog(sizes, [cells[str(size)]["seconds"] for size in sizes], marker="o", markersize=4, label=way, **style)
+        times.loglog(
+            sizes, [cells[str(size)]["seconds"] for size in sizes], marker="o", markersize=4, label=way, **style
+        )
         shown = [max(cells[str(size)]["memory"], NOISE) for size in sizes]
         memory.loglog(sizes, shown, marker="o", markersize=4, label=way, **style)
     times.set_title("Time of one crossing")

@@ -54,7 +54,9 @@ def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
             str(build.MODULES),
             *(["torch"] if with_torch else []),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False
+        )
         if done.returncode:
             raise build.Unavailable((done.stderr.strip().splitlines() or ["valgrind failed"])[-1])
         listed = json.loads(done.stdout.strip().splitlines()[-1])
@@ -90,7 +92,9 @@ def allocations(with_torch: bool) -> list[tuple[str, str, float]]:
     return [(row, library_name, count) for row, library_name, count in json.loads(done.stdout.strip().splitlines()[-1])]
 
 
-def as_results(group: str, unit: str, counted: list[tuple[str, str, float]], versions: Callable[[str], str]) -> list[Result]:
+def as_results(
+    group: str, unit: str, counted: list[tuple[str, str, float]], versions: Callable[[str], str]
+) -> list[Result]:
     floors = {row: count for row, library, count in counted if library == "floor"}
     return [
         {
@@ -109,7 +113,15 @@ def as_results(group: str, unit: str, counted: list[tuple[str, str, float]], ver
 
 def missing(group: str, unit: str, why: str) -> list[Result]:
     return [
-        {"row": unit, "group": group, "library": "isthmus", "version": "", "ns": None, "ratio_to_floor": None, "why_not": why}
+        {
+            "row": unit,
+            "group": group,
+            "library": "isthmus",
+            "version": "",
+            "ns": None,
+            "ratio_to_floor": None,
+            "why_not": why,
+        }
     ]
 
 

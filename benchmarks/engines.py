@@ -312,7 +312,9 @@ def draw(found: dict[str, dict[str, dict[str, tuple[float, float]]]], file: Path
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    measured = {group: {name: ways for name, ways in rows.items() if "isthmus" in ways} for group, rows in found.items()}
+    measured = {
+        group: {name: ways for name, ways in rows.items() if "isthmus" in ways} for group, rows in found.items()
+    }
     groups = [group for group in measured if measured[group]]
     heights = [1 + len(measured[group]) for group in groups]
     figure, panels = pyplot.subplots(

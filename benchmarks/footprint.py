@@ -33,7 +33,10 @@ ISTHMUS_BODY = (
 SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
     "bare Python.h": (BARE.format(include="", body="return PyLong_FromVoidPtr(x);"), None),
     "isthmus": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.isthmus_recipe),
-    "isthmus header-only": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.header_only_recipe),
+    "isthmus header-only": (
+        BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY),
+        build.header_only_recipe,
+    ),
     "isthmus with nanobind": (
         "#include <isthmus/nanobind.h>\n"
         'NB_MODULE(footprint, m) { m.def("f", [](isthmus::View<const float, 1> x) { return x.size(); }); }\n',
@@ -152,11 +155,15 @@ def all_results(versions: Callable[[str], str], say: Callable[[str], None]) -> l
                 continue
             for row, value in candidates[name].rows.items():
                 amount = (
-                    {"value": round(value, 3), "unit": "s"} if row == TIME_ROW else {"value": round(value / 1024), "unit": "kB"}
+                    {"value": round(value, 3), "unit": "s"}
+                    if row == TIME_ROW
+                    else {"value": round(value / 1024), "unit": "kB"}
                 )
                 results.append(base | {"row": row} | amount)
     for row in {r["row"] for r in results}:
-        bare = next((r["value"] for r in results if r["row"] == row and r["library"] == "bare Python.h" and "value" in r), None)
+        bare = next(
+            (r["value"] for r in results if r["row"] == row and r["library"] == "bare Python.h" and "value" in r), None
+        )
         for r in results:
             if bare and r["row"] == row and "value" in r:
                 r["ratio_to_floor"] = round(r["value"] / bare, 2)

@@ -33,7 +33,10 @@ def rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
         Row(
             "operator: f(x, y) of numpy",
             GROUP,
-            {OURS: Call(OPERATOR, "add", TWO), NANOBIND: Call(NANOBIND, "add_numpy", TWO)},  # tvm-ffi makes none for NumPy
+            {
+                OURS: Call(OPERATOR, "add", TWO),
+                NANOBIND: Call(NANOBIND, "add_numpy", TWO),
+            },  # tvm-ffi makes none for NumPy
             {"x": np.ones(16, np.float32), "y": np.ones(16, np.float32)},
             NOTES,
             floor=OURS,
@@ -52,7 +55,9 @@ def torch_rows(torch: Any, peers: Peers) -> list[Row]:
     def add(x, y):  # type: ignore[no-untyped-def]  # its schema is given
         return by_hand(x, y)
 
-    custom = torch.library.custom_op("bench_by_hand::add", add, mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor")
+    custom = torch.library.custom_op(
+        "bench_by_hand::add", add, mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor"
+    )
     custom.register_fake(lambda x, _y: torch.empty_like(x))
     scope = {"x": torch.ones(16), "y": torch.ones(16), "custom": custom}
     scope |= {
@@ -98,6 +103,11 @@ def compile_times(versions: Callable[[str], str], say: Callable[[str], None], tu
             flags = [*build.OPTIMISE, *recipe.flags, build.python_include(), *extra]
             command = [build.compiler(source), *flags, "-c"]
             seconds = min(footprint.compile_one(command, source, Path(folder, "operator.o")) for _ in range(turns))
-            result: Result = {"row": COMPILE_ROW, "group": "footprint", "library": library, "version": versions(library)}
+            result: Result = {
+                "row": COMPILE_ROW,
+                "group": "footprint",
+                "library": library,
+                "version": versions(library),
+            }
             results.append(result | {"ns": None, "ratio_to_floor": None, "value": round(seconds, 3), "unit": "s"})
     return results

@@ -84,7 +84,9 @@ def spread(result: Result) -> str:
 def bar(result: Result, longest: float) -> str:
     library, version = result["library"], result.get("version") or ""
     figure = amount(result)
-    name = f"<span title='{escape(library)} {escape(version)}'>{escape(library)} <small>{escape(version)}</small></span>"
+    name = (
+        f"<span title='{escape(library)} {escape(version)}'>{escape(library)} <small>{escape(version)}</small></span>"
+    )
     if figure is None:
         return f"<div class='bar absent'>{name}<small>{escape(result.get('why_not', ''))}</small><span>–</span></div>"
     kind = "ours" if library.startswith("isthmus") else "floor" if library == "floor" else ""
@@ -93,7 +95,9 @@ def bar(result: Result, longest: float) -> str:
     title = escape("; ".join(filter(None, (result.get("note", ""), spread(result)))))
     width = 100 * figure / longest if longest else 0
     filled = f"<i style='width:{width:.2f}%'></i>"
-    return f"<div class='bar {kind}' title='{title}'>{name}{filled}<span>{text_of(result)}{ratio}{published}</span></div>"
+    return (
+        f"<div class='bar {kind}' title='{title}'>{name}{filled}<span>{text_of(result)}{ratio}{published}</span></div>"
+    )
 
 
 def row_html(row: str, results: list[Result]) -> str:
@@ -103,7 +107,9 @@ def row_html(row: str, results: list[Result]) -> str:
     tag = f"<span class='tag {standing}'>{standing}</span>" if standing else ""
     if targets.in_doubt(results, row):
         tag += "<span class='tag doubt' title='the 95 % intervals of the medians overlap'>in doubt</span>"
-    why = f"<p class='why'>{escape(targets.REASONS[row])}</p>" if standing == "behind" and row in targets.REASONS else ""
+    why = (
+        f"<p class='why'>{escape(targets.REASONS[row])}</p>" if standing == "behind" and row in targets.REASONS else ""
+    )
     return f"<h3>{escape(row)}{tag}</h3>{why}" + "".join(bar(r, longest) for r in members)
 
 
@@ -115,9 +121,7 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
     count = {kind: sum(s == kind for s in standings.values()) for kind in ("first", "parity", "behind")}
     checked = sorted(targets.check(results), key=lambda t: t.holds)
     load = f", load {environment['load']:.1f}" if environment.get("load") is not None else ""
-    machine = (
-        f"{environment['cpu']}, {environment['cores']} cores{load}; Python {environment['python']}, {environment['system']}"
-    )
+    machine = f"{environment['cpu']}, {environment['cores']} cores{load}; Python {environment['python']}, {environment['system']}"
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
@@ -149,12 +153,16 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
     )
     if checked:
         holds = sum(t.holds for t in checked)
-        parts.append(f"<h2>What Isthmus promises</h2><p>{holds} of {len(checked)} hold in this run.</p><details><summary>")
+        parts.append(
+            f"<h2>What Isthmus promises</h2><p>{holds} of {len(checked)} hold in this run.</p><details><summary>"
+        )
         parts.append(
             "The promises</summary><div class='narrow'><table><tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>"
         )
         for t in checked:
             verdict = "<td>holds</td>" if t.holds else "<td class='missed'>missed</td>"
-            parts.append(f"<tr>{verdict}<td>{escape(t.what)}</td><td>{escape(t.wanted)}</td><td>{escape(t.got)}</td></tr>")
+            parts.append(
+                f"<tr>{verdict}<td>{escape(t.what)}</td><td>{escape(t.wanted)}</td><td>{escape(t.got)}</td></tr>"
+            )
         parts.append("</table></div></details>")
     return "\n".join(parts) + "</html>\n"

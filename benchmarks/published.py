@@ -93,14 +93,20 @@ def all_results(
         measured = with_published(timed(row, peers, rounds), published)
         results += measured
         if rust is not None:
-            results += copies(name, {"rust-numpy (copy)": lambda: rust.copy_to_numpy(None)}, peers, published, least(measured))
+            results += copies(
+                name, {"rust-numpy (copy)": lambda: rust.copy_to_numpy(None)}, peers, published, least(measured)
+            )
     for size, published in IMPORT.items():
         name = f"published: import of {size} float32"
         say(name)
         peers.set_size(ELEMENTS[size])
         source = {"pyo3-dlpack": Call(PYO3_DLPACK, "own"), "dlpark": Call(DLPARK, "own")}
         row = Row(
-            name, "published", {OURS: Call(OURS, "own"), **source}, {"x": np.empty(ELEMENTS[size], np.float32)}, floor=OURS
+            name,
+            "published",
+            {OURS: Call(OURS, "own"), **source},
+            {"x": np.empty(ELEMENTS[size], np.float32)},
+            floor=OURS,
         )
         results += with_published(timed(row, peers, rounds), published)
     peers.set_size(BUFFER_ELEMENTS)
@@ -113,7 +119,11 @@ def all_results(
         row = Row(
             name,
             "published",
-            {OURS: Call(OURS, "own"), "isthmus from torch": Call(OURS, "own", ("t",)), "pyo3-dlpack": Call(PYO3_DLPACK, "own")},
+            {
+                OURS: Call(OURS, "own"),
+                "isthmus from torch": Call(OURS, "own", ("t",)),
+                "pyo3-dlpack": Call(PYO3_DLPACK, "own"),
+            },
             {"x": x, "t": t},
             floor=OURS,
         )

@@ -75,7 +75,9 @@ def of_framework(framework: str, figures: Figures) -> str:
         if ours is None:
             continue
         others = {
-            name: ns for name, ns in libraries.items() if name not in targets.BOUNDS and not name.startswith(targets.OURS)
+            name: ns
+            for name, ns in libraries.items()
+            if name not in targets.BOUNDS and not name.startswith(targets.OURS)
         }
         best = min(others, key=lambda name: others[name], default=None)
         other = f"{shown(others[best])} <small>{escape(best)}</small>" if best else "<small>none does it</small>"
@@ -103,7 +105,9 @@ def of_sizes(figures: Figures) -> str:
 
 def of_building(figures: Figures) -> str:
     columns = {
-        library: name for library, name in BUILDERS.items() if any(library in figures.get(r, {}) for r in BUILDING.values())
+        library: name
+        for library, name in BUILDERS.items()
+        if any(library in figures.get(r, {}) for r in BUILDING.values())
     }
     rows = [
         [what, *[f"{figures[row][library]:.3g}" if library in figures[row] else "–" for library in columns]]

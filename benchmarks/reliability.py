@@ -140,7 +140,9 @@ def write(text: str, page: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="WORD", help='stories whose title has it; "hostile": those objects')
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help='stories whose title has it; "hostile": those objects'
+    )
     parser.add_argument("--library", choices=libraries.NAMES, action="append", help="only this one (may be repeated)")
     parser.add_argument("--no-docs", action="store_true", help="print the table, and leave the page as it is")
     options = parser.parse_args()

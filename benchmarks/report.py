@@ -73,4 +73,6 @@ def write_page(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_page(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "benchmark")
+    write_page(
+        Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "benchmark"
+    )

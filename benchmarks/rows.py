@@ -134,9 +134,15 @@ def numpy_rows(np: Any) -> list[Row]:
     }
     return [
         Row(
-            "numpy → C++, borrowed", "in", {FLOOR: Call(FLOOR, "borrow_numpy"), OURS: Call(OURS, "borrow"), **ins}, scope, notes
+            "numpy → C++, borrowed",
+            "in",
+            {FLOOR: Call(FLOOR, "borrow_numpy"), OURS: Call(OURS, "borrow"), **ins},
+            scope,
+            notes,
         ),
-        Row("numpy → C++, owned", "in", {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own"), **ins}, scope, notes),
+        Row(
+            "numpy → C++, owned", "in", {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own"), **ins}, scope, notes
+        ),
         Row(
             "numpy: f(x, y, out)",
             "kernel call",
@@ -230,7 +236,14 @@ def exchange_rows(framework: str, x: Any) -> list[Row]:
             {"x": x},
             notes,
         ),
-        Row(f"{framework}: there and back", "there and back", {OURS: Call(OURS, "round_trip")}, {"x": x}, notes, floor=OURS),
+        Row(
+            f"{framework}: there and back",
+            "there and back",
+            {OURS: Call(OURS, "round_trip")},
+            {"x": x},
+            notes,
+            floor=OURS,
+        ),
     ]
 
 
@@ -365,11 +378,23 @@ def python_rows(torch: Any, np: Any, jax: Any) -> list[Row]:
         theirs["jax.dlpack.from_dlpack"] = Call(None, "jax_from_dlpack")
     rows = [
         Row("Python: from_dlpack(torch)", "Python", {**ours, **theirs}, {**scope, "x": torch.zeros(1000)}, floor=OURS),
-        Row("Python: from_dlpack(numpy)", "Python", {**ours, **theirs}, {**scope, "x": np.zeros(1000, np.float32)}, floor=OURS),
+        Row(
+            "Python: from_dlpack(numpy)",
+            "Python",
+            {**ours, **theirs},
+            {**scope, "x": np.zeros(1000, np.float32)},
+            floor=OURS,
+        ),
     ]
     if jax is not None:
         rows.append(
-            Row("Python: from_dlpack(jax)", "Python", {**ours, **theirs}, {**scope, "x": jax.numpy.zeros(1000)}, floor=OURS)
+            Row(
+                "Python: from_dlpack(jax)",
+                "Python",
+                {**ours, **theirs},
+                {**scope, "x": jax.numpy.zeros(1000)},
+                floor=OURS,
+            )
         )
     return rows
 
@@ -425,7 +450,12 @@ def size_rows(torch: Any, np: Any, set_size: Callable[[int], None]) -> list[tupl
             (
                 prepare,
                 [
-                    Row(f"numpy → C++, {name}", "sizes", {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own")}, {"x": x}),
+                    Row(
+                        f"numpy → C++, {name}",
+                        "sizes",
+                        {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own")},
+                        {"x": x},
+                    ),
                     Row(
                         f"torch → C++, {name}",
                         "sizes",

@@ -235,9 +235,13 @@ def main() -> int:
         results.append({**worker.about, "rows": summary(worker.rounds)})
         print(f"\nCPython {worker.about['python']}, NumPy {worker.about['numpy']}\n\n{table(results[-1]['rows'])}")
     cores = os.cpu_count()
-    print(f"\n{cores} cores, load {min(loads)} to {max(loads)}, {options.rounds} rounds of {options.turn_ms:g} ms a turn")
+    print(
+        f"\n{cores} cores, load {min(loads)} to {max(loads)}, {options.rounds} rounds of {options.turn_ms:g} ms a turn"
+    )
     if options.output:
-        options.output.write_text(json.dumps({"cores": cores, "loads": loads, "interpreters": results}, indent=1) + "\n")
+        options.output.write_text(
+            json.dumps({"cores": cores, "loads": loads, "interpreters": results}, indent=1) + "\n"
+        )
     return 0
 
 

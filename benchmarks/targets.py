@@ -102,7 +102,10 @@ def check(results: list[Result]) -> Iterator[Target]:
     yield from ahead("numpy → C++, borrowed", 1, "rust-numpy")
     yield from at_most("jax → C++, borrowed", 1.15)
     for framework in ("torch", "numpy", "jax"):
-        b, o = rows.get(f"{framework} → C++, borrowed", {}).get(OURS), rows.get(f"{framework} → C++, owned", {}).get(OURS)
+        b, o = (
+            rows.get(f"{framework} → C++, borrowed", {}).get(OURS),
+            rows.get(f"{framework} → C++, owned", {}).get(OURS),
+        )
         if b is not None and o is not None:
             yield Target(f"{framework}: owning costs", "≤ 40 ns over borrowing", f"{o - b:.1f} ns", o - b <= 40)
     yield from at_most("C++ → torch", 1.15, "exchange API in C")

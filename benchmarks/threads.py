@@ -104,7 +104,9 @@ def measured_by(python: str, rounds: int) -> dict[str, dict[str, float]]:
     for peer in build.PEER_LIST:
         if peer.name in ("floor", "isthmus"):
             build.build_for(python, peer)
-    done = subprocess.run([python, __file__, str(build.MODULES), str(rounds)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, __file__, str(build.MODULES), str(rounds)], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise build.Unavailable((done.stderr.strip().splitlines() or ["failed"])[-1])
     counted: dict[str, dict[str, float]] = json.loads(done.stdout)

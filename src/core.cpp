@@ -1,4 +1,4 @@
-// isthmus::core as one translation unit: what a library compiles, and the file of a program that defines ISTHMUS_IMPLEMENTATION.
+// isthmus::core as one translation unit, for a library or for the file that defines ISTHMUS_IMPLEMENTATION.
 // SPDX-License-Identifier: Apache-2.0
 #include "core/blob.cpp"
 #include "core/block.cpp"

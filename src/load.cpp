@@ -44,7 +44,8 @@ public:
     /// Whether the address is in the file's own pages. A read-only handle may also be one on the writable pages, which
     /// hold what was written there.
     bool has_other_pages(const void* address) const noexcept {
-        return read_only() && reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(data()) <= size();
+        return read_only() &&
+               reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(data()) <= size();
     }
     /// The file's bytes in writable pages, one mapping for all callers; NULL if the system gives none.
     char* private_data() noexcept {
@@ -124,8 +125,9 @@ struct Contents {
     /// The entry of that name. Throws Error(bad_argument).
     const TensorEntry& at(std::string_view wanted) const {
         if (const TensorEntry* entry = find(wanted)) return *entry;
-        throw isthmus::detail::make_error(ErrorCode::bad_argument, {"argument 'name': no tensor '", wanted, "' among the ",
-                                                                    header.entries.size(), " of the file"});
+        throw isthmus::detail::make_error(
+            ErrorCode::bad_argument,
+            {"argument 'name': no tensor '", wanted, "' among the ", header.entries.size(), " of the file"});
     }
 };
 
@@ -149,8 +151,9 @@ Result<TensorFile> load_descriptor(int descriptor, shared::Access access) {
     if constexpr (std::endian::native != std::endian::little)
         return Error(ErrorCode::unavailable, "a safetensors file is little-endian, and this machine is not");
     if (access == shared::Access::shared)
-        return value_error(ErrorCode::bad_argument,
-                           "argument 'access': 'shared'; expected 'read_only' or 'copy_on_write': the file is never written");
+        return value_error(
+            ErrorCode::bad_argument,
+            "argument 'access': 'shared'; expected 'read_only' or 'copy_on_write': the file is never written");
     return catch_error([&] {
         FileOwner file = map_whole_file(std::move(opened), header_begin, access);
         unsigned char length[header_begin];
@@ -194,13 +197,15 @@ Result<Tensor> TensorFile::copy(std::string_view name) const {
     return load_impl::catch_error([&] {
         const TensorEntry& entry = contents_->at(name);
         Tensor made = Tensor::empty(entry.shape, entry.dtype);
-        if (entry.begin != entry.end) std::memcpy(made.data(), contents_->file->data() + entry.begin, entry.end - entry.begin);
+        if (entry.begin != entry.end)
+            std::memcpy(made.data(), contents_->file->data() + entry.begin, entry.end - entry.begin);
         return made;
     });
 }
 
 Result<TensorFile> load(const char* path, shared::Access access) {
-    if (path == nullptr) return Error(ErrorCode::bad_argument, "argument 'path': it is NULL; expected the path of a file");
+    if (path == nullptr)
+        return Error(ErrorCode::bad_argument, "argument 'path': it is NULL; expected the path of a file");
 #if defined(_WIN32)
     (void)access;
     return Error(ErrorCode::unavailable, "files are not mapped on this system; expected Linux or macOS");

@@ -1,11 +1,11 @@
-// isthmus::torch: at::Tensor, torch.Tensor and isthmus::Tensor. Compiled with libtorch's headers, for the torch that is linked.
+// isthmus::torch: at::Tensor, torch.Tensor and isthmus::Tensor, compiled with the headers of the linked torch.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/torch.h>  // Python.h must come before any standard header
 
-#include "bridge/runtime/session.h"
 #include "bridge/framework/torch/dtypes.h"
-#include "bridge/framework/torch/shims.h"
 #include "bridge/framework/torch/rules.h"
+#include "bridge/framework/torch/shims.h"
+#include "bridge/runtime/session.h"
 #include "core/validate.h"
 
 #include <ATen/ops/from_blob.h>
@@ -43,7 +43,8 @@ ISTHMUS_STATE PerLife<LinkedTorch> linked_torch;
 
 /// libtorch's exceptions have a C++ backtrace below the first line; a Python exception is kept as the cause.
 ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, const std::string& what, const char* text) {
-    if (Py_IsInitialized() != 0 && have_gil() && PyErr_Occurred() != nullptr) return error_from_exception(code, argument, what);
+    if (Py_IsInitialized() != 0 && have_gil() && PyErr_Occurred() != nullptr)
+        return error_from_exception(code, argument, what);
     const std::string all = text;
     return make_error(code, argument, what + ": " + all.substr(0, all.find('\n')));
 }
@@ -62,8 +63,8 @@ inline Result<void> check_linked_version() {
                                              "; compile it against the installed one");
 }
 
-/// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor of our
-/// own shows its offset.
+/// The struct behind a torch.Tensor is private, and has changed: up to 2.9 a flag stood before the at::Tensor. A tensor
+/// of our own shows its offset.
 inline Result<std::ptrdiff_t> find_linked_offset() {
     float element = 0;
     const at::Tensor probe = at::from_blob(&element, {1});
@@ -99,7 +100,8 @@ ISTHMUS_NOINLINE inline Result<void> start_linked_torch(bool import) {
 }
 
 ISTHMUS_COLD inline Error explain_not_torch(PyObject* object, const char* argument) {
-    if (object == nullptr) return make_error(ErrorCode::not_a_tensor, argument, "expected torch.Tensor, got a NULL PyObject*");
+    if (object == nullptr)
+        return make_error(ErrorCode::not_a_tensor, argument, "expected torch.Tensor, got a NULL PyObject*");
     return make_error(ErrorCode::not_a_tensor, argument, {"expected torch.Tensor, got ", type_name(object)});
 }
 
@@ -114,7 +116,8 @@ ISTHMUS_COLD Result<const at::Tensor*> look_at_torch(PyObject* object, const cha
             return std::move(started).error();
         }
     }
-    // By the type itself: isinstance() would believe a mock that claims to be a tensor, and its memory is something else.
+    // By the type itself: isinstance() would believe a mock that claims to be a tensor, and its memory is something
+    // else.
     if (!linked_torch->is_tensor(Py_TYPE(object))) return explain_not_torch(object, argument);
     const at::Tensor& tensor = linked_torch->tensor_of(object);
     if (!tensor.defined())
@@ -135,8 +138,7 @@ Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument
     return detail::surviving_exit([&] { return detail::look_at_torch(object, argument); });
 }
 
-Result<at::Tensor> from_py_torch(PyObject* object, const char* argument,
-                                 Undefined undefined) noexcept {
+Result<at::Tensor> from_py_torch(PyObject* object, const char* argument, Undefined undefined) noexcept {
     if (ISTHMUS_UNLIKELY(object == Py_None) && undefined == Undefined::none) return at::Tensor();
     auto found = borrow_py_torch(object, argument);
     if (ISTHMUS_UNLIKELY(!found)) return std::move(found).error();
@@ -147,7 +149,8 @@ Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept 
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         if (ISTHMUS_UNLIKELY(!tensor.defined())) {
             if (undefined == Undefined::error)
-                return Error(ErrorCode::null_data, "the at::Tensor is undefined; wanted one with values, or Undefined::none");
+                return Error(ErrorCode::null_data,
+                             "the at::Tensor is undefined; wanted one with values, or Undefined::none");
             Py_INCREF(Py_None);
             return Py_None;
         }
@@ -169,7 +172,8 @@ static_assert(static_cast<int>(at::kBool) == 11 && static_cast<int>(at::ScalarTy
                   static_cast<int>(at::ScalarType::Float8_e5m2) == 23 && static_cast<int>(at::ScalarType::UInt64) == 29,
               "isthmus: at::ScalarType has other numbers than isthmus/python/framework/torch/dtypes.h");
 
-/// The owner of a block that was made from an at::Tensor. The storage is held beside it, since a tensor may exchange its own.
+/// The owner of a block that was made from an at::Tensor. The storage is held beside it, since a tensor may exchange
+/// its own.
 struct AtTensorOwner {
     at::Tensor tensor;
     c10::Storage storage = tensor.storage();
@@ -218,7 +222,8 @@ struct AskAtTensor {
         if (tensor._base().is_leaf()) return torch_refusal::view_of_leaf;
         try {  // whose metadata is that of a view, then
             auto* meta = tensor.unsafeGetTensorImpl()->autograd_meta();
-            torch::autograd::handle_view_on_rebase(reinterpret_cast<torch::autograd::DifferentiableViewMeta*>(meta), false);
+            torch::autograd::handle_view_on_rebase(reinterpret_cast<torch::autograd::DifferentiableViewMeta*>(meta),
+                                                   false);
             return nullptr;
         } catch (const c10::Error&) {
             return torch_refusal::fixed_view;
@@ -256,8 +261,9 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     if (!tensor.defined())
         return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; wanted one with values");
     if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
-        return make_error(ErrorCode::bad_argument, argument,
-                          "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
+        return make_error(
+            ErrorCode::bad_argument, argument,
+            "an at::Tensor copies and moves itself: call .clone() or .to() instead of copy, device or stream");
     if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() || tensor.is_meta())
         return explain_at_layout(tensor, argument);
     AskAtTensor ask{tensor};
@@ -265,7 +271,8 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return make_error(verdict.code, argument, verdict.refusal);
     const DType dtype = torch_dtype_table.dtype_of(static_cast<int>(tensor.scalar_type()));
     if (dtype.bits() == 0)
-        return make_error(ErrorCode::bad_dtype, argument, torch_refusal::unknown_dtype(c10::toString(tensor.scalar_type())));
+        return make_error(ErrorCode::bad_dtype, argument,
+                          torch_refusal::unknown_dtype(c10::toString(tensor.scalar_type())));
     const Result<DLDevice> device = device_of(tensor, argument);
     if (!device) return device.error();
     const Flags flags = verdict.flags();
@@ -297,13 +304,14 @@ Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options) n
     try {
         return detail::block_from_torch(std::move(tensor), options);
     } catch (const std::exception& thrown) {
-        return detail::torch_error(ErrorCode::not_values, options.argument, "torch refused to show the memory of this tensor",
-                                   thrown.what());
+        return detail::torch_error(ErrorCode::not_values, options.argument,
+                                   "torch refused to show the memory of this tensor", thrown.what());
     }
 }
 namespace detail {
 
-/// The at::Tensor of an object that a block holds; NULL if it is not one, or torch was never met here and the GIL is not held.
+/// The at::Tensor of an object that a block holds; NULL if it is not one, or torch was never met here and the GIL is
+/// not held.
 inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
     if (!linked_torch->ready() &&
         (Py_IsInitialized() == 0 || !have_gil() || THPVariableClass == nullptr || !start_linked_torch(false)))
@@ -313,7 +321,8 @@ inline const at::Tensor* at_tensor_of_source(PyObject* source) noexcept {
     return tensor.defined() ? &tensor : nullptr;
 }
 
-/// The at::Tensor that this block was made from; NULL if it was made from something else, or that cannot be determined now.
+/// The at::Tensor that this block was made from; NULL if it was made from something else, or that cannot be determined
+/// now.
 inline const at::Tensor* original_at_tensor(const Block* block) noexcept {
     const OwnerOps& ops = *block->ops;
     if (ops.native != nullptr && ops.framework == static_cast<std::uint32_t>(Framework::torch))
@@ -331,7 +340,8 @@ inline Result<void> ask_for_libtorch(const Block* block, std::int64_t after) {
 /// Makes torch's current stream of this thread wait for the work on a block's memory, with or without the GIL.
 ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
     const Device device = block->dl.device;
-    const std::int64_t current = torch_stream_by_shim(device), after = current == no_stream ? legacy_stream(device) : current;
+    const std::int64_t current = torch_stream_by_shim(device),
+                       after = current == no_stream ? legacy_stream(device) : current;
     if (!(block->flags & producer_flag)) {
         if (order_streams(device, stream_of(block), after)) return {};
         return explain_order(block, after);
@@ -356,8 +366,9 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
         if (auto ordered = order_for_libtorch(block); !ordered) return std::move(ordered).error();
     if (const at::Tensor* original = original_at_tensor(block)) return at::Tensor(*original);
     if (ISTHMUS_UNLIKELY(block->flags & flag::read_only) && !allowed.allow_read_only_loss)
-        return Error(ErrorCode::read_only,
-                     "the memory is read-only, and torch would let it be written; copy it first, or say allow_read_only_loss");
+        return Error(
+            ErrorCode::read_only,
+            "the memory is read-only, and torch would let it be written; copy it first, or say allow_read_only_loss");
     const DLTensor& t = block->dl;
     const int number = torch_dtype_table.number_of(t.dtype);
     const bool known = number >= 0 && !((block->flags & flag::padded) && DType(t.dtype).is_subbyte());
@@ -389,7 +400,8 @@ Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options) 
         try {
             return detail::block_to_at_tensor(tensor.block(), options);
         } catch (const std::exception& thrown) {
-            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch did not take the tensor", thrown.what());
+            return detail::torch_error(ErrorCode::consumer_failed, nullptr, "torch did not take the tensor",
+                                       thrown.what());
         }
     });
 }

@@ -155,7 +155,9 @@ def install_without_some(environment: Environment, text: str) -> bool:
     left_out = [line for line in lines if line.startswith(OFTEN_WITHOUT_WHEELS)]
     if not left_out or not environment.free_threaded():
         return False
-    say(f"no wheel, or none of what it needs, for this interpreter without the GIL: {', '.join(left_out)}; going on without")
+    say(
+        f"no wheel, or none of what it needs, for this interpreter without the GIL: {', '.join(left_out)}; going on without"
+    )
     rest = [line for line in lines if line not in left_out]
     headers = [line for line in left_out if line.startswith("apache-tvm-ffi")]
     done = not rest or environment.pip_install(*rest, *missing_build_tools(), "-c", TESTED)
@@ -165,7 +167,15 @@ def install_without_some(environment: Environment, text: str) -> bool:
 def install_dlpack(environment: Environment, requirement: str) -> bool:
     """The header alone, out of a wheel that is made for another interpreter, to where CMake looks for it."""
     with tempfile.TemporaryDirectory() as folder:
-        other = ["--only-binary=:all:", "--python-version=3.13", "--abi=cp313", "--abi=abi3", "--no-deps", "--target", folder]
+        other = [
+            "--only-binary=:all:",
+            "--python-version=3.13",
+            "--abi=cp313",
+            "--abi=abi3",
+            "--no-deps",
+            "--target",
+            folder,
+        ]
         if not environment.pip_install(*other, requirement):
             return False
         header = Path("dlpack", "dlpack.h")
@@ -244,7 +254,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--venv", type=Path, default=Path(".venv"), help="the environment's folder")
     parser.add_argument("--package", action="store_true", help="also build and install isthmus itself")
-    parser.add_argument("--newest", action="store_true", help="the newest versions, not those of requirements/tested.txt")
+    parser.add_argument(
+        "--newest", action="store_true", help="the newest versions, not those of requirements/tested.txt"
+    )
     parser.add_argument("groups", nargs="*", metavar="GROUP", help="a file of requirements/, without .txt")
     options = parser.parse_args()
 

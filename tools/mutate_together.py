@@ -129,7 +129,17 @@ def switchable(guards: list[Guard]) -> dict[str, str]:
 
 
 def pytest_of(workshop: Workshop) -> list[object]:
-    command = [workshop.python, "-m", "pytest", "-p", "mutate_pytest", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0"]
+    command = [
+        workshop.python,
+        "-m",
+        "pytest",
+        "-p",
+        "mutate_pytest",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "faulthandler_timeout=0",
+    ]
     return [*command, "-o", f"pythonpath={workshop.build / 'ext'}"]
 
 

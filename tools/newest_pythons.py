@@ -39,7 +39,9 @@ def packages() -> list[str]:
 
 def mirror() -> str:
     """The first mirror of Debian's that apt knows."""
-    shown = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, text=True, check=True
+    )
     known = [line for line in shown.stdout.split() if "security" not in line]
     if not known:
         sys.exit("apt is configured with no mirror")
@@ -54,7 +56,9 @@ def fill(folder: Path) -> None:
 
 
 def copy_settings(folder: Path) -> None:
-    named = [Path(os.environ[name]) for name in ("PIP_CERT", "SSL_CERT_FILE", "PIP_CONFIG_FILE") if os.environ.get(name)]
+    named = [
+        Path(os.environ[name]) for name in ("PIP_CERT", "SSL_CERT_FILE", "PIP_CONFIG_FILE") if os.environ.get(name)
+    ]
     for path in SETTINGS + named:
         if path.is_file():
             inside = folder / path.relative_to("/")
@@ -89,7 +93,9 @@ def inside(folder: Path, *command: str) -> list[str]:
 def check_mounts(folder: Path) -> None:
     tried = subprocess.run(inside(folder, "true"), capture_output=True, text=True)
     if tried.returncode:
-        sys.exit(f"newest_pythons.py cannot mount /proc in {folder} (a container needs CAP_SYS_ADMIN): {tried.stderr.strip()}")
+        sys.exit(
+            f"newest_pythons.py cannot mount /proc in {folder} (a container needs CAP_SYS_ADMIN): {tried.stderr.strip()}"
+        )
 
 
 def main() -> int:

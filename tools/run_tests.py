@@ -64,12 +64,16 @@ def read_junit(path: Path, returncode: int) -> Counts:
     except (OSError, ElementTree.ParseError):
         return Counts(failed=1, failures=[f"{path.name} was not written: the runner ended with {returncode}"])
     suites = [root] if root.tag == "testsuite" else list(root)
-    total = {key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")}
+    total = {
+        key: sum(int(s.get(key) or 0) for s in suites) for key in ("tests", "failures", "errors", "skipped", "disabled")
+    }
     failed = total["failures"] + total["errors"]
     skipped = total["skipped"] + total["disabled"]
     # A runner that fails without a failing test (a crash, nothing collected) has failed too.
     if returncode and not failed:
-        return Counts(max(total["tests"] - skipped, 0), 1, skipped, [f"the runner of {path.name} ended with {returncode}"])
+        return Counts(
+            max(total["tests"] - skipped, 0), 1, skipped, [f"the runner of {path.name} ended with {returncode}"]
+        )
     return Counts(total["tests"] - failed - skipped, failed, skipped, failures(root))
 
 
@@ -129,7 +133,16 @@ def run_pytest(build: Path, python: Path, arguments: list[str], environment: dic
     # One more process than cores: a test that waits, for a process of its own or for a thread, leaves its core to another.
     processes = str(min((os.cpu_count() or 1) + 1, 8))
     workers = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
-    command = [python, "-m", "pytest", *workers, f"--junitxml={report}", "-o", f"pythonpath={build / 'ext'}", *arguments]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        *workers,
+        f"--junitxml={report}",
+        "-o",
+        f"pythonpath={build / 'ext'}",
+        *arguments,
+    ]
     return read_junit(report, run_limited(command, environment))
 
 

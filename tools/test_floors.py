@@ -55,7 +55,15 @@ def install(venv: Path) -> None:
             target = folder(venv, library, version)
             if target.is_dir():
                 continue
-            command = [venv / "bin" / "python", "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--no-deps"]
+            command = [
+                venv / "bin" / "python",
+                "-m",
+                "pip",
+                "install",
+                "--disable-pip-version-check",
+                "--quiet",
+                "--no-deps",
+            ]
             command += ["--only-binary=:all:", "--target", target, f"{library}=={version}.*"]
             if subprocess.run(command).returncode:
                 print(f"[isthmus] {library} {version} cannot be had for this Python", flush=True)
@@ -69,7 +77,15 @@ def run(venv: Path, build: Path) -> run_tests.Counts:
     python = venv / "bin" / "python"
     binders = [folder(venv, library) for library in ("nanobind", "pybind11")]
     # CMake asks this Python where the two libraries are.
-    configure = ["cmake", "--preset", "dev", "-B", build, f"-DPython_EXECUTABLE={python}", "-DISTHMUS_CHECK_HEADERS=OFF"]
+    configure = [
+        "cmake",
+        "--preset",
+        "dev",
+        "-B",
+        build,
+        f"-DPython_EXECUTABLE={python}",
+        "-DISTHMUS_CHECK_HEADERS=OFF",
+    ]
     with open(ROOT / "build" / "configure.log", "w") as log:
         subprocess.run(configure, cwd=ROOT, env=paths(*binders), stdout=log, check=True)
     subprocess.run(["cmake", "--build", build, "--target", *TARGETS], cwd=ROOT, check=True)

@@ -191,7 +191,9 @@ def check_casters(binder: str, compiler: tuple[str, ...], python: str, work: Pat
 
 def check_adapters(compiler: tuple[str, ...], python: str, work: Path) -> None:
     """The adapters of what has no part for each system: Eigen's headers, and the standard library's mdspan."""
-    compile_for(compiler, python, work, "#include <isthmus/eigen.h>\n#include <isthmus/eigen_tensor.h>\n", f"-isystem{eigen()}")
+    compile_for(
+        compiler, python, work, "#include <isthmus/eigen.h>\n#include <isthmus/eigen_tensor.h>\n", f"-isystem{eigen()}"
+    )
     compile_for(compiler, python, work, "#include <isthmus/mdspan.h>\n", "-std=c++23")
 
 
@@ -271,7 +273,9 @@ def wine() -> tuple[str, ...]:
 
 
 TARGETS = {
-    "aarch64": Target("Linux", cross("aarch64-linux-gnu", "g++-aarch64-linux-gnu"), qemu("aarch64", "aarch64-linux-gnu")),
+    "aarch64": Target(
+        "Linux", cross("aarch64-linux-gnu", "g++-aarch64-linux-gnu"), qemu("aarch64", "aarch64-linux-gnu")
+    ),
     "s390x": Target("Linux", cross("s390x-linux-gnu", "g++-s390x-linux-gnu"), qemu("s390x", "s390x-linux-gnu")),
     "windows": Target("Windows", cross("x86_64-w64-mingw32", "g++-mingw-w64-x86-64-posix"), wine, ("-static",)),
     "musl": Target("Linux", lambda: (*zig(), "c++", "-target", "x86_64-linux-musl"), tuple),  # zig first builds libc++
@@ -511,7 +515,8 @@ PARTS = {
         for name in ("macos", "windows")
     },
     **{
-        f"torch-{name}": SYNTAX[name].part("isthmus/torch.h", partial(check_torch, tags)) for name, tags in TORCH_WHEELS.items()
+        f"torch-{name}": SYNTAX[name].part("isthmus/torch.h", partial(check_torch, tags))
+        for name, tags in TORCH_WHEELS.items()
     },
     **{
         f"program-{name}": Part(f"a program of the core, run for {name}", partial(check_program, target))

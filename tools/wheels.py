@@ -106,12 +106,16 @@ def extension(version: str, compiler: dict[str, str]) -> Path:
     python = BUILD / f"py{version}" / "fresh" / "bin" / "python"
 
     def flags(kind: str) -> list[str]:
-        return subprocess.run([python, "-m", "isthmus", kind], capture_output=True, text=True, check=True).stdout.split()
+        return subprocess.run(
+            [python, "-m", "isthmus", kind], capture_output=True, text=True, check=True
+        ).stdout.split()
 
     folder = BUILD / f"py{version}" / "extension"
     folder.mkdir(exist_ok=True)
     source = ROOT / "tests" / "install" / "consumer" / "module.cpp"
-    run(compiler["CXX"], "-O1", "-shared", *flags("--cflags"), source, "-o", folder / "consumer.so", *flags("--ldflags"))
+    run(
+        compiler["CXX"], "-O1", "-shared", *flags("--cflags"), source, "-o", folder / "consumer.so", *flags("--ldflags")
+    )
     return folder
 
 

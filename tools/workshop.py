@@ -67,11 +67,21 @@ class Workshop:
                 if not target.exists() or target.read_bytes() != content:
                     target.write_bytes(content)
                     shutil.copymode(ROOT / name, target)
-        configure = ["cmake", "--preset", "dev", "-B", self.build, f"-DPython_EXECUTABLE={python}", "-DISTHMUS_TORCH=ON"]
+        configure = [
+            "cmake",
+            "--preset",
+            "dev",
+            "-B",
+            self.build,
+            f"-DPython_EXECUTABLE={python}",
+            "-DISTHMUS_TORCH=ON",
+        ]
         package = ["-DISTHMUS_BUILD_PACKAGE=ON", "-DISTHMUS_WHEEL_LAYOUT=ON", "-DISTHMUS_CHECK_HEADERS=OFF"]
         self.check(self.run([*configure, *package], timeout=600), "configuring")
 
-    def run(self, command: list[object], timeout: float | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: list[object], timeout: float | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Its output; one that takes too long is killed with the processes it started, and ends with status 124."""
         # The headers of the copy are those that tests compile themselves, and its package the one that they import.
         path = os.pathsep.join(filter(None, [str(self.site), str(ROOT / "tools"), os.environ.get("PYTHONPATH")]))

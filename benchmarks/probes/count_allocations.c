@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into a Python that takes all its memory from malloc (PYTHONMALLOC=malloc): counts every allocation, of Python
-// objects too.
+// Preloaded into a Python that takes all its memory from malloc (PYTHONMALLOC=malloc): counts every allocation, of
+// Python objects too.
 #include <errno.h>
 #include <stddef.h>
 

@@ -66,7 +66,8 @@ void hand_over(std::int64_t bytes, shared::Access access, int rounds) {
         if (read(ends[0], &byte, 1) != 1) _exit(3);
     });
     std::printf(
-        "{\"what\": \"C++ hand-over and answer\", \"bytes\": %lld, \"access\": \"%s\", \"least_us\": %.1f, \"median_us\": "
+        "{\"what\": \"C++ hand-over and answer\", \"bytes\": %lld, \"access\": \"%s\", \"least_us\": %.1f, "
+        "\"median_us\": "
         "%.1f}\n",
         static_cast<long long>(bytes), shared::access_name(access), t.least, t.median);
     close(ends[0]);
@@ -87,8 +88,8 @@ void bare_socket(int rounds) {
     const Times t = measure(rounds, [&] {
         if (write(ends[0], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1) _exit(3);
     });
-    std::printf("{\"what\": \"bare socket, one byte there and back\", \"least_us\": %.1f, \"median_us\": %.1f}\n", t.least,
-                t.median);
+    std::printf("{\"what\": \"bare socket, one byte there and back\", \"least_us\": %.1f, \"median_us\": %.1f}\n",
+                t.least, t.median);
     close(ends[0]);
     wait(nullptr);
 }
@@ -112,9 +113,10 @@ void fill(std::size_t bytes) {
         return shared::empty({static_cast<std::int64_t>(bytes)}, isthmus::uint8).value();
     });
     shared::Pool pool;
-    const double recycled = rate([&] { return pool.empty({static_cast<std::int64_t>(bytes)}, isthmus::uint8).value(); });
-    std::printf("{\"what\": \"fill, GB/s\", \"bytes\": %zu, \"warm\": %.1f, \"recycled\": %.1f, \"fresh\": %.1f}\n", bytes,
-                memory, recycled, fresh);
+    const double recycled =
+        rate([&] { return pool.empty({static_cast<std::int64_t>(bytes)}, isthmus::uint8).value(); });
+    std::printf("{\"what\": \"fill, GB/s\", \"bytes\": %zu, \"warm\": %.1f, \"recycled\": %.1f, \"fresh\": %.1f}\n",
+                bytes, memory, recycled, fresh);
 }
 
 }  // namespace

@@ -27,7 +27,16 @@ def compiled() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "handover"
         includes = [f"-I{path}" for path in isthmus.get_includes()]
-        command = ["c++", "-std=c++20", "-O2", "-DISTHMUS_IMPLEMENTATION", *includes, HERE / "handover.cpp", "-o", program]
+        command = [
+            "c++",
+            "-std=c++20",
+            "-O2",
+            "-DISTHMUS_IMPLEMENTATION",
+            *includes,
+            HERE / "handover.cpp",
+            "-o",
+            program,
+        ]
         subprocess.run(command, check=True)
         done = subprocess.run([program], check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -83,7 +92,11 @@ def channel(nbytes: int, rounds: int = 30) -> dict[str, object]:
     took = time.perf_counter() - start
     ours.close()
     os.wait()
-    return {"what": "Channel.send of ordinary memory, GB/s", "bytes": nbytes, "rate": round(rounds * nbytes / took / 1e9, 1)}
+    return {
+        "what": "Channel.send of ordinary memory, GB/s",
+        "bytes": nbytes,
+        "rate": round(rounds * nbytes / took / 1e9, 1),
+    }
 
 
 def main() -> None:

@@ -223,7 +223,11 @@ def overload(library: Library) -> Verdict:
         pass
     if '"dltensor"' not in repr(capsule):
         return Verdict("wrong", "consumed by a refusal")
-    return RIGHT if library.pick(np.ones(3, np.float32).__dlpack__()) == "float" else Verdict("wrong", "the wrong overload")
+    return (
+        RIGHT
+        if library.pick(np.ones(3, np.float32).__dlpack__()) == "float"
+        else Verdict("wrong", "the wrong overload")
+    )
 
 
 def written(library: Library, x: object, first: Callable[[], float]) -> Verdict:

@@ -3,8 +3,15 @@
 #include "../../tests/python/ext/producers.cpp"
 
 namespace {
-PyModuleDef definition{
-    PyModuleDef_HEAD_INIT, "reliability_producers", nullptr, -1, ext::producer_methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition{PyModuleDef_HEAD_INIT,
+                       "reliability_producers",
+                       nullptr,
+                       -1,
+                       ext::producer_methods,
+                       nullptr,
+                       nullptr,
+                       nullptr,
+                       nullptr};
 }
 
 PyMODINIT_FUNC PyInit_reliability_producers() {

@@ -31,7 +31,8 @@ PyObject* there_and_back(PyObject*, PyObject* x) {
     return object ? *object : raise(object.error());
 }
 PyObject* out(PyObject*, PyObject*) {
-    static const auto tensor = isthmus::Tensor::wrap(memory, {1000}, {}, isthmus::float32, isthmus::Device::cpu(), [] {});
+    static const auto tensor =
+        isthmus::Tensor::wrap(memory, {1000}, {}, isthmus::float32, isthmus::Device::cpu(), [] {});
     const auto made = isthmus::to_torch(tensor);
     if (!made) return raise(made.error());
     const auto object = isthmus::to_py(*made);

@@ -15,9 +15,9 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r);
 
 /// An argument that does not fit the view arrives as a copy that does, if dtype, layout or alignment is all that
 /// differs: for the length of the call, in memory of C++ that isthmus.live() lists. dtypes are converted within NumPy's
-/// "same_kind" (numpy.can_cast): integers to integers, floats and complex numbers, floats to floats and complex numbers,
-/// booleans to all of these; floats are rounded, and a number that the dtype cannot hold is an Error that says which. What
-/// fits is borrowed as usual. Overloads are tried without conversions first, and nb::arg().noconvert() or
+/// "same_kind" (numpy.can_cast): integers to integers, floats and complex numbers, floats to floats and complex
+/// numbers, booleans to all of these; floats are rounded, and a number that the dtype cannot hold is an Error that says
+/// which. What fits is borrowed as usual. Overloads are tried without conversions first, and nb::arg().noconvert() or
 /// py::arg().noconvert() forbids them. Only arguments are converted: Tensor::view() and Match find what is there.
 struct converted {
     static constexpr void apply(detail::Requirement& r) {

@@ -1,4 +1,4 @@
-// Isthmus: Eigen's matrices, vectors and arrays over the same memory. For Eigen::Tensor include <isthmus/eigen_tensor.h>.
+// Isthmus: Eigen's matrices, vectors and arrays over the same memory; eigen_tensor.h has Eigen::Tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,8 @@
 
 ISTHMUS_BEGIN
 
-/// A map with whatever strides the tensor has; `Plain` is an Eigen matrix, vector or array type, const when it is not to write.
+/// A map with whatever strides the tensor has; `Plain` is an Eigen matrix, vector or array type, const when it is not
+/// to write.
 template <class Plain>
 using EigenMap = Eigen::Map<Plain, Eigen::Unaligned, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
 
@@ -60,8 +61,8 @@ TensorSpec describe_eigen(X& x) {
 
 }  // namespace detail
 
-/// The tensor as a matrix (two dimensions) or a vector (one), in place: to_eigen<const Eigen::MatrixXf>(t), of a Tensor or
-/// a Borrowed. Sizes that the type fixes are checked. The map is valid as long as the tensor.
+/// The tensor as a matrix (two dimensions) or a vector (one), in place: to_eigen<const Eigen::MatrixXf>(t), of a Tensor
+/// or a Borrowed. Sizes that the type fixes are checked. The map is valid as long as the tensor.
 template <class Plain, class Source>
     requires detail::EigenPlain<Plain>
 Result<EigenMap<Plain>> to_eigen(const Source& source) {
@@ -110,8 +111,8 @@ struct tensor_traits<X> {
     static TensorSpec describe(X& x) { return detail::describe_eigen(x); }
 };
 
-/// The memory behind a Map, Ref, Block or matrix, which `owner` keeps (as for Tensor::wrap). A const one, and a map of const,
-/// is read-only.
+/// The memory behind a Map, Ref, Block or matrix, which `owner` keeps (as for Tensor::wrap). A const one, and a map of
+/// const, is read-only.
 template <class X, class Owner>
     requires detail::EigenDirect<X>
 Tensor from_eigen(X& x, Owner owner) {

@@ -27,8 +27,9 @@ TensorSpec describe_eigen_tensor(T* data, const std::array<std::int64_t, static_
 
 }  // namespace detail
 
-/// The tensor as an Eigen::TensorMap of N dimensions, in place; `options` is Eigen::RowMajor or Eigen::ColMajor. Eigen's maps
-/// have no strides, so the elements must be contiguous in that order. The map is valid as long as the tensor.
+/// The tensor as an Eigen::TensorMap of N dimensions, in place; `options` is Eigen::RowMajor or Eigen::ColMajor.
+/// Eigen's maps have no strides, so the elements must be contiguous in that order. The map is valid as long as the
+/// tensor.
 template <class T, int N, int options = Eigen::RowMajor, class Source>
 auto to_eigen_tensor(const Source& source) {
     using Order = std::conditional_t<(options & Eigen::RowMajor) != 0, c_contiguous, f_contiguous>;

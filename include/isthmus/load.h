@@ -50,7 +50,8 @@ public:
 
 private:
     friend Result<TensorFile> load_impl::load_descriptor(int descriptor, shared::Access access);
-    explicit TensorFile(std::shared_ptr<const load_impl::Contents> contents) noexcept : contents_(std::move(contents)) {}
+    explicit TensorFile(std::shared_ptr<const load_impl::Contents> contents) noexcept
+        : contents_(std::move(contents)) {}
 
     std::shared_ptr<const load_impl::Contents> contents_;
 };

@@ -4,8 +4,8 @@
 
 #include <isthmus/isthmus.h>
 
-// Another implementation of the standard's interface: include it first, and define ISTHMUS_MDSPAN_NAMESPACE as its namespace
-// (and ISTHMUS_MDSPAN_ARRAY as its array, if that is not std::array).
+// Another implementation of the standard's interface: include it first, and define ISTHMUS_MDSPAN_NAMESPACE as its
+// namespace (and ISTHMUS_MDSPAN_ARRAY as its array, if that is not std::array).
 #if !defined(ISTHMUS_MDSPAN_NAMESPACE)
 #if __has_include(<version>)
 #include <version>
@@ -52,17 +52,17 @@ struct MdExtents<V, std::index_sequence<i...>> {
 
 }  // namespace detail
 
-/// The mdspan of view.mdspan(): sizes that the view's type fixes are static extents; the mapping is layout_right or layout_left
-/// if the type says C or F, else layout_stride. Throws Error(bad_layout) for strides below 1, which no
+/// The mdspan of view.mdspan(): sizes that the view's type fixes are static extents; the mapping is layout_right or
+/// layout_left if the type says C or F, else layout_stride. Throws Error(bad_layout) for strides below 1, which no
 /// layout_stride may have ([mdspan.layout.stride.cons]).
 template <class T, int N, class... C>
     requires(N >= 0)
 struct mdspan_of<View<T, N, C...>> {
     using V = View<T, N, C...>;
     using Extents = typename detail::MdExtents<V, std::make_index_sequence<static_cast<std::size_t>(N)>>::type;
-    using Layout =
-        std::conditional_t<V::requirement.order == detail::Order::c, md::layout_right,
-                           std::conditional_t<V::requirement.order == detail::Order::f, md::layout_left, md::layout_stride>>;
+    using Layout = std::conditional_t<
+        V::requirement.order == detail::Order::c, md::layout_right,
+        std::conditional_t<V::requirement.order == detail::Order::f, md::layout_left, md::layout_stride>>;
     using type = md::mdspan<T, Extents, Layout>;
 
     static type make(const V& v) {
@@ -72,8 +72,9 @@ struct mdspan_of<View<T, N, C...>> {
             sizes[i] = v.extent(d);
             steps[i] = v.extent(d) <= 1 && v.stride(d) < 1 ? 1 : v.stride(d);  // a step that is never taken
             if (std::is_same_v<Layout, md::layout_stride> && steps[i] < 1 && !v.empty())
-                throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                            "mdspan(): found strides " + layout::to_string(v.strides()) + "; wanted strides of 1 or more");
+                throw Error(
+                    ErrorCode::bad_layout, ErrorKind::value,
+                    "mdspan(): found strides " + layout::to_string(v.strides()) + "; wanted strides of 1 or more");
             if (steps[i] < 1) steps[i] = 1;
         }
         const Extents extents(sizes);
@@ -84,8 +85,8 @@ struct mdspan_of<View<T, N, C...>> {
     }
 };
 
-/// The memory that an mdspan shows, which `owner` keeps (as for Tensor::wrap): an mdspan owns nothing. Of a const element
-/// type it is read-only.
+/// The memory that an mdspan shows, which `owner` keeps (as for Tensor::wrap): an mdspan owns nothing. Of a const
+/// element type it is read-only.
 template <class T, class Extents, class Layout, class Access, class Owner>
 Tensor from_mdspan(const md::mdspan<T, Extents, Layout, Access>& m, Owner owner) {
     static_assert(std::is_same_v<typename Access::data_handle_type, T*>, "isthmus: the elements must be plain memory");

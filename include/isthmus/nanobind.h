@@ -40,9 +40,9 @@ inline void translate_for_nanobind(const std::exception_ptr& thrown, void*) {
 
 }  // namespace detail
 
-/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE if the first thing is
-/// an Error that a function throws without the GIL.
+/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first
+/// Error that is made while the GIL is held, and with the first tensor that comes in; call it in NB_MODULE if the first
+/// thing is an Error that a function throws without the GIL.
 inline void nanobind_translate_errors() {
     detail::run_once(detail::nanobind_translates,
                      [] { nanobind::register_exception_translator(detail::translate_for_nanobind); });
@@ -107,7 +107,8 @@ ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object,
     // nanobind tries every overload without conversions first, and a function without overloads with them at once.
     const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
     const Loaded loaded = loader.try_load(object, value, last);
-    if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply)) return true;
+    if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply))
+        return true;
     return nanobind_finish(loaded, object, flags, cleanup);
 }
 

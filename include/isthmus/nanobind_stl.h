@@ -1,5 +1,4 @@
-// Containers of views as arguments of nanobind's functions: std::vector, array, list, map, unordered_map, optional and variant;
-// pair and tuple too if nanobind's own release their elements early.
+// Containers of views as arguments of nanobind's functions: vector, array, map, optional, variant and the others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -82,8 +82,9 @@ inline Result<cv::Mat> mat_header(const Tensor& t, Channels channels) {
     const bool pixels = channels == Channels::last && t.ndim() == 3;
     const int dims = pixels ? 2 : t.ndim();
     if (dims < 1 || dims > mat_max_dims)
-        return mat_error(ErrorCode::bad_layout, t,
-                         "has " + std::to_string(t.ndim()) + " dimensions; wanted 1 to " + std::to_string(mat_max_dims));
+        return mat_error(
+            ErrorCode::bad_layout, t,
+            "has " + std::to_string(t.ndim()) + " dimensions; wanted 1 to " + std::to_string(mat_max_dims));
     if (pixels && (shape[2] < 1 || shape[2] > CV_CN_MAX))
         return mat_error(ErrorCode::bad_layout, t,
                          "has " + std::to_string(shape[2]) + " channels; wanted 1 to " + std::to_string(CV_CN_MAX));
@@ -96,8 +97,9 @@ inline Result<cv::Mat> mat_header(const Tensor& t, Channels channels) {
         const auto i = static_cast<std::size_t>(d);
         const bool within_row = d == t.ndim() - 1 || (pixels && d == 1);
         if (shape[i] > 1 && (within_row ? strides[i] != least : strides[i] < least))
-            return mat_error(ErrorCode::bad_layout, t,
-                             "has strides " + layout::to_string(strides) + "; wanted rows without gaps, one after the other");
+            return mat_error(
+                ErrorCode::bad_layout, t,
+                "has strides " + layout::to_string(strides) + "; wanted rows without gaps, one after the other");
         if (shape[i] > 1) least = strides[i];
         least *= shape[i];
     }
@@ -130,8 +132,9 @@ inline Result<cv::Mat> make_mat(const Tensor& t, Channels channels) {
 
 }  // namespace detail
 
-/// The tensor as a cv::Mat in place. The Mat, and every Mat that shares with it, keeps the tensor; a Mat that is made anew by
-/// OpenCV (another size or type) lets it go. Read-only memory is refused, since no Mat can promise not to write: see read_mat.
+/// The tensor as a cv::Mat in place. The Mat, and every Mat that shares with it, keeps the tensor; a Mat that is made
+/// anew by OpenCV (another size or type) lets it go. Read-only memory is refused, since no Mat can promise not to
+/// write: see read_mat.
 inline Result<cv::Mat> to_mat(const Tensor& tensor, Channels channels = Channels::last) {
     if (tensor.read_only())
         return detail::mat_error(ErrorCode::read_only, tensor,
@@ -139,8 +142,8 @@ inline Result<cv::Mat> to_mat(const Tensor& tensor, Channels channels = Channels
     return detail::make_mat(tensor, channels);
 }
 
-/// A cv::Mat that is not to be written: what OpenCV's functions take as an InputArray. A copy of the Mat itself forgets it,
-/// until it becomes a Tensor again.
+/// A cv::Mat that is not to be written: what OpenCV's functions take as an InputArray. A copy of the Mat itself forgets
+/// it, until it becomes a Tensor again.
 class ReadMat {
 public:
     /// Of a Mat that must not be written.
@@ -187,8 +190,8 @@ inline TensorSpec describe_mat(const cv::Mat& mat) {
 
 }  // namespace detail
 
-/// Tensor::own(cv::Mat(mat)): shares the Mat's memory, by its own count. A Mat over memory of somebody else is refused, since
-/// nothing would keep that: name the owner with from_mat().
+/// Tensor::own(cv::Mat(mat)): shares the Mat's memory, by its own count. A Mat over memory of somebody else is refused,
+/// since nothing would keep that: name the owner with from_mat().
 template <>
 struct tensor_traits<cv::Mat> {
     static TensorSpec describe(cv::Mat& mat) {

@@ -22,9 +22,9 @@ namespace detail {
 ISTHMUS_STATE Atomic<bool> pybind11_translates;
 }  // namespace detail
 
-/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first Error that
-/// is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE if the first
-/// thing is an Error that a function throws without the GIL.
+/// Makes isthmus::Error, thrown by a bound function, the Python exception that fits. Done by itself with the first
+/// Error that is made while the GIL is held, and with the first tensor that comes in; call it in PYBIND11_MODULE if the
+/// first thing is an Error that a function throws without the GIL.
 inline void pybind11_translate_errors() {
     detail::run_once(detail::pybind11_translates, [] {
         pybind11::register_exception_translator([](std::exception_ptr thrown) {
@@ -204,8 +204,8 @@ ISTHMUS_END
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is passed to the
-/// caster of the result.
+/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is
+/// passed to the caster of the result.
 template <class... Args>
     requires(isthmus::detail::takes_tensor<intrinsic_t<Args>> || ...)
 class argument_loader<Args...> {

@@ -10,9 +10,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The first positional argument of the overload that explains. Its caster refuses it while pybind11 looks for an overload
-/// without implicit conversions, so that the others are tried with them first; pybind11 tries a second time only if there is
-/// a positional argument.
+/// The first positional argument of the overload that explains. Its caster refuses it while pybind11 looks for an
+/// overload without implicit conversions, so that the others are tried with them first; pybind11 tries a second time
+/// only if there is a positional argument.
 struct FirstArgument {
     pybind11::handle object;
     pybind11::tuple tuple() const {

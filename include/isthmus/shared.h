@@ -85,7 +85,8 @@ public:
 
     /// A copy of host memory, by request. Strides stay as they are if the elements lie dense, in whatever order of
     /// dimensions and direction; anything else becomes row-major.
-    Result<Tensor> share(const Tensor& tensor, Access max_access = Access::read_only, const Wait& wait = {.timeout_ms = 0});
+    Result<Tensor> share(const Tensor& tensor, Access max_access = Access::read_only,
+                         const Wait& wait = {.timeout_ms = 0});
 
     /// The pool's numbers now, in O(segments).
     PoolStats stats() const;

@@ -53,7 +53,8 @@ constexpr float widen(std::uint32_t bits) noexcept {
     return std::bit_cast<float>(sign | value);
 }
 
-/// To the nearest, of two as near to the even one. A number that is too large becomes infinity, or NaN if there is none.
+/// To the nearest, of two as near to the even one. A number that is too large becomes infinity, or NaN if there is
+/// none.
 template <FloatFormat f>
 constexpr std::uint32_t narrow(float from) noexcept {
     const std::uint32_t u = std::bit_cast<std::uint32_t>(from), magnitude = u & 0x7FFFFFFF;
@@ -100,8 +101,8 @@ class SmallFloat {
 
 public:
     SmallFloat() = default;
-    /// The nearest number; of two as near the even one. Infinity, or NaN if there is none, for a number that is too large. (Integers
-    /// beyond 2**53 are near to double first.)
+    /// The nearest number; of two as near the even one. Infinity, or NaN if there is none, for a number that is too
+    /// large. (Integers beyond 2**53 are near to double first.)
     template <class Number>
         requires std::is_arithmetic_v<Number>
     constexpr explicit SmallFloat(Number number) noexcept
@@ -153,7 +154,8 @@ using bfloat16_t = SmallFloat<bfloat16, detail::brain_format>;
 /// The 8-bit formats of DLPack 1.3, by the bits of exponent and mantissa that their names tell.
 using float8_e3m4_t = SmallFloat<float8_e3m4, detail::FloatFormat{3, 4, 3, detail::Specials::ieee}>;
 using float8_e4m3_t = SmallFloat<float8_e4m3, detail::FloatFormat{4, 3, 7, detail::Specials::ieee}>;
-using float8_e4m3b11fnuz_t = SmallFloat<float8_e4m3b11fnuz, detail::FloatFormat{4, 3, 11, detail::Specials::nan_for_minus0}>;
+using float8_e4m3b11fnuz_t =
+    SmallFloat<float8_e4m3b11fnuz, detail::FloatFormat{4, 3, 11, detail::Specials::nan_for_minus0}>;
 using float8_e4m3fn_t = SmallFloat<float8_e4m3fn, detail::FloatFormat{4, 3, 7, detail::Specials::nan_at_end}>;
 using float8_e4m3fnuz_t = SmallFloat<float8_e4m3fnuz, detail::FloatFormat{4, 3, 8, detail::Specials::nan_for_minus0}>;
 using float8_e5m2_t = SmallFloat<float8_e5m2, detail::FloatFormat{5, 2, 15, detail::Specials::ieee}>;
@@ -169,7 +171,8 @@ class std::numeric_limits<isthmus::SmallFloat<dtype, format>> {
     static constexpr T of(std::uint32_t bits) noexcept { return T::from_bits(static_cast<decltype(T().bits())>(bits)); }
 
 public:
-    static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false, is_bounded = true;
+    static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false,
+                          is_bounded = true;
     static constexpr bool has_infinity = is_ieee, has_quiet_NaN = true, has_signaling_NaN = false;
     static constexpr bool is_iec559 = is_ieee, is_modulo = false, traps = false, tinyness_before = false;
     static constexpr std::float_round_style round_style = std::round_to_nearest;
@@ -180,9 +183,9 @@ public:
     static constexpr int min_exponent10 = -((format.bias - 1) * 30103 / 100000);
     static constexpr int max_exponent10 = max_exponent * 30103 / 100000;
 
-    static constexpr T (min)() noexcept { return of(std::uint32_t{1} << format.mantissa); }
+    static constexpr T(min)() noexcept { return of(std::uint32_t{1} << format.mantissa); }
     static constexpr T lowest() noexcept { return of(format.sign() | format.largest()); }
-    static constexpr T (max)() noexcept { return of(format.largest()); }
+    static constexpr T(max)() noexcept { return of(format.largest()); }
     static constexpr T denorm_min() noexcept { return of(1); }
     static constexpr T epsilon() noexcept { return T(1.0F / static_cast<float>(1 << format.mantissa)); }
     static constexpr T round_error() noexcept { return T(0.5F); }

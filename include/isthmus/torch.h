@@ -23,30 +23,31 @@ enum class Undefined : std::uint8_t {
     none,   ///< at::Tensor() and None stand for each other
 };
 
-/// The at::Tensor inside a torch.Tensor (exact or a subclass): valid as long as the caller keeps the object. The GIL must be
-/// held.
+/// The at::Tensor inside a torch.Tensor (exact or a subclass): valid as long as the caller keeps the object. The GIL
+/// must be held.
 Result<const at::Tensor*> borrow_py_torch(PyObject* object, const char* argument = nullptr) noexcept;
 
-/// The at::Tensor of a torch.Tensor: the same TensorImpl, so autograd, hooks and subclass are untouched. `argument` is its
-/// name, for the error. The GIL must be held.
+/// The at::Tensor of a torch.Tensor: the same TensorImpl, so autograd, hooks and subclass are untouched. `argument` is
+/// its name, for the error. The GIL must be held.
 Result<at::Tensor> from_py_torch(PyObject* object, const char* argument = nullptr,
                                  Undefined undefined = Undefined::error) noexcept;
 
-/// The torch.Tensor of an at::Tensor: the object it has in Python already, else a new one; a new reference. The GIL must be
-/// held.
+/// The torch.Tensor of an at::Tensor: the object it has in Python already, else a new one; a new reference. The GIL
+/// must be held.
 Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined = Undefined::error) noexcept;
 
-/// A tensor over an at::Tensor's own memory, which it keeps alive; no Python is needed. Refused if the bytes are not the
-/// values. As for from_py(): with `require_writable` autograd is notified of the write (the version counter is bumped, a leaf that
-/// requires grad is refused); without it a tensor that requires grad is read-only while grad mode is on.
+/// A tensor over an at::Tensor's own memory, which it keeps alive; no Python is needed. Refused if the bytes are not
+/// the values. As for from_py(): with `require_writable` autograd is notified of the write (the version counter is
+/// bumped, a leaf that requires grad is refused); without it a tensor that requires grad is read-only while grad mode
+/// is on.
 Result<Tensor> try_from_torch(at::Tensor tensor, const ImportOptions& options = {}) noexcept;
 /// The same, which throws the Error.
 inline Tensor from_torch(at::Tensor tensor, const ImportOptions& options = {}) {
     return try_from_torch(std::move(tensor), options).value();
 }
 
-/// An at::Tensor over the same memory, which keeps the owner alive: the same TensorImpl if the tensor came from torch and is
-/// unchanged. No Python is needed. Read-only memory is refused unless `options` allows its loss.
+/// An at::Tensor over the same memory, which keeps the owner alive: the same TensorImpl if the tensor came from torch
+/// and is unchanged. No Python is needed. Read-only memory is refused unless `options` allows its loss.
 Result<at::Tensor> to_torch(const Tensor& tensor, const ExportOptions& options = {}) noexcept;
 
 ISTHMUS_END

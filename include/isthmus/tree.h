@@ -10,8 +10,9 @@
 
 ISTHMUS_BEGIN
 
-/// The tensors of a tree of dicts, lists and tuples (named ones too), in its order. An object that is neither a tensor nor one of these
-/// and is a number, a text or None stays as it is; anything else is an error. Holds the tree, and ends with the GIL held.
+/// The tensors of a tree of dicts, lists and tuples (named ones too), in its order. An object that is neither a tensor
+/// nor one of these and is a number, a text or None stays as it is; anything else is an error. Holds the tree, and ends
+/// with the GIL held.
 ///
 ///     const auto tree = Tree::from_py(object).value();          // {"layers": [{"w": a, "b": b}], "step": 3}
 ///     for (const auto& leaf : tree.leaves()) use(leaf.path, leaf.tensor);  // "layers.0.w", "layers.0.b"
@@ -29,8 +30,8 @@ public:
     /// The tensors in the tree's order; valid as long as this object.
     std::span<const Leaf> leaves() const noexcept { return leaves_; }
 
-    /// The tree with other tensors in place of its tensors, one for each, in their order; each in the framework of the one
-    /// that was there: a new reference.
+    /// The tree with other tensors in place of its tensors, one for each, in their order; each in the framework of the
+    /// one that was there: a new reference.
     Result<PyObject*> to_py(std::span<const Tensor> tensors) const noexcept;
 
 private:

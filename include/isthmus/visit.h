@@ -17,8 +17,8 @@ struct OpenSet {
     static constexpr bool is_whole = false;
 };
 
-// The 8-bit floats stay out, as each type is one more copy of the caller's function: visit<float8_e4m3fn_t, …>(f) asks for
-// them.
+// The 8-bit floats stay out, as each type is one more copy of the caller's function: visit<float8_e4m3fn_t, …>(f) asks
+// for them.
 template <>
 struct visited<floating> : OpenSet<float, double, float16_t, bfloat16_t> {};
 template <>
@@ -27,9 +27,9 @@ struct visited<integral> : OpenSet<std::int64_t, std::int32_t, std::int16_t, std
 template <>
 struct visited<complex_valued> : OpenSet<std::complex<float>, std::complex<double>> {};
 template <>
-struct visited<any_dtype>
-    : OpenSet<float, double, float16_t, bfloat16_t, std::int64_t, std::int32_t, std::int16_t, std::int8_t, std::uint64_t,
-              std::uint32_t, std::uint16_t, std::uint8_t, ByteBool, std::complex<float>, std::complex<double>> {};
+struct visited<any_dtype> : OpenSet<float, double, float16_t, bfloat16_t, std::int64_t, std::int32_t, std::int16_t,
+                                    std::int8_t, std::uint64_t, std::uint32_t, std::uint16_t, std::uint8_t, ByteBool,
+                                    std::complex<float>, std::complex<double>> {};
 
 }  // namespace detail
 

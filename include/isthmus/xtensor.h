@@ -31,8 +31,8 @@ TensorSpec describe_xtensor(X& x) {
 
 }  // namespace detail
 
-/// A view as an xtensor expression of N dimensions, in place, valid as long as the tensor. A view that is C-contiguous by its
-/// type becomes an adaptor that xtensor knows to be, any other a strided view, whatever its strides.
+/// A view as an xtensor expression of N dimensions, in place, valid as long as the tensor. A view that is C-contiguous
+/// by its type becomes an adaptor that xtensor knows to be, any other a strided view, whatever its strides.
 template <class T, int N, class... C>
     requires(N >= 0)
 auto to_xtensor(const View<T, N, C...>& v) {
@@ -43,8 +43,8 @@ auto to_xtensor(const View<T, N, C...>& v) {
     if constexpr (View<T, N, C...>::requirement.order == detail::Order::c) {
         return xt::adapt(v.data(), static_cast<std::size_t>(v.size()), xt::no_ownership(), sizes);
     } else {
-        // An adaptor with strides is assigned to as if it had no gaps: only a strided view over all that lies between the first
-        // and the last element is not.
+        // An adaptor with strides is assigned to as if it had no gaps: only a strided view over all that lies between
+        // the first and the last element is not.
         std::int64_t before = 0, behind = v.empty() ? -1 : 0;
         Steps steps;
         for (std::size_t d = 0; d < steps.size(); ++d) {
@@ -62,11 +62,15 @@ auto to_xtensor(const View<T, N, C...>& v) {
 /// Tensor::own(std::move(array)): the container moves into the tensor.
 template <class Storage, xt::layout_type layout, class Sizes, class Tag>
 struct tensor_traits<xt::xarray_container<Storage, layout, Sizes, Tag>> {
-    static TensorSpec describe(xt::xarray_container<Storage, layout, Sizes, Tag>& x) { return detail::describe_xtensor(x); }
+    static TensorSpec describe(xt::xarray_container<Storage, layout, Sizes, Tag>& x) {
+        return detail::describe_xtensor(x);
+    }
 };
 template <class Storage, std::size_t N, xt::layout_type layout, class Tag>
 struct tensor_traits<xt::xtensor_container<Storage, N, layout, Tag>> {
-    static TensorSpec describe(xt::xtensor_container<Storage, N, layout, Tag>& x) { return detail::describe_xtensor(x); }
+    static TensorSpec describe(xt::xtensor_container<Storage, N, layout, Tag>& x) {
+        return detail::describe_xtensor(x);
+    }
 };
 
 ISTHMUS_END

@@ -50,9 +50,7 @@ class LiveTensor:
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.shape))
-        text = (
-            f"{self.producer} -> {self.consumer}: {self.dtype}[{sizes}] on {self.device} at {self.ptr:#x}, {self.nbytes} bytes"
-        )
+        text = f"{self.producer} -> {self.consumer}: {self.dtype}[{sizes}] on {self.device} at {self.ptr:#x}, {self.nbytes} bytes"
         text += ", read-only" if self.read_only else ""
         text += ", borrowed: nobody keeps the memory" if self.borrowed else ""
         text += f", {self.handles} handle{'s' if self.handles != 1 else ''}, {self.age:.3g} s old"
@@ -77,13 +75,17 @@ class LiveTensors(list[LiveTensor]):
                 f"{tensor.nbytes:,}",
                 str(tensor.handles),
                 f"{tensor.age:.3g} s",
-                ", ".join(name for name, is_so in (("read-only", tensor.read_only), ("borrowed", tensor.borrowed)) if is_so),
+                ", ".join(
+                    name for name, is_so in (("read-only", tensor.read_only), ("borrowed", tensor.borrowed)) if is_so
+                ),
             )
             for tensor in self
         ]
 
     def _end(self) -> str:
-        return f"{len(self)} tensor{'s' if len(self) != 1 else ''} alive, {sum(tensor.nbytes for tensor in self):,} bytes"
+        return (
+            f"{len(self)} tensor{'s' if len(self) != 1 else ''} alive, {sum(tensor.nbytes for tensor in self):,} bytes"
+        )
 
     def __str__(self) -> str:
         lines = list(text_lines([self._TITLES, *self._rows()], self._RIGHT)) if self else []

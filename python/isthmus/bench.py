@@ -30,7 +30,9 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Time an exchange of 1,000 float32 elements, called from Python, by Isthmus and by the other importers "
         "that are installed. Best of the rounds, the empty call taken off.",
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help="how often each is measured (%(default)d)")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, metavar="N", help="how often each is measured (%(default)d)"
+    )
     parser.add_argument("--json", action="store_true", help="print what was found as JSON instead")
     parser.set_defaults(run=_run)
 
@@ -122,7 +124,10 @@ def _is_known(package: str) -> bool:
 
 def _text(report: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    lines = [f"isthmus {report['isthmus']}, Python {report['python']}; {versions}; {report['elements']:,} float32 elements", ""]
+    lines = [
+        f"isthmus {report['isthmus']}, Python {report['python']}; {versions}; {report['elements']:,} float32 elements",
+        "",
+    ]
     lines.append(f"{'exchange':18}  {'by':24}  {'ns':>8}  {'to the first':>12}")
     first: dict[str, float] = {}
     for row in report["rows"]:

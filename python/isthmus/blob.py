@@ -25,7 +25,9 @@ class _Kept:
 
     # dataclasses.asdict() makes deep copies: the address would be the original's, the owner a copy.
     def __deepcopy__(self, memo: object) -> NoReturn:
-        raise TypeError("a Blob's owner is not copied apart from its address; call blob.as_dict(), or copy the Blob itself")
+        raise TypeError(
+            "a Blob's owner is not copied apart from its address; call blob.as_dict(), or copy the Blob itself"
+        )
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,10 @@ def environment() -> Iterator[tuple[str, str]]:
     imported."""
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     yield "isthmus", f"{isthmus.__version__} in {Path(isthmus.__file__).parent}"
-    yield "Python", f"{platform.python_version()} ({platform.python_implementation()}, {'with' if gil else 'without'} the GIL)"
+    yield (
+        "Python",
+        f"{platform.python_version()} ({platform.python_implementation()}, {'with' if gil else 'without'} the GIL)",
+    )
     yield "system", f"{platform.platform()}, {platform.machine()}, {sys.byteorder}-endian"
     yield "compiler", _compiler()
     yield "Python.h", _folder(lambda: Path(sysconfig.get_path("include")) / "Python.h")
@@ -125,7 +128,9 @@ def _evaluate(expression: str) -> Any:
     scope: dict[str, Any] = {}
     for name in re.findall(r"(?<![\w.])([A-Za-z_]\w*)\.", expression):
         try:
-            scope[name] = importlib.import_module({"np": "numpy", "jnp": "jax.numpy", "tf": "tensorflow"}.get(name, name))
+            scope[name] = importlib.import_module(
+                {"np": "numpy", "jnp": "jax.numpy", "tf": "tensorflow"}.get(name, name)
+            )
         except ImportError:
             continue
     return eval(expression, scope)

@@ -33,7 +33,11 @@ def _own(value: Any, found: object, argument: str) -> DType:
         wanted = "a dtype such as 'float32', numpy.float32, torch.float32, or DLPack's (code, bits, lanes)"
         if isinstance(value, tuple):
             wanted = wanted_by(error, wanted)
-        kind = ValueError if isinstance(found, str | tuple | list) or "dtype" in type(found).__name__.lower() else TypeError
+        kind = (
+            ValueError
+            if isinstance(found, str | tuple | list) or "dtype" in type(found).__name__.lower()
+            else TypeError
+        )
         raise refusal(kind, "bad_dtype", argument, found, wanted) from None
 
 
@@ -49,7 +53,9 @@ def _numpy_dtype(numpy: Any, dtype: object) -> Any:
 
 def _from_numpy(dtype: Any, argument: str) -> tuple[DType, bool]:
     if not dtype.isnative:
-        raise refusal(ValueError, "bad_dtype", argument, dtype, f"the machine's own byte order, {dtype.newbyteorder('=')!r}")
+        raise refusal(
+            ValueError, "bad_dtype", argument, dtype, f"the machine's own byte order, {dtype.newbyteorder('=')!r}"
+        )
     found = _own(dtype.name, dtype, argument)
     # ml_dtypes stores its int4 and fp4 one to a byte.
     return found, found.bits * found.lanes < 8 * int(dtype.itemsize)

@@ -38,7 +38,9 @@ def get_include() -> str:
     source = Path(__file__).resolve().parents[2] / "include"
     found = _find(*(root / "include" for root in _installed()), source, holds="isthmus/isthmus.h")
     if found is None:
-        raise FileNotFoundError("isthmus: the headers were not installed with the package; reinstall it (pip install .)")
+        raise FileNotFoundError(
+            "isthmus: the headers were not installed with the package; reinstall it (pip install .)"
+        )
     return found
 
 
@@ -99,7 +101,11 @@ def get_cmake_dir() -> str:
     Raises FileNotFoundError when the package is used from a source tree without being installed.
     """
     for root in _installed():
-        found = _find(root / "lib" / "cmake" / "isthmus", root / "lib64" / "cmake" / "isthmus", holds="isthmusConfig.cmake")
+        found = _find(
+            root / "lib" / "cmake" / "isthmus", root / "lib64" / "cmake" / "isthmus", holds="isthmusConfig.cmake"
+        )
         if found is not None:
             return found
-    raise FileNotFoundError("isthmus: the CMake package was not installed with the package; reinstall it (pip install .)")
+    raise FileNotFoundError(
+        "isthmus: the CMake package was not installed with the package; reinstall it (pip install .)"
+    )

@@ -116,7 +116,9 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
         wanted = "wanted an object with a 'weight_map' of names and files"
         raise TensorValueError(f"{path!r}: not an index of safetensors files: {wanted}") from error
     if outside is not None:
-        raise TensorValueError(f"{path!r}: the file {outside!r} is not beside the index; wanted the name of one that is")
+        raise TensorValueError(
+            f"{path!r}: the file {outside!r} is not beside the index; wanted the name of one that is"
+        )
     return shards, texts
 
 

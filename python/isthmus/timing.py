@@ -59,6 +59,8 @@ def compare(calls: Sequence[Call], *, rounds: int = ROUNDS, turn_ms: float = TUR
     return [round(max(ns - best[0], 0.0), 1) for ns in best[1:]]
 
 
-def nanoseconds(function: Callable[[Any], Any], argument: Any, *, rounds: int = ROUNDS, turn_ms: float = TURN_MS) -> float:
+def nanoseconds(
+    function: Callable[[Any], Any], argument: Any, *, rounds: int = ROUNDS, turn_ms: float = TURN_MS
+) -> float:
     """`compare` of a single call."""
     return compare([(function, argument)], rounds=rounds, turn_ms=turn_ms)[0]

@@ -95,8 +95,9 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     *result_ = lend(std::move(*made));
     return {};
 }
-ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, const Requirement& r, const char* function,
-                                                     const char* argument, Match* match) noexcept {
+ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, const Requirement& r,
+                                                            const char* function, const char* argument,
+                                                            Match* match) noexcept {
     if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
     Match& of_call = match != nullptr ? *match : own;

@@ -1,4 +1,4 @@
-// The export path: from a block to a new reference, to the same object that it came from or to the framework's own array.
+// The export path: from a block to the object that it came from, or to a new array of the framework.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,15 +38,18 @@ inline bool shows_object(Framework framework) noexcept {
 Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);  // inline, below
 
 /// For an isthmus.Tensor without an owner: the export holds that object too.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework, const ExportOptions& options) {
+ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework,
+                                                             const ExportOptions& options) {
     const Exit exit(block);
     if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
     return export_anew(exit.block(), framework, options);
 }
 
-/// Exports read-only memory to a framework that would let it be written, but only from private pages that may be written.
+/// Exports read-only memory to a framework that would let it be written, but only from private pages that may be
+/// written.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* block, Framework framework,
-                                                               const FrameworkFacts& facts, const ExportOptions& options) {
+                                                               const FrameworkFacts& facts,
+                                                               const ExportOptions& options) {
     Block* own = private_pages(block);
     if (own == nullptr) return explain_read_only_loss(block, facts);
     Result<PyObject*> exported = export_noted(own, framework, facts, options);
@@ -55,7 +58,8 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* bloc
 }
 
 /// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
-ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted,
+                                                            const ExportOptions& options) {
     const PendingException pending;
     const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
     const FrameworkFacts* facts = find_framework(framework);
@@ -76,8 +80,9 @@ ISTHMUS_NOINLINE inline Result<void> order_same_object(const Block* block, PyObj
     const PendingException pending;
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(object));
     if (PyErr_Occurred() != nullptr) return fail_to_order();
-    const bool ordered = framework == Framework::torch ? order_for_torch(block, torch_current_stream(block->dl.device, api))
-                                                       : order_export(block, api);
+    const bool ordered = framework == Framework::torch
+                             ? order_for_torch(block, torch_current_stream(block->dl.device, api))
+                             : order_export(block, api);
     if (ordered) return {};
     return fail_to_order();
 }

@@ -3,8 +3,8 @@
 #include <isthmus/fields.h>
 #include "runtime/classes.h"
 #include "runtime/errors.h"
-#include "runtime/object_owner.h"
 #include "runtime/lookups.h"
+#include "runtime/object_owner.h"
 
 ISTHMUS_BEGIN
 

@@ -18,25 +18,28 @@ inline bool says_it_cannot(PyObject* exception) {
            !tells_of_failure_below(exception);
 }
 
-/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may offer the same memory by a protocol further
-/// down the table. If that fails too, the first error is reported.
+/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may offer the same memory by a protocol
+/// further down the table. If that fails too, the first error is reported.
 ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
     auto* cause = static_cast<PyObject*>(error.cause());
     const bool plain =
         request.options.copy != Copy::always && request.options.device.type == 0 && !request.producer.only_dlpack;
-    if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause)) return false;
+    if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause))
+        return false;
     ProducerType other{.type = request.producer.type};
     for (int i = static_cast<int>(Protocol::dlpack_method) + 1; i < protocol_count; ++i) {
         const ProtocolFacts& row = protocols[i];
-        const bool offered = row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
+        const bool offered =
+            row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
         if (!offered && (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_Exception))) {
             PyErr_Clear();
             continue;
         }
         Error told = request.outcome.error.take();
         if (!offered)  // an interrupt
-            return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(request.object)});
+            return request.fail_with_exception(ErrorCode::producer_failed,
+                                               {"looking at this ", type_name(request.object)});
         request.out.reset();
         if (row.import(request)) return true;
         const Error dropped = request.outcome.error.take();
@@ -53,7 +56,8 @@ inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
 ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
     PyObject* object = request.object;
     if (request.producer.refusal != nullptr)
-        return request.fail(ErrorCode::not_values, {"a ", type_name(object), " is not taken: ", request.producer.refusal});
+        return request.fail(ErrorCode::not_values,
+                            {"a ", type_name(object), " is not taken: ", request.producer.refusal});
     // A class has the attributes of its instances, but is not one of them.
     if (PyType_Check(object))
         return request.fail(ErrorCode::not_a_tensor,
@@ -113,7 +117,8 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     const Protocol by = request.producer.protocol;
     const bool torch = by == Protocol::torch_stable || by == Protocol::torch_exchange || by == Protocol::torch_method;
     const bool lent = torch && options.copy == Copy::always;
-    ImportRequest shared{request.object, plain, request.out, request.owning && !lent, request.producer, request.outcome};
+    ImportRequest shared{request.object,   plain,          request.out, request.owning && !lent,
+                         request.producer, request.outcome};
     if (!import_by_protocol(shared)) return false;
     const Device found = request.out.dl().device;
     const bool copied = !lent && (request.out.flags() & flag::copied) != 0;
@@ -148,11 +153,13 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
 ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
 #if !defined(NDEBUG)
     if (!have_gil())
-        return request.fail(ErrorCode::bad_thread,
-                            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
-                            "while Python objects are imported");
+        return request.fail(
+            ErrorCode::bad_thread,
+            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
+            "while Python objects are imported");
 #endif
-    if (request.object == nullptr) return request.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
+    if (request.object == nullptr)
+        return request.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
@@ -164,7 +171,8 @@ inline bool is_ready(PyObject* object) {
     return object != nullptr && have_gil() && is_this_life();
 #endif
 }
-/// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none, set.
+/// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none,
+/// set.
 ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
     return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
@@ -185,10 +193,10 @@ ISTHMUS_ALWAYS_INLINE bool borrow_plainly(PyObject* object, const ImportOptions&
     return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, false);
 }
 
-/// The slow path, for every other tensor: type → protocol → validation → `out`; on failure the error is left in `outcome`.
-/// `type` is what is known of the type, or NULL.
-ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, const ProducerType* type, Borrowed& out,
-                                      bool owning, ImportOutcome& outcome) {
+/// The slow path, for every other tensor: type → protocol → validation → `out`; on failure the error is left in
+/// `outcome`. `type` is what is known of the type, or NULL.
+ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& options, const ProducerType* type,
+                                      Borrowed& out, bool owning, ImportOutcome& outcome) {
     const PendingException pending(type != nullptr || have_gil());
     ProducerType known;
     if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
@@ -208,7 +216,8 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
 ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
                                               Result<Borrowed>& result) {
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome))) result.fail(outcome.error.take());
+    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)))
+        result.fail(outcome.error.take());
 }
 
 /// The block of what an owning import left in `borrowed`; `source` is for the way back.
@@ -282,7 +291,8 @@ void give_back(PyObject* object, Borrowed& borrowed) noexcept {
 }
 void give_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
-    if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) && block->refs.load_acquire() == 1) {
+    if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) &&
+        block->refs.load_acquire() == 1) {
         if (block->flags & detail::alias_flag)
             (void)detail::give_back_alias(object, block);
         else if (detail::give_back_capsule(object, block->owner))
@@ -302,8 +312,9 @@ Result<void> announce_write(PyObject* object, const char* argument) noexcept {
         const detail::ProducerType* type = detail::look_at_type(object, known);
         if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
         detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
-        const bool done = type != nullptr ? known.framework != Framework::torch || detail::announce_torch_write_later(request)
-                                          : detail::fail_early(request);
+        const bool done = type != nullptr
+                              ? known.framework != Framework::torch || detail::announce_torch_write_later(request)
+                              : detail::fail_early(request);
         if (done) return {};
         return outcome.error.take();
     });

@@ -11,32 +11,36 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The first export of all makes isthmus.Tensor's Python type: an extension that only imports never refers to it, so a linker
-/// that drops unused sections leaves out the whole of object/.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework, const ExportOptions& options) {
+/// The first export of all makes isthmus.Tensor's Python type: an extension that only imports never refers to it, so a
+/// linker that drops unused sections leaves out the whole of object/.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework,
+                                                       const ExportOptions& options) {
     const PendingException pending;
-    if (shared_types() == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
+    if (shared_types() == nullptr)
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
     return export_block(block, framework, options);
 }
 ISTHMUS_ALWAYS_INLINE bool has_exported() noexcept {
     const SharedRuntime* shared = *shared_state;
     return shared != nullptr && load_shared(shared->tensor) != nullptr;
 }
-ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework, const ExportOptions& options) {
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Framework framework,
+                                                      const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
 #if !defined(NDEBUG)
     if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
 #endif
     if (ISTHMUS_UNLIKELY(!has_exported())) return export_first(tensor.block(), framework, options);
-    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses it
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses
+    // it
     return export_block(tensor.block(), framework, options);
 }
 
 /// Whether the export of the block is just a capsule: no call, no order of streams, no notification.
 ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
-    return has_exported() && observer.load_relaxed() == nullptr && (block->flags & (unowned_flag | watched_flag)) == 0 &&
-           !has_streams(block->dl.device.device_type);
+    return has_exported() && observer.load_relaxed() == nullptr &&
+           (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
 }
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
     if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))

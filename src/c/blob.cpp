@@ -42,8 +42,9 @@ isthmus_status isthmus_from_blob(const isthmus_blob* blob, isthmus_tensor** out)
         const auto describe = [&] {
             const DType dtype = dtype_of_blob(*blob);
             if (blob->element_size != 0 && dtype.is_valid() && blob->element_size != dtype.itemsize())
-                throw make_error(ErrorCode::bad_dtype, {"argument 'element_size': ", blob->element_size, " bytes; expected ",
-                                                        dtype.itemsize(), ", the size of ", dtype});
+                throw make_error(ErrorCode::bad_dtype,
+                                 {"argument 'element_size': ", blob->element_size, " bytes; expected ",
+                                  dtype.itemsize(), ", the size of ", dtype});
             return isthmus_c::make_spec(blob->ptr, dtype, device_of_blob(*blob), blob->shape, blob->strides, blob->ndim,
                                         blob->flags);
         };
@@ -57,8 +58,8 @@ isthmus_status isthmus_to_blob(isthmus_tensor* tensor, isthmus_blob* out) noexce
         isthmus::Tensor t = isthmus_c::share(tensor);
         if (t->byte_offset != 0)
             throw make_error(ErrorCode::bad_device,
-                             {"argument 'tensor': the elements begin ", t->byte_offset, " bytes into a handle of ", t.device(),
-                              "; a blob has a pointer and no offset"});
+                             {"argument 'tensor': the elements begin ", t->byte_offset, " bytes into a handle of ",
+                              t.device(), "; a blob has a pointer and no offset"});
         isthmus_blob blob{};
         blob.ptr = t.data();
         blob.shape = t->shape;

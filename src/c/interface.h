@@ -45,7 +45,8 @@ isthmus_status guarded(F&& f) noexcept {
 }
 
 inline void require(const void* pointer, const char* argument) {
-    if (pointer == nullptr) throw make_error(ErrorCode::bad_argument, {"argument '", argument, "': NULL; expected a pointer"});
+    if (pointer == nullptr)
+        throw make_error(ErrorCode::bad_argument, {"argument '", argument, "': NULL; expected a pointer"});
 }
 
 /// A name in an array of the caller, which may lack the NUL: never reads past the array.
@@ -69,7 +70,9 @@ inline Tensor share(const isthmus_tensor* tensor) {
     return Tensor::steal(block);
 }
 
-inline isthmus_tensor* hand_out(Tensor tensor) noexcept { return reinterpret_cast<isthmus_tensor*>(tensor.release_block()); }
+inline isthmus_tensor* hand_out(Tensor tensor) noexcept {
+    return reinterpret_cast<isthmus_tensor*>(tensor.release_block());
+}
 
 /// The owner of memory that came from C: a callback and its argument.
 class Owner {
@@ -100,25 +103,26 @@ inline void write_name(const std::string& name, char* buffer, std::size_t size) 
 inline DType parse_dtype(std::string_view name, const char* argument) {
     DType dtype;
     if (!DType::parse(name, dtype))
-        throw make_error(ErrorCode::bad_dtype,
-                         {"argument '", argument, "': no dtype is called \"", name, "\"; expected a name such as \"float32\""});
+        throw make_error(ErrorCode::bad_dtype, {"argument '", argument, "': no dtype is called \"", name,
+                                                "\"; expected a name such as \"float32\""});
     return dtype;
 }
 inline Device parse_device(std::string_view name, const char* argument) {
     Device device;
     if (!Device::parse(name, device))
-        throw make_error(ErrorCode::bad_device,
-                         {"argument '", argument, "': no device is called \"", name, "\"; expected a name such as \"cuda:0\""});
+        throw make_error(ErrorCode::bad_device, {"argument '", argument, "': no device is called \"", name,
+                                                 "\"; expected a name such as \"cuda:0\""});
     return device;
 }
 
 /// A description whose sizes come as C pointers.
-inline isthmus::TensorSpec make_spec(void* data, DType dtype, Device device, const int64_t* shape, const int64_t* strides,
-                                     int32_t ndim, uint32_t flags) {
+inline isthmus::TensorSpec make_spec(void* data, DType dtype, Device device, const int64_t* shape,
+                                     const int64_t* strides, int32_t ndim, uint32_t flags) {
     if (ndim < 0 || ndim > isthmus::max_ndim)
         throw make_error(ErrorCode::bad_layout, {"argument 'ndim': ", ndim, "; expected 0 to ", isthmus::max_ndim});
     if (ndim > 0 && shape == nullptr)
-        throw make_error(ErrorCode::bad_layout, {"argument 'shape': NULL; expected ", ndim, " sizes, one per dimension"});
+        throw make_error(ErrorCode::bad_layout,
+                         {"argument 'shape': NULL; expected ", ndim, " sizes, one per dimension"});
     if ((flags & ~uint32_t{ISTHMUS_FLAG_READ_ONLY | ISTHMUS_FLAG_PADDED}) != 0)
         throw make_error(ErrorCode::bad_argument,
                          {"argument 'flags': ", flags, "; expected a combination of ISTHMUS_FLAG_READ_ONLY (",

@@ -21,7 +21,8 @@ static_assert(ISTHMUS_READ_ONLY_ACCESS == static_cast<int>(Access::read_only) &&
 
 Access access_of(int32_t access) {
     if (access < ISTHMUS_READ_ONLY_ACCESS || access > ISTHMUS_SHARED_ACCESS)
-        throw make_error(ErrorCode::bad_argument, {"argument 'access': ", access, "; expected 0, 1 or 2 (ISTHMUS_…_ACCESS)"});
+        throw make_error(ErrorCode::bad_argument,
+                         {"argument 'access': ", access, "; expected 0, 1 or 2 (ISTHMUS_…_ACCESS)"});
     return static_cast<Access>(access);
 }
 
@@ -48,13 +49,14 @@ isthmus_status isthmus_shared_pool_release(isthmus_pool* pool) noexcept {
     });
 }
 
-isthmus_status isthmus_shared_empty(isthmus_pool* pool, const int64_t* shape, int32_t ndim, isthmus_dtype dtype, int32_t access,
-                                    int64_t timeout_ms, isthmus_tensor** out) noexcept {
+isthmus_status isthmus_shared_empty(isthmus_pool* pool, const int64_t* shape, int32_t ndim, isthmus_dtype dtype,
+                                    int32_t access, int64_t timeout_ms, isthmus_tensor** out) noexcept {
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
         const auto spec = isthmus_c::make_spec(nullptr, isthmus_c::cpp(dtype), {}, shape, nullptr, ndim, 0);
         const std::span<const int64_t> sizes(spec.shape, static_cast<std::size_t>(spec.ndim));
-        *out = isthmus_c::hand_out(pool_of(pool).empty(sizes, spec.dtype, access_of(access), wait_of(timeout_ms)).value());
+        *out =
+            isthmus_c::hand_out(pool_of(pool).empty(sizes, spec.dtype, access_of(access), wait_of(timeout_ms)).value());
     });
 }
 
@@ -63,14 +65,15 @@ isthmus_status isthmus_shared_share(isthmus_pool* pool, isthmus_tensor* tensor, 
     return isthmus_c::guarded([&] {
         isthmus_c::require(out, "out");
         const Tensor given = isthmus_c::share(tensor);
-        *out =
-            isthmus_c::hand_out(isthmus::shared::share(given, access_of(access), pool_of(pool), wait_of(timeout_ms)).value());
+        *out = isthmus_c::hand_out(
+            isthmus::shared::share(given, access_of(access), pool_of(pool), wait_of(timeout_ms)).value());
     });
 }
 
 isthmus_status isthmus_shared_send(int socket, isthmus_tensor* tensor, int32_t access, int64_t timeout_ms) noexcept {
-    return isthmus_c::guarded(
-        [&] { isthmus::shared::send(socket, isthmus_c::share(tensor), access_of(access), wait_of(timeout_ms)).value(); });
+    return isthmus_c::guarded([&] {
+        isthmus::shared::send(socket, isthmus_c::share(tensor), access_of(access), wait_of(timeout_ms)).value();
+    });
 }
 
 isthmus_status isthmus_shared_receive(int socket, int32_t access, int64_t timeout_ms, isthmus_tensor** out) noexcept {

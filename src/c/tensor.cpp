@@ -1,5 +1,5 @@
-// Tensors in the C interface: made, shared, described, exchanged as DLPack's managed tensors; the names of dtypes and
-// devices. SPDX-License-Identifier: Apache-2.0
+// Tensors in the C interface: made, shared, described, exchanged as DLPack's managed tensors; names.
+// SPDX-License-Identifier: Apache-2.0
 #include "interface.h"
 
 using isthmus::Device;
@@ -46,7 +46,8 @@ isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* str
         isthmus_c::require(out, "out");
         *out = isthmus_c::hand_out(Tensor::wrap_spec(
             [&] {
-                return isthmus_c::make_spec(data, isthmus_c::cpp(dtype), isthmus_c::cpp(device), shape, strides, ndim, flags);
+                return isthmus_c::make_spec(data, isthmus_c::cpp(dtype), isthmus_c::cpp(device), shape, strides, ndim,
+                                            flags);
             },
             std::move(held)));
     });
@@ -107,11 +108,13 @@ isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor, DLManagedTensor*
         isthmus_c::require(out, "out");
         const Tensor t = isthmus_c::share(tensor);
         if (t.read_only())
-            throw Error(ErrorCode::read_only,
-                        "argument 'tensor': read-only, which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack");
+            throw Error(
+                ErrorCode::read_only,
+                "argument 'tensor': read-only, which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack");
         if (t.is_padded() && t.dtype().is_subbyte())
-            throw make_error(ErrorCode::bad_dtype, {"argument 'tensor': padded elements of ", t.dtype(),
-                                                    ", which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack"});
+            throw make_error(ErrorCode::bad_dtype,
+                             {"argument 'tensor': padded elements of ", t.dtype(),
+                              ", which the layout before DLPack 1.0 cannot say; use isthmus_to_dlpack"});
         give(t.to_dlpack_legacy(), out);
     });
 }
@@ -121,8 +124,8 @@ isthmus_status isthmus_dtype_name(isthmus_dtype dtype, char* buffer, size_t size
         isthmus_c::require(buffer, "buffer");
         const DType d = isthmus_c::cpp(dtype);
         if (!d.is_valid())
-            throw make_error(ErrorCode::bad_dtype, {"argument 'dtype': (code ", dtype.code, ", bits ", dtype.bits, ", lanes ",
-                                                    dtype.lanes, ") is not one that DLPack 1.3 defines"});
+            throw make_error(ErrorCode::bad_dtype, {"argument 'dtype': (code ", dtype.code, ", bits ", dtype.bits,
+                                                    ", lanes ", dtype.lanes, ") is not one that DLPack 1.3 defines"});
         isthmus_c::write_name(d.name(), buffer, size);
     });
 }

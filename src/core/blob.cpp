@@ -6,8 +6,9 @@ ISTHMUS_BEGIN
 
 Blob to_blob(const Tensor& tensor) {
     if (tensor->byte_offset != 0)
-        throw detail::make_error(ErrorCode::bad_device, {"the elements begin ", tensor->byte_offset, " bytes into a handle of ",
-                                                         tensor.device(), "; a blob has a pointer and no offset"});
+        throw detail::make_error(ErrorCode::bad_device,
+                                 {"the elements begin ", tensor->byte_offset, " bytes into a handle of ",
+                                  tensor.device(), "; a blob has a pointer and no offset"});
     Blob blob;
     blob.ptr = tensor.data();
     blob.shape = tensor.shape();

@@ -22,8 +22,8 @@ static void release_owner(Block* block) noexcept {
     std::free(block);
 }
 
-/// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released without a
-/// recursion of its length. `here` is this thread's `releases`, which are looked up once.
+/// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released
+/// without a recursion of its length. `here` is this thread's `releases`, which are looked up once.
 ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
     if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
         block->shown_by.store_relaxed(here.waiting);
@@ -40,10 +40,12 @@ ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
     --here.depth;
 }
 
-/// Most owners have other references left, or free memory and no more: nothing ends with them that a chain could grow from.
+/// Most owners have other references left, or free memory and no more: nothing ends with them that a chain could grow
+/// from.
 ISTHMUS_ALWAYS_INLINE static bool release_shared(const Block* block) noexcept {
     const OwnerOps& ops = *block->ops;
-    return ops.size > offsetof(OwnerOps, release_shared) && ops.release_shared != nullptr && ops.release_shared(block->owner);
+    return ops.size > offsetof(OwnerOps, release_shared) && ops.release_shared != nullptr &&
+           ops.release_shared(block->owner);
 }
 
 void destroy_block(Block* block) noexcept {

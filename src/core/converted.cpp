@@ -17,7 +17,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-// Elements are converted in blocks, by way of the widest type of their kind, which holds every value of the narrower ones.
+// Elements are converted in blocks, by way of the widest type of their kind, which holds every value of the narrower
+// ones.
 
 /// In the order in which NumPy's "same_kind" casts go: to the same kind, or to one further down.
 enum class NumberKind : std::uint8_t { unsigned_integer, signed_integer, real, complex };
@@ -166,8 +167,8 @@ static const NumberType* find_number_type(DType dtype) noexcept {
 }
 
 /// Writes the elements of `t`, in row-major order, to `to`. The place of the first that has no counterpart, or -1.
-static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, WriteNumbers write, std::size_t itemsize,
-                                     char* to) noexcept {
+static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, WriteNumbers write,
+                                     std::size_t itemsize, char* to) noexcept {
     WideBlock block;
     std::int64_t done = 0, refused = -1;
     const std::int64_t bytes = from.dtype.itemsize();
@@ -195,15 +196,16 @@ static ISTHMUS_COLD Error refuse_element(const DLTensor& t, const Requirement& r
         index[d] = place % t.shape[d];
         place /= t.shape[d];
     }
-    return refuse_conversion(t, r, {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
+    return refuse_conversion(t, r,
+                             {"the element at ", sizes_text(index, t.ndim), " is beyond what ", wanted, " holds"});
 }
 
 /// Under its own name in isthmus.live(), for memory behind its block (which releases nothing) and apart from it.
 template <void (*release)(void*)>
 inline constexpr OwnerOps converted_ops{.release = release, .producer = "a converted argument", .owns_memory = true};
 
-/// Row-major, or column-major: the sizes of new memory with the steps that it has, and a source seen in the order in which
-/// that memory lies.
+/// Row-major, or column-major: the sizes of new memory with the steps that it has, and a source seen in the order in
+/// which that memory lies.
 struct ConvertedLayout {
     std::int64_t strides[max_ndim];                                 ///< of the new memory
     std::int64_t source_shape[max_ndim], source_strides[max_ndim];  ///< of the source, in the order of the new memory
@@ -228,7 +230,8 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
     const bool same = wanted == DType(t.dtype);
     if (!r.takes(wanted)) return refuse_conversion(t, r, "dtype differs");
     if (!Device(t.device).is_host())
-        return refuse_conversion(t, r, "only its framework can convert that; wanted host memory", ErrorCode::bad_device);
+        return refuse_conversion(t, r, "only its framework can convert that; wanted host memory",
+                                 ErrorCode::bad_device);
     const NumberType *from = find_number_type(t.dtype), *to = find_number_type(wanted);
     const WriteNumbers write = from != nullptr && to != nullptr ? to->write[static_cast<int>(from->kind)] : nullptr;
     if (!same && write == nullptr)

@@ -10,7 +10,8 @@ template void detail::end_owner_managed<DLManagedTensor>(void*) noexcept;
 Result<Tensor> Tensor::from_dlpack(DLManagedTensorVersioned* managed) { return detail::take_managed(managed); }
 Result<Tensor> Tensor::from_dlpack(DLManagedTensor* managed) { return detail::take_managed(managed); }
 
-// IS_COPIED promises that the receiver is the only owner. A handle may be shared, so only code that makes a copy sets it.
+// IS_COPIED promises that the receiver is the only owner. A handle may be shared, so only code that makes a copy sets
+// it.
 DLManagedTensorVersioned* Tensor::to_dlpack() const noexcept {
     return detail::Export<DLManagedTensorVersioned>::make(block_, block_->flags & ~flag::copied);
 }

@@ -13,11 +13,13 @@ namespace detail {
 template <class Managed>
 struct Export;
 
-/// Calls the deleter of a managed tensor, of either layout, as the specification asks: once, and only when there is one.
+/// Calls the deleter of a managed tensor, of either layout, as the specification asks: once, and only when there is
+/// one.
 template <class Managed>
 void end_managed(Managed* managed) noexcept {
     if (managed->deleter == nullptr) return;
-    if (managed->deleter == Export<Managed>::end) return Export<Managed>::end(managed);  // which guards what it calls itself
+    if (managed->deleter == Export<Managed>::end)
+        return Export<Managed>::end(managed);  // which guards what it calls itself
     run_deleter([managed] { managed->deleter(managed); });
 }
 
@@ -41,8 +43,8 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensorVersioned* m
     if (m == nullptr) return make_error(ErrorCode::bad_capsule, argument, "the DLManagedTensorVersioned is NULL");
     if (!version_is_readable(m->version))
         return make_error(ErrorCode::unsupported_version, argument,
-                          {"the tensor has DLPack version ", m->version.major, ".", m->version.minor, "; wanted major version ",
-                           DLPACK_MAJOR_VERSION});
+                          {"the tensor has DLPack version ", m->version.major, ".", m->version.minor,
+                           "; wanted major version ", DLPACK_MAJOR_VERSION});
     return explain_unsound(m->dl_tensor, m->flags, argument);
 }
 ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const char* argument) {
@@ -94,13 +96,13 @@ struct Export {
     }
 };
 
-/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out. A tensor that was
-/// exported here becomes an alias of the exported block, so that repeated round trips build no chain.
+/// A block that owns a managed tensor already found acceptable; NULL (and nothing taken) when memory is out. A tensor
+/// that was exported here becomes an alias of the exported block, so that repeated round trips build no chain.
 template <class Managed>
 Block* adopt_managed(Managed* managed, Flags extra = 0) noexcept {
     Block* exported = Export<Managed>::block_of(managed);
-    // If the exported block keeps no memory alive, the export may hold more than the block: the object that it was exported
-    // from. An alias would lose that.
+    // If the exported block keeps no memory alive, the export may hold more than the block: the object that it was
+    // exported from. An alias would lose that.
     if (exported != nullptr && (exported->flags & unowned_flag) == 0) {
         Block* alias = alias_block(exported, managed->dl_tensor, managed_flags(managed) | extra);
         if (alias != nullptr) end_managed(managed);

@@ -15,14 +15,15 @@ std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std:
                     concat({"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"}));
     for (int i = 0; i < ndim; ++i)
         if (shape[i] < 0)
-            throw Error(
-                ErrorCode::bad_layout, ErrorKind::value,
-                concat({"argument 'shape': ", sizes_text(shape, ndim), " has a negative size; wanted sizes of 0 or more"}));
+            throw Error(ErrorCode::bad_layout, ErrorKind::value,
+                        concat({"argument 'shape': ", sizes_text(shape, ndim),
+                                " has a negative size; wanted sizes of 0 or more"}));
     std::int64_t numel = 0, nbytes = 0;
-    if (!layout::numel(shape, ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) || nbytes > INT64_MAX - spare)
-        throw Error(
-            ErrorCode::overflow, ErrorKind::value,
-            concat({"argument 'shape': ", sizes_text(shape, ndim), " of ", dtype, " has more bytes than the address space"}));
+    if (!layout::numel(shape, ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) ||
+        nbytes > INT64_MAX - spare)
+        throw Error(ErrorCode::overflow, ErrorKind::value,
+                    concat({"argument 'shape': ", sizes_text(shape, ndim), " of ", dtype,
+                            " has more bytes than the address space"}));
     return nbytes;
 }
 
@@ -36,8 +37,10 @@ ISTHMUS_COLD inline Error explain_no_memory(const DLTensor& t, std::int64_t nbyt
 ISTHMUS_NOINLINE inline Block* allocate_apart(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
     Block* block = allocate_block(t.ndim, sizeof(NewMemory));
     if (block == nullptr) throw explain_no_memory(t, nbytes);
-    auto* memory = ::new (block->dims() + 2 * t.ndim) NewMemory(take_memory(static_cast<std::size_t>(nbytes), alignment));
-    const bool aligned = memory->allocator == nullptr || reinterpret_cast<std::uintptr_t>(memory->start) % alignment == 0;
+    auto* memory =
+        ::new (block->dims() + 2 * t.ndim) NewMemory(take_memory(static_cast<std::size_t>(nbytes), alignment));
+    const bool aligned =
+        memory->allocator == nullptr || reinterpret_cast<std::uintptr_t>(memory->start) % alignment == 0;
     if (memory->start == nullptr || !aligned) {
         Error why = aligned ? explain_no_memory(t, nbytes)
                             : make_error(ErrorCode::bad_layout, {"the allocator gave memory at ", hex(memory->start),
@@ -51,8 +54,8 @@ ISTHMUS_NOINLINE inline Block* allocate_apart(const DLTensor& t, std::int64_t nb
     block->dl.data = memory->start;
     return block;
 }
-/// A block with its elements behind it, in one allocation. It is malloc's: aligned_alloc() costs three times as much, and keeps
-/// no small memory for its thread. Throws Error.
+/// A block with its elements behind it, in one allocation. It is malloc's: aligned_alloc() costs three times as much,
+/// and keeps no small memory for its thread. Throws Error.
 ISTHMUS_ALWAYS_INLINE Block* allocate_together(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
     const std::size_t header = sizeof(Block) + 2 * static_cast<std::size_t>(t.ndim) * sizeof(std::int64_t);
     auto* block = static_cast<Block*>(std::malloc(header + alignment - 1 + static_cast<std::size_t>(nbytes)));
@@ -64,7 +67,8 @@ ISTHMUS_ALWAYS_INLINE Block* allocate_together(const DLTensor& t, std::int64_t n
 ISTHMUS_ALWAYS_INLINE Block* make_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment) {
     Block* block = has_memory_of_its_own(static_cast<std::size_t>(nbytes)) ? allocate_apart(t, nbytes, alignment)
                                                                            : allocate_together(t, nbytes, alignment);
-    t.data = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(block->dl.data) + alignment - 1) & ~(alignment - 1));
+    t.data =
+        reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(block->dl.data) + alignment - 1) & ~(alignment - 1));
     describe(block, t, flags);
     return block;
 }
@@ -78,9 +82,10 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
     const TensorSpec spec(static_cast<void*>(nullptr), dtype, shape);
     constexpr std::size_t most = std::size_t{1} << 40;
     if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
-        throw detail::make_error(ErrorCode::bad_argument,
-                                 {"argument 'alignment': ", alignment, " bytes; wanted a power of two from 64 to ", most});
-    const std::int64_t nbytes = detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(alignment));
+        throw detail::make_error(ErrorCode::bad_argument, {"argument 'alignment': ", alignment,
+                                                           " bytes; wanted a power of two from 64 to ", most});
+    const std::int64_t nbytes =
+        detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(alignment));
     DLTensor t{nullptr, Device::cpu(), spec.ndim, dtype, const_cast<std::int64_t*>(spec.shape), nullptr, 0};
     return steal(detail::announce(detail::make_elements(t, 0, nbytes, alignment)));
 }

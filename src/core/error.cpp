@@ -6,7 +6,8 @@ ISTHMUS_BEGIN
 
 Error::Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
 Error::Error(ErrorCode code, ErrorKind kind, std::string message)
-    : state_(new State{detail::Atomic<int>(1), code, kind, detail::printable(std::move(message)), nullptr, nullptr, nullptr}) {
+    : state_(new State{detail::Atomic<int>(1), code, kind, detail::printable(std::move(message)), nullptr, nullptr,
+                       nullptr}) {
     for (const auto* watcher = detail::error_watchers; watcher != nullptr; watcher = watcher->next) watcher->made();
 }
 Error::~Error() {

@@ -11,9 +11,9 @@ class OverlapSearch {
 public:
     /// Room for the dimensions that are stepped along; each has a size above 1 and a stride other than 0.
     void add(std::int64_t size, std::int64_t stride) noexcept {
-        const Dimension added{static_cast<std::uint64_t>(size - 1), stride < 0
-                                                                        ? std::uint64_t{0} - static_cast<std::uint64_t>(stride)
-                                                                        : static_cast<std::uint64_t>(stride)};
+        const Dimension added{
+            static_cast<std::uint64_t>(size - 1),
+            stride < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride)};
         int at = count_++;
         for (; at > 0 && dims_[at - 1].stride < added.stride; --at) dims_[at] = dims_[at - 1];
         dims_[at] = added;
@@ -58,8 +58,10 @@ private:
     bool reaches(int first, std::int64_t distance) noexcept {
         if (distance == 0 || --budget_ < 0) return true;
         if (first == count_) return false;
-        const auto last = static_cast<std::int64_t>(dims_[first].last), stride = static_cast<std::int64_t>(dims_[first].stride);
-        if (first + 1 == count_) return distance % stride == 0 && distance / stride <= last && distance / stride >= -last;
+        const auto last = static_cast<std::int64_t>(dims_[first].last),
+                   stride = static_cast<std::int64_t>(dims_[first].stride);
+        if (first + 1 == count_)
+            return distance % stride == 0 && distance / stride <= last && distance / stride >= -last;
         const auto rest = static_cast<std::int64_t>(reach_[first + 1]);
         const std::int64_t enough = distance / stride + rest / stride + 1;
         for (std::int64_t steps = enough < last ? enough : last; steps >= -last; --steps) {
@@ -112,7 +114,6 @@ bool may_share(const DLTensor& a, const DLTensor& b) noexcept {
     const AddressRange first = addresses(a), second = addresses(b);
     return first.begin < second.end && second.begin < first.end;
 }
-
 
 std::string to_string(const std::int64_t* values, int ndim) {
     return detail::concat({detail::sizes_text(values, ndim)});

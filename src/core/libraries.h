@@ -16,7 +16,8 @@ __declspec(dllimport) int __stdcall GetModuleHandleExA(unsigned long, const char
 __declspec(dllimport) unsigned long __stdcall GetModuleFileNameA(HINSTANCE__*, char*, unsigned long);
 __declspec(dllimport) long long(__stdcall* __stdcall GetProcAddress(HINSTANCE__*, const char*))();
 __declspec(dllimport) int __stdcall FreeLibrary(HINSTANCE__*);
-__declspec(dllimport) unsigned short __stdcall RtlCaptureStackBackTrace(unsigned long, unsigned long, void**, unsigned long*);
+__declspec(dllimport) unsigned short __stdcall RtlCaptureStackBackTrace(unsigned long, unsigned long, void**,
+                                                                        unsigned long*);
 }
 #else
 #include <dlfcn.h>
@@ -34,8 +35,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The library at an address: the file that holds it, with and without its folder, and where the file begins in memory; the
-/// function, if its name is known; and the offset in bytes from the start of the function, or else of the file.
+/// The library at an address: the file that holds it, with and without its folder, and where the file begins in memory;
+/// the function, if its name is known; and the offset in bytes from the start of the function, or else of the file.
 struct CodePlace {
     std::string path, file, function;
     std::uintptr_t base = 0, offset = 0;
@@ -45,8 +46,8 @@ struct CodePlace {
 
 #define ISTHMUS_LIBRARY(name) name ".dll"
 
-/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never loads
-/// one itself: if nobody has loaded the library, there is nothing of it to use.
+/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never
+/// loads one itself: if nobody has loaded the library, there is nothing of it to use.
 inline void* find_library(const char* file) noexcept {
     HINSTANCE__* found = nullptr;
     return GetModuleHandleExA(0, file, &found) != 0 ? found : nullptr;
@@ -73,7 +74,8 @@ inline bool find_code_place(const void* address, CodePlace& out) {
     constexpr unsigned long unchanged_count = 2, from_address = 4;
     HINSTANCE__* found = nullptr;
     char path[4096];
-    if (GetModuleHandleExA(unchanged_count | from_address, static_cast<const char*>(address), &found) == 0) return false;
+    if (GetModuleHandleExA(unchanged_count | from_address, static_cast<const char*>(address), &found) == 0)
+        return false;
     const unsigned long length = GetModuleFileNameA(found, path, sizeof path);
     if (length == 0 || length >= sizeof path) return false;
     const char* slash = std::strrchr(path, '\\');
@@ -88,8 +90,8 @@ inline bool find_code_place(const void* address, CodePlace& out) {
 
 #define ISTHMUS_LIBRARY(name) "lib" name ".dylib"
 
-/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never loads
-/// one itself: if nobody has loaded the library, there is nothing of it to use.
+/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never
+/// loads one itself: if nobody has loaded the library, there is nothing of it to use.
 inline void* find_library(const char* file) noexcept {
     // dlopen() would search the system's folders for a bare name, not the loaded libraries.
     for (std::uint32_t i = 0, count = _dyld_image_count(); i < count; ++i) {
@@ -105,8 +107,8 @@ inline unsigned long long count_libraries() noexcept { return _dyld_image_count(
 
 #define ISTHMUS_LIBRARY(name) "lib" name ".so"
 
-/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never loads
-/// one itself: if nobody has loaded the library, there is nothing of it to use.
+/// A library that the process has loaded, by its file's name, kept loaded from now on; NULL if it is not loaded. Never
+/// loads one itself: if nobody has loaded the library, there is nothing of it to use.
 inline void* find_library(const char* file) noexcept { return dlopen(file, RTLD_NOLOAD | RTLD_LAZY); }
 inline unsigned long long count_libraries() noexcept {
     unsigned long long loads = 0;
@@ -137,8 +139,8 @@ bool find_symbol(void* library, const char* name, F& out) noexcept {
     return out != nullptr;
 }
 
-/// Writes the return addresses of the calls that lead here, innermost (the caller's own) first; returns how many, 0 if the C
-/// library cannot tell.
+/// Writes the return addresses of the calls that lead here, innermost (the caller's own) first; returns how many, 0 if
+/// the C library cannot tell.
 ISTHMUS_ALWAYS_INLINE int find_callers([[maybe_unused]] void** frames, [[maybe_unused]] int most) noexcept {
 #if __has_include(<execinfo.h>)
     return backtrace(frames, most);

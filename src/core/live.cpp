@@ -34,7 +34,8 @@ inline double monotonic_seconds() noexcept {
 
 ISTHMUS_STATE constinit SystemMutex live_mutex;
 
-/// The list: a hash table by the address of the block. While it is locked it calls no other code, except to show its records.
+/// The list: a hash table by the address of the block. While it is locked it calls no other code, except to show its
+/// records.
 class LiveList {
 public:
     ISTHMUS_COLD void add(Block* block) noexcept {
@@ -76,9 +77,9 @@ public:
         const Lock lock;
         for (const LiveEntry* entry : buckets_)
             for (; entry != nullptr; entry = entry->next)
-                show(context,
-                     LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer, entry->consumer,
-                                entry->words.place, entry->frames + 1, entry->frame_count > 0 ? entry->frame_count - 1 : 0});
+                show(context, LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer,
+                                         entry->consumer, entry->words.place, entry->frames + 1,
+                                         entry->frame_count > 0 ? entry->frame_count - 1 : 0});
     }
     void listen(bool tracing) noexcept {
         // A child that is forked while another thread holds the lock would wait for it forever.

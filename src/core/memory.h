@@ -19,8 +19,8 @@ struct NewMemory {
 /// From how many bytes on memory is worth keeping, and huge pages are requested.
 inline constexpr std::size_t large_memory = std::size_t{1} << 22;
 
-/// Memory whose first multiple of `alignment` has `bytes` behind it; no start if there is none. `bytes` are large, or the
-/// program has an allocator.
+/// Memory whose first multiple of `alignment` has `bytes` behind it; no start if there is none. `bytes` are large, or
+/// the program has an allocator.
 NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept;
 void give_memory_back(const NewMemory& memory) noexcept;
 /// Whether elements of so many bytes come from take_memory(), rather than from the allocation of their block.
@@ -33,6 +33,5 @@ void release_new_memory(void* memory);
 Block* new_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment);
 
 }  // namespace detail
-
 
 ISTHMUS_END

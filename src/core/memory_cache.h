@@ -16,23 +16,26 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// Tells the system something about the whole pages of some memory. Only a hint: a refusal is not an error.
-inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size, [[maybe_unused]] int wish) noexcept {
+inline void advise_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size,
+                         [[maybe_unused]] int wish) noexcept {
 #if defined(__linux__)
     const int before = errno;
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)),
+               start = reinterpret_cast<std::uintptr_t>(memory);
     const std::uintptr_t first = (start + page - 1) & ~(page - 1), end = (start + size) & ~(page - 1);
     if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, wish);
     errno = before;
 #endif
 }
-/// Asks for huge pages, as NumPy does for its own memory (numpy/_core/src/multiarray/alloc.cpp): fresh memory is then filled in
-/// a fraction of the time.
+/// Asks for huge pages, as NumPy does for its own memory (numpy/_core/src/multiarray/alloc.cpp): fresh memory is then
+/// filled in a fraction of the time.
 inline void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
 #if defined(MADV_HUGEPAGE)
     advise_pages(memory, size, MADV_HUGEPAGE);
 #endif
 }
-/// Lets the system take the pages when it runs short; until then they keep their contents, and writing to a page keeps it.
+/// Lets the system take the pages when it runs short; until then they keep their contents, and writing to a page keeps
+/// it.
 inline void let_system_take([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) noexcept {
 #if defined(__linux__) && defined(MADV_FREE)
     advise_pages(memory, size, MADV_FREE);
@@ -56,8 +59,8 @@ inline constexpr std::size_t cached_memory_at_first = std::size_t{512} << 20;
 #endif
 #undef ISTHMUS_HAS_FEATURE
 
-/// Large memory that was dropped, the oldest first. Who finds another thread at it goes to the system, as if it were empty:
-/// nobody waits, and a child of fork() that inherits it locked does without.
+/// Large memory that was dropped, the oldest first. Who finds another thread at it goes to the system, as if it were
+/// empty: nobody waits, and a child of fork() that inherits it locked does without.
 class MemoryCache {
 public:
     /// The block that fits best and wastes no more than a quarter; no start if none does.

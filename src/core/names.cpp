@@ -25,7 +25,8 @@ ISTHMUS_RARE std::string DType::name() const {
 namespace detail {
 
 ISTHMUS_RARE Piece::Piece(DType dtype) noexcept
-    : Piece([](std::string& out, const void*, Number v) { out += DType(int(v & 255), int(v >> 8 & 255), int(v >> 16)).name(); },
+    : Piece([](std::string& out, const void*,
+               Number v) { out += DType(int(v & 255), int(v >> 8 & 255), int(v >> 16)).name(); },
             nullptr, Number{dtype.code} | Number{dtype.bit_count} << 8 | Number{dtype.lane_count} << 16) {}
 
 /// Takes a number without leading zeros off the front of `text`: -1 when there is none, or when it is above `most`.
@@ -81,8 +82,8 @@ ISTHMUS_RARE std::string Device::name() const {
 
 namespace detail {
 ISTHMUS_RARE Piece::Piece(Device device) noexcept
-    : Piece([](std::string& out, const void*, Number v) { out += Device{int(v >> 32), int(v & 0xFFFFFFFF)}.name(); }, nullptr,
-            Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
+    : Piece([](std::string& out, const void*, Number v) { out += Device{int(v >> 32), int(v & 0xFFFFFFFF)}.name(); },
+            nullptr, Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
 }  // namespace detail
 
 ISTHMUS_RARE bool Device::parse(std::string_view name, Device& out) noexcept {

@@ -11,7 +11,8 @@ namespace detail {
 /// The observer that listens, or the last one that did; NULL before the first.
 ISTHMUS_STATE Atomic<const Observer*> last_observer;
 
-/// The observers of all shared objects that meet in one interpreter: listening is switched on and off in all of them at once.
+/// The observers of all shared objects that meet in one interpreter: listening is switched on and off in all of them at
+/// once.
 struct ObserverLink {
     Atomic<const Observer*>* observer;
     Atomic<const Observer*>* last_observer;
@@ -44,8 +45,8 @@ inline void set_observer(const Observer* now) noexcept {
     tell_link(observer_link, now);
 }
 
-/// Joins the others: an observer of theirs also listens here from now on, and vice versa. Joining again changes nothing. Only
-/// one thread of this shared object may call this at a time; other shared objects may join meanwhile.
+/// Joins the others: an observer of theirs also listens here from now on, and vice versa. Joining again changes
+/// nothing. Only one thread of this shared object may call this at a time; other shared objects may join meanwhile.
 inline void join_observers(ObserverHub& hub) noexcept {
     const ObserverLink* link = hub.first.load();
     while (link != nullptr && link != &observer_link) link = link->next;

@@ -1,4 +1,4 @@
-// Parts and other shapes of the same memory: the arithmetic behind slice(), select(), reshape(), transpose(), broadcast_to().
+// The arithmetic behind slice(), select(), reshape(), transpose() and broadcast_to().
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/device.h>
 #include <isthmus/core/rearrange.h>
@@ -14,15 +14,17 @@ Error rearrange_error(const char* call, std::string_view text, ErrorCode code) {
 int dimension_of(const char* call, int dimension, int ndim) {
     const int found = dimension < 0 ? dimension + ndim : dimension;
     if (ISTHMUS_UNLIKELY(found < 0 || found >= ndim))
-        throw rearrange_error(call, concat({"found dimension ", dimension, "; wanted one of ", ndim}), ErrorCode::bad_argument);
+        throw rearrange_error(call, concat({"found dimension ", dimension, "; wanted one of ", ndim}),
+                              ErrorCode::bad_argument);
     return found;
 }
 
 std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::int64_t size) {
     const std::int64_t found = index < 0 ? index + size : index;
     if (ISTHMUS_UNLIKELY(found < 0 || found >= size))
-        throw rearrange_error(call, concat({"index ", index, " is out of bounds for dimension ", dimension, " of size ", size}),
-                              ErrorCode::bad_argument);
+        throw rearrange_error(
+            call, concat({"index ", index, " is out of bounds for dimension ", dimension, " of size ", size}),
+            ErrorCode::bad_argument);
     return found;
 }
 
@@ -58,7 +60,7 @@ void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
         t.data = static_cast<char*>(t.data) + bytes;
 }
 void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
-                    std::int64_t* out) {
+                   std::int64_t* out) {
     std::int64_t numel = 1, known = 1;
     for (int i = 0; i < ndim; ++i) numel *= shape[i];
     int open = -1;
@@ -77,17 +79,18 @@ void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* want
         good = good && known == numel;
     }
     if (!good)
-        throw rearrange_error("reshape", concat({"shape ", sizes_text(wanted, wanted_ndim), " does not hold the ", numel,
-                                                 " elements of shape ", sizes_text(shape, ndim)}));
+        throw rearrange_error("reshape", concat({"shape ", sizes_text(wanted, wanted_ndim), " does not hold the ",
+                                                 numel, " elements of shape ", sizes_text(shape, ndim)}));
 }
 
 void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                    int wanted_ndim, std::int64_t* out) {
+                     int wanted_ndim, std::int64_t* out) {
     if (layout::is_contiguous(shape, strides, ndim)) {
         (void)layout::row_major(wanted, wanted_ndim, out);
         return;
     }
-    // From the last dimension backwards: each run of old dimensions without gaps between them is divided among new ones.
+    // From the last dimension backwards: each run of old dimensions without gaps between them is divided among new
+    // ones.
     std::int64_t run = 1, step = 1;
     int next = ndim - 1;
     for (int d = wanted_ndim - 1; d >= 0; --d) {
@@ -105,16 +108,17 @@ void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int
             out[d] = step;
         }
         if (run % wanted[d] != 0)
-            throw rearrange_error("reshape", concat({"strides ", sizes_text(strides, ndim), " of shape ",
-                                                     sizes_text(shape, ndim), " have shape ", sizes_text(wanted, wanted_ndim),
-                                                     " only in a copy; write contiguous() of a Tensor, or copy_of()"}));
+            throw rearrange_error("reshape",
+                                  concat({"strides ", sizes_text(strides, ndim), " of shape ", sizes_text(shape, ndim),
+                                          " have shape ", sizes_text(wanted, wanted_ndim),
+                                          " only in a copy; write contiguous() of a Tensor, or copy_of()"}));
         run /= wanted[d];
         if (run != 1) step *= wanted[d];
     }
 }
 
 void broadcast_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                    int wanted_ndim, std::int64_t* out) {
+                       int wanted_ndim, std::int64_t* out) {
     const int added = wanted_ndim - ndim;
     std::int64_t numel = 0;
     bool good = added >= 0 && wanted_ndim <= max_ndim && layout::numel(wanted, wanted_ndim, numel);
@@ -140,8 +144,8 @@ void resolve_axes(std::span<const std::int64_t> axes, int ndim, int* out) {
     }
     if (!good)
         throw rearrange_error("transpose",
-                              concat({"axes ", sizes_text(axes.data(), static_cast<int>(axes.size())), " are not the ", ndim,
-                                      " dimensions, each once"}),
+                              concat({"axes ", sizes_text(axes.data(), static_cast<int>(axes.size())), " are not the ",
+                                      ndim, " dimensions, each once"}),
                               ErrorCode::bad_argument);
 }
 

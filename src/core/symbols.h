@@ -26,7 +26,8 @@ inline std::string demangled(const std::string& name) {
 #if __has_include(<cxxabi.h>)
     constexpr std::size_t most = 120;
     int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+    const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                      std::free);
     if (status == 0 && text != nullptr) {
         const std::string shown = text.get();
         return shown.size() <= most ? shown : concat({shown.substr(0, most), "..."});
@@ -37,12 +38,14 @@ inline std::string demangled(const std::string& name) {
 
 #if defined(__ELF__)
 
-/// The symbol table of an ELF file (System V ABI, "Object Files"): what the dynamic linker does not load, and `strip` removes.
+/// The symbol table of an ELF file (System V ABI, "Object Files"): what the dynamic linker does not load, and `strip`
+/// removes.
 class SymbolTable {
 public:
     explicit SymbolTable(const char* path) : file_(std::fopen(path, "rb"), close) {}
 
-    /// Writes to `place` the name of the function that holds it and the offset within the function, if the table has it.
+    /// Writes to `place` the name of the function that holds it and the offset within the function, if the table has
+    /// it.
     void find(CodePlace& place) {
         ElfW(Ehdr) head;
         if (!read(0, &head, sizeof head) || head.e_shentsize != sizeof(ElfW(Shdr))) return;
@@ -70,7 +73,8 @@ private:
         const std::uint64_t count = table.sh_size / sizeof(ElfW(Sym));
         for (std::uint64_t done = 0; done < count; done += most) {
             const std::size_t now = static_cast<std::size_t>(count - done < most ? count - done : most);
-            if (!read(table.sh_offset + done * sizeof(ElfW(Sym)), symbols.data(), now * sizeof(ElfW(Sym)))) return false;
+            if (!read(table.sh_offset + done * sizeof(ElfW(Sym)), symbols.data(), now * sizeof(ElfW(Sym))))
+                return false;
             for (std::size_t i = 0; i < now; ++i)
                 if ((symbols[i].st_info & 0xF) == STT_FUNC && at - symbols[i].st_value < symbols[i].st_size) {
                     place.function = name_at(names.sh_offset + symbols[i].st_name);
@@ -116,8 +120,8 @@ private:
     std::map<const void*, std::unique_ptr<CodePlace>> known_;
 };
 
-/// "run(int)+0x42 in libkernels.so < libkernels.so+0x1f30": the calls, innermost first; by offsets in the file where the
-/// function has no name.
+/// "run(int)+0x42 in libkernels.so < libkernels.so+0x1f30": the calls, innermost first; by offsets in the file where
+/// the function has no name.
 inline std::string describe_frames(CodePlaces& places, const void* const* frames, int count) {
     std::string text;
     for (int i = 0; i < count; ++i) {

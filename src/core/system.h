@@ -19,8 +19,8 @@ extern "C" {
 __declspec(dllimport) void __stdcall AcquireSRWLockExclusive(_RTL_SRWLOCK*);
 __declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(_RTL_SRWLOCK*);
 __declspec(dllimport) void __stdcall Sleep(unsigned long);
-__declspec(dllimport) void* __stdcall CreateThread(_SECURITY_ATTRIBUTES*, std::size_t, unsigned long(__stdcall*)(void*), void*,
-                                                   unsigned long, unsigned long*);
+__declspec(dllimport) void* __stdcall CreateThread(_SECURITY_ATTRIBUTES*, std::size_t, unsigned long(__stdcall*)(void*),
+                                                   void*, unsigned long, unsigned long*);
 __declspec(dllimport) int __stdcall CloseHandle(void*);
 }
 #endif

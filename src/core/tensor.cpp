@@ -15,10 +15,13 @@ Error too_many_dims(std::size_t found) {
 Error no_memory_for_owner(std::size_t bytes) {
     return make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", bytes, " bytes"});
 }
-static ISTHMUS_COLD Error no_memory_for_handle() { return Error(ErrorCode::out_of_memory, "no memory for a tensor handle"); }
+static ISTHMUS_COLD Error no_memory_for_handle() {
+    return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+}
 static ISTHMUS_COLD Error wrong_count(const std::int64_t* sizes, int ndim, const char* whose, std::size_t held) {
-    return Error(ErrorCode::bad_layout, ErrorKind::value,
-                 concat({"argument 'shape': ", sizes_text(sizes, ndim), " does not hold the ", whose, " ", held, " elements"}));
+    return Error(
+        ErrorCode::bad_layout, ErrorKind::value,
+        concat({"argument 'shape': ", sizes_text(sizes, ndim), " does not hold the ", whose, " ", held, " elements"}));
 }
 
 static DLTensor descriptor_of(const TensorSpec& spec) noexcept {

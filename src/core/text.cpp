@@ -6,7 +6,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_RARE void Piece::append_c_text(std::string& out, const void* text, Number) { out += static_cast<const char*>(text); }
+ISTHMUS_RARE void Piece::append_c_text(std::string& out, const void* text, Number) {
+    out += static_cast<const char*>(text);
+}
 ISTHMUS_RARE void Piece::append_text(std::string& out, const void* text, Number length) {
     out.append(static_cast<const char*>(text), static_cast<std::size_t>(length));
 }
@@ -65,8 +67,8 @@ ISTHMUS_RARE Piece sizes_text(const std::int64_t* values, int count) noexcept {
     return {append, values, static_cast<Piece::Number>(count)};
 }
 
-/// How many bytes the character at the beginning of `text` takes (RFC 3629: no surrogates, nothing longer than it has to be,
-/// nothing past U+10FFFF); 0 if the bytes are not UTF-8, and for an empty text.
+/// How many bytes the character at the beginning of `text` takes (RFC 3629: no surrogates, nothing longer than it has
+/// to be, nothing past U+10FFFF); 0 if the bytes are not UTF-8, and for an empty text.
 static std::size_t utf8_character(std::string_view text) noexcept {
     constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
@@ -94,11 +96,14 @@ bool is_utf8(std::string_view text) noexcept {
 }
 
 /// A byte that would end a C string, or tell a terminal to do something.
-static constexpr bool is_control(unsigned char byte) noexcept { return (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F; }
+static constexpr bool is_control(unsigned char byte) noexcept {
+    return (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F;
+}
 
 std::string printable(std::string text) {
     bool plain = true;
-    for (const char c : text) plain = plain && static_cast<signed char>(c) > 0 && !is_control(static_cast<unsigned char>(c));
+    for (const char c : text)
+        plain = plain && static_cast<signed char>(c) > 0 && !is_control(static_cast<unsigned char>(c));
     if (plain) return text;
     constexpr char digits[] = "0123456789abcdef";
     std::string out;

@@ -14,26 +14,28 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
         return error(ErrorCode::unsupported_version,
                      {"flags ", hex(flags), " have bits that DLPack 1.3 does not define; wanted a combination of ",
                       hex(flag::dlpack_known)});
-    if (t.ndim < 0 || t.ndim > max_ndim) return error(ErrorCode::bad_layout, {"ndim is ", t.ndim, "; wanted 0 to ", max_ndim});
+    if (t.ndim < 0 || t.ndim > max_ndim)
+        return error(ErrorCode::bad_layout, {"ndim is ", t.ndim, "; wanted 0 to ", max_ndim});
     if (t.ndim > 0 && t.shape == nullptr)
         return error(ErrorCode::bad_layout, {"shape is NULL with ndim ", t.ndim, "; wanted one size per dimension"});
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] < 0)
-            return error(ErrorCode::bad_layout, {"shape ", sizes_text(t.shape, t.ndim), " has a negative size in dimension ", i,
-                                                 "; wanted sizes of 0 or more"});
+            return error(ErrorCode::bad_layout,
+                         {"shape ", sizes_text(t.shape, t.ndim), " has a negative size in dimension ", i,
+                          "; wanted sizes of 0 or more"});
     if (!dtype.is_valid())
-        return error(ErrorCode::bad_dtype, {"dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ", dtype.lanes(),
-                                            ") is not one that DLPack 1.3 defines"});
+        return error(ErrorCode::bad_dtype, {"dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ",
+                                            dtype.lanes(), ") is not one that DLPack 1.3 defines"});
     if (!device.is_valid())
         return error(ErrorCode::bad_device,
                      {"device (type ", device.type, ", id ", device.id, ") is not one that DLPack 1.3 defines"});
     std::int64_t numel = 0, bytes = 0;
     if (!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, bytes))
-        return error(ErrorCode::overflow,
-                     {"shape ", sizes_text(t.shape, t.ndim), " of ", dtype, " has more bytes than a 64-bit size can count"});
+        return error(ErrorCode::overflow, {"shape ", sizes_text(t.shape, t.ndim), " of ", dtype,
+                                           " has more bytes than a 64-bit size can count"});
     if (numel > 0 && t.data == nullptr)
-        return error(ErrorCode::null_data, {"data is NULL with ", numel, " elements (shape ", sizes_text(t.shape, t.ndim),
-                                            "); wanted the address of the elements"});
+        return error(ErrorCode::null_data, {"data is NULL with ", numel, " elements (shape ",
+                                            sizes_text(t.shape, t.ndim), "); wanted the address of the elements"});
     if (t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) ||
         reinterpret_cast<std::uintptr_t>(t.data) > UINTPTR_MAX - t.byte_offset)
         return error(ErrorCode::overflow,
@@ -42,8 +44,9 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     if (numel > 0 && t.strides != nullptr) {
         if (packed && !layout::is_contiguous(t.shape, t.strides, t.ndim))
-            return error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " of packed ", dtype,
-                                                 " are not row-major; wanted contiguous memory, since elements share bytes"});
+            return error(ErrorCode::bad_layout,
+                         {"strides ", sizes_text(t.strides, t.ndim), " of packed ", dtype,
+                          " are not row-major; wanted contiguous memory, since elements share bytes"});
         std::int64_t first = 0, last = 0;
         const bool fits = packed || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
         if (packed) last = bytes - 1;
@@ -52,8 +55,9 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
                                                sizes_text(t.shape, t.ndim), " leave the address space"});
     }
     if (numel > 0 && !device.is_opaque() && address % static_cast<std::uint64_t>(dtype.alignment()) != 0)
-        return error(ErrorCode::needs_copy, {"data at ", hex(address), " is not aligned to the ", dtype.alignment(),
-                                             " bytes of ", dtype, "; copy it first (numpy: np.require(x, requirements='A'))"});
+        return error(ErrorCode::needs_copy,
+                     {"data at ", hex(address), " is not aligned to the ", dtype.alignment(), " bytes of ", dtype,
+                      "; copy it first (numpy: np.require(x, requirements='A'))"});
     return error(ErrorCode::overflow,
                  {"shape ", sizes_text(t.shape, t.ndim), " at ", hex(address), " leaves the address space"});
 }

@@ -22,7 +22,8 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
     if (ISTHMUS_UNLIKELY(t.ndim > 0 && t.shape == nullptr)) return false;
     if (ISTHMUS_UNLIKELY(!dtype.is_valid() || !device.is_valid())) return false;
     std::int64_t numel = 0, bytes = 0;
-    if (ISTHMUS_UNLIKELY(!layout::numel(t.shape, t.ndim, numel) || !layout::nbytes(numel, dtype, flags & flag::padded, bytes)))
+    if (ISTHMUS_UNLIKELY(!layout::numel(t.shape, t.ndim, numel) ||
+                         !layout::nbytes(numel, dtype, flags & flag::padded, bytes)))
         return false;
     const auto base = reinterpret_cast<std::uintptr_t>(t.data);
     if (ISTHMUS_UNLIKELY(t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) || base > UINTPTR_MAX - t.byte_offset))
@@ -32,7 +33,8 @@ inline bool is_sound(const DLTensor& t, Flags flags) noexcept {
     const auto address = base + t.byte_offset;
     std::int64_t first = 0, last = bytes - 1;
     if (t.strides != nullptr) {
-        if (ISTHMUS_UNLIKELY(dtype.is_subbyte()) && !(flags & flag::padded)) {  // packed: strides in whole bytes say nothing
+        if (ISTHMUS_UNLIKELY(dtype.is_subbyte()) &&
+            !(flags & flag::padded)) {  // packed: strides in whole bytes say nothing
             if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) return false;
         } else if (ISTHMUS_UNLIKELY(!layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last))) {
             return false;

@@ -8,8 +8,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Calls row(first, step, count) with every row of the last dimension, in row-major order: elements of whole bytes, `step`
-/// elements apart. The strides must not be NULL.
+/// Calls row(first, step, count) with every row of the last dimension, in row-major order: elements of whole bytes,
+/// `step` elements apart. The strides must not be NULL.
 template <class Row>
 void walk_rows(const DLTensor& t, Row&& row) noexcept {
     for (int d = 0; d < t.ndim; ++d)

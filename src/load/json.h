@@ -85,7 +85,8 @@ public:
 private:
     static bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
     void skip_space() noexcept {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
+        while (at_ < text_.size() &&
+               (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
             ++at_;
     }
     char next() {

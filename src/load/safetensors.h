@@ -42,7 +42,8 @@ inline constexpr FileDType file_dtypes[] = {
     {"U64", uint64},
 };
 
-/// The content of a header, checked: the tensors follow each other through the whole file without a hole, in this order.
+/// The content of a header, checked: the tensors follow each other through the whole file without a hole, in this
+/// order.
 struct Header {
     std::vector<TensorEntry> entries;
     std::vector<std::pair<std::string, std::string>> metadata;
@@ -122,7 +123,8 @@ inline void check_entries(std::vector<TensorEntry>& entries, std::uint64_t begin
         entry.begin += begin;
         entry.end += begin;
     }
-    if (next != file_size - begin) fail_file({file_size - begin - next, " bytes at the end of the file belong to no tensor"});
+    if (next != file_size - begin)
+        fail_file({file_size - begin - next, " bytes at the end of the file belong to no tensor"});
 }
 
 /// The sizes of a file's parts: 8 bytes that say how long the header is (little-endian), the header, the elements.
@@ -132,7 +134,8 @@ inline constexpr std::uint64_t header_begin = 8, longest_header = 100'000'000;
 inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std::uint64_t file_size) {
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];
-    if (size > longest_header) fail_file({"the header's length is ", size, " bytes; expected at most ", longest_header});
+    if (size > longest_header)
+        fail_file({"the header's length is ", size, " bytes; expected at most ", longest_header});
     if (size > file_size - header_begin)
         fail_file({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"});
     return header_begin + size;

@@ -43,15 +43,17 @@ void check(const Fields& f) {
     const std::string shape = isthmus::layout::to_string(f.shape, f.ndim);
     for (int i = 0; i < f.ndim; ++i)
         if (f.shape[i] < 0)
-            refuse(
-                ErrorCode::bad_layout, "shape",
-                "found " + shape + " with a negative size in dimension " + std::to_string(i) + "; wanted sizes of 0 or more");
+            refuse(ErrorCode::bad_layout, "shape",
+                   "found " + shape + " with a negative size in dimension " + std::to_string(i) +
+                       "; wanted sizes of 0 or more");
     if (f.stride_count >= 0 && f.stride_count != f.ndim)
         refuse(ErrorCode::bad_layout, "strides",
-               "found " + isthmus::layout::to_string(f.strides, f.stride_count) + " with " + std::to_string(f.stride_count) +
-                   " entries; wanted one per dimension of shape " + shape + ", " + std::to_string(f.ndim));
+               "found " + isthmus::layout::to_string(f.strides, f.stride_count) + " with " +
+                   std::to_string(f.stride_count) + " entries; wanted one per dimension of shape " + shape + ", " +
+                   std::to_string(f.ndim));
     std::int64_t numel = 0, nbytes = 0;
-    if (!isthmus::layout::numel(f.shape, f.ndim, numel) || !isthmus::layout::nbytes(numel, f.dtype, f.padded != 0, nbytes))
+    if (!isthmus::layout::numel(f.shape, f.ndim, numel) ||
+        !isthmus::layout::nbytes(numel, f.dtype, f.padded != 0, nbytes))
         refuse(ErrorCode::overflow, "shape",
                "found " + shape + " of " + f.dtype.name() + "; wanted no more bytes than a 64-bit size can count");
     if (numel > 0 && f.ptr == nullptr)
@@ -67,8 +69,8 @@ void check(const Fields& f) {
     const auto alignment = static_cast<std::uintptr_t>(f.dtype.alignment());
     if (!f.device.is_opaque() && reinterpret_cast<std::uintptr_t>(f.ptr) % alignment != 0)
         refuse(ErrorCode::needs_copy, "ptr",
-               detail::concat(
-                   {"found ", detail::hex(f.ptr), "; wanted an address aligned to the ", alignment, " bytes of ", f.dtype}));
+               detail::concat({"found ", detail::hex(f.ptr), "; wanted an address aligned to the ", alignment,
+                               " bytes of ", f.dtype}));
 }
 
 /// The tensor that from_fields makes: an alias of `root`, or a new block with its owner.
@@ -91,8 +93,8 @@ PyObject* from_fields(PyObject*, PyObject* arguments) {
     Fields f;
     PyObject *ptr = nullptr, *shape = nullptr, *strides = nullptr, *dtype = nullptr, *device = nullptr;
     PyObject* tensor = nullptr;
-    if (!PyArg_ParseTuple(arguments, "OOOOOppOO:_from_fields", &ptr, &shape, &strides, &dtype, &device, &f.read_only, &f.padded,
-                          &f.owner, &tensor))
+    if (!PyArg_ParseTuple(arguments, "OOOOOppOO:_from_fields", &ptr, &shape, &strides, &dtype, &device, &f.read_only,
+                          &f.padded, &f.owner, &tensor))
         return nullptr;
     detail::Block* root = nullptr;
     if (tensor != Py_None) {
@@ -100,8 +102,8 @@ PyObject* from_fields(PyObject*, PyObject* arguments) {
             return detail::raise_argument("tensor", tensor, "an isthmus.Tensor or None", ErrorKind::type);
         if ((root = detail::block_of(tensor)) == nullptr) return nullptr;
     }
-    if (!read_pointer(ptr, f.ptr) || !read_sizes(shape, "shape", f.shape, f.ndim) || !read_dtype(dtype, "dtype", f.dtype) ||
-        !read_device(device, "device", f.device))
+    if (!read_pointer(ptr, f.ptr) || !read_sizes(shape, "shape", f.shape, f.ndim) ||
+        !read_dtype(dtype, "dtype", f.dtype) || !read_device(device, "device", f.device))
         return nullptr;
     if (strides != Py_None && !read_sizes(strides, "strides", f.strides, f.stride_count)) return nullptr;
     return guarded([&]() -> PyObject* {

@@ -44,8 +44,9 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
         const Device found = tensor->device();
         isthmus::give_back(arguments[0], *tensor);
         return isthmus::detail::raise(ErrorCode::needs_copy, ErrorKind::buffer,
-                                      "argument 'copy': found False, but x is on " + found.name() + " and is wanted on " +
-                                          wanted.name() + "; wanted None or True, since that needs a copy");
+                                      "argument 'copy': found False, but x is on " + found.name() +
+                                          " and is wanted on " + wanted.name() +
+                                          "; wanted None or True, since that needs a copy");
     }
     return to_object(tensor);
 }
@@ -59,9 +60,11 @@ PyObject* empty(PyObject*, PyObject* arguments, PyObject* keywords) {
     std::int64_t sizes[isthmus::max_ndim];
     int ndim = 0;
     DType wanted = isthmus::float32;
-    if (!read_sizes(shape, "shape", sizes, ndim) || (dtype != nullptr && !read_dtype(dtype, "dtype", wanted))) return nullptr;
-    return guarded(
-        [&] { return to_object(Tensor::empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), wanted)); });
+    if (!read_sizes(shape, "shape", sizes, ndim) || (dtype != nullptr && !read_dtype(dtype, "dtype", wanted)))
+        return nullptr;
+    return guarded([&] {
+        return to_object(Tensor::empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), wanted));
+    });
 }
 
 /// trim(keep=0): in each extension of the process that was compiled with Isthmus
@@ -93,12 +96,16 @@ PyMethodDef package::import_methods[] = {
      "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
      "The memory of `x` as an isthmus.Tensor, without a copy, in constant time.\n\n"
      "x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array interface.\n"
-     "device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it is;\n"
+     "device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it "
+     "is;\n"
      "    another device than x's asks x for a copy there.\n"
-     "copy: None shares the memory; a copy is made only to reach `device`, or by x itself where it cannot do otherwise\n"
+     "copy: None shares the memory; a copy is made only to reach `device`, or by x itself where it cannot do "
+     "otherwise\n"
      "    (`is_copied` then says so). False never copies. True always does, and the copy is writable.\n\n"
-     "The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also a\n"
-     "TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); what x\n"
+     "The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also "
+     "a\n"
+     "TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); "
+     "what x\n"
      "itself raised is its __cause__. An isthmus.Tensor comes back as it is.\n"
      "Source: Python array API standard 2024.12, from_dlpack."},
     {"empty", with_keywords(empty), METH_VARARGS | METH_KEYWORDS,
@@ -108,8 +115,10 @@ PyMethodDef package::import_methods[] = {
     {"trim", with_keywords(trim), METH_VARARGS | METH_KEYWORDS,
      "trim($module, keep=0)\n--\n\n"
      "Gives the memory of dropped tensors back to the system; the number of bytes given back.\n\n"
-     "keep: how many bytes each extension module may keep, those that were dropped last. A module that is compiled with\n"
-     "    Isthmus keeps tensors of 4 MiB and more for the next of about that size, 512 MiB at most, of which the system may\n"
+     "keep: how many bytes each extension module may keep, those that were dropped last. A module that is compiled "
+     "with\n"
+     "    Isthmus keeps tensors of 4 MiB and more for the next of about that size, 512 MiB at most, of which the "
+     "system may\n"
      "    take what is of 32 MiB and more when it runs short (MADV_FREE). All of the process's modules are asked.\n"
      "    Raises ValueError where it is negative."},
     {nullptr, nullptr, 0, nullptr},

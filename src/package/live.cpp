@@ -33,8 +33,8 @@ PyObject* describe(const isthmus::LiveTensor& live) {
     return Py_BuildValue("(KOLOOOOOIssdss)", static_cast<unsigned long long>(live.serial), ptr.get(),
                          static_cast<long long>(live.nbytes), shape.get(), dtype.get(), device.get(),
                          live.read_only ? Py_True : Py_False, live.borrowed ? Py_True : Py_False,
-                         static_cast<unsigned int>(live.handles), live.producer.c_str(), live.consumer.c_str(), live.age,
-                         live.place.c_str(), live.cpp_place.c_str());
+                         static_cast<unsigned int>(live.handles), live.producer.c_str(), live.consumer.c_str(),
+                         live.age, live.place.c_str(), live.cpp_place.c_str());
 }
 
 /// One tuple per tensor, the fields in the order of isthmus.LiveTensor.

@@ -64,8 +64,9 @@ Ref metadata_of(const TensorFile& file) {
 PyObject* show_file(std::unique_ptr<TensorFile> file) {
     const Ref names = names_of(*file), metadata = metadata_of(*file);
     if (!names || !metadata) return nullptr;
-    const Ref capsule(PyCapsule_New(
-        file.get(), file_name, [](PyObject* self) { delete static_cast<TensorFile*>(PyCapsule_GetPointer(self, file_name)); }));
+    const Ref capsule(PyCapsule_New(file.get(), file_name, [](PyObject* self) {
+        delete static_cast<TensorFile*>(PyCapsule_GetPointer(self, file_name));
+    }));
     if (!capsule) return nullptr;
     [[maybe_unused]] const TensorFile* held = file.release();  // the capsule's
     return PyTuple_Pack(3, capsule.get(), names.get(), metadata.get());
@@ -99,7 +100,8 @@ PyObject* get_tensor(PyObject*, PyObject* const* arguments, Py_ssize_t) {
 }  // namespace
 
 PyMethodDef package::load_methods[] = {
-    {"_load", with_keywords(counted<load, 2>), METH_FASTCALL, "_load(path, access): a capsule, the names, the metadata"},
+    {"_load", with_keywords(counted<load, 2>), METH_FASTCALL,
+     "_load(path, access): a capsule, the names, the metadata"},
     {"_load_at", with_keywords(counted<get_tensor<&TensorFile::at>, 2>), METH_FASTCALL, "_load_at(file, name)"},
     {"_load_copy", with_keywords(counted<get_tensor<&TensorFile::copy>, 2>), METH_FASTCALL, "_load_copy(file, name)"},
     {nullptr, nullptr, 0, nullptr},

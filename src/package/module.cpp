@@ -1,4 +1,4 @@
-// The extension module isthmus._isthmus: the types that all extensions share, and functions that only the package needs.
+// The extension module isthmus._isthmus: the types that all extensions share, and the package's own functions.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
@@ -22,14 +22,15 @@ int fill(PyObject* module) {
          {package::import_methods, package::blob_methods, package::pickle_methods, package::measure_methods,
           package::live_methods, package::shared_methods, package::operator_methods, package::load_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return -1;
-    const bool good = add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&
-                      add(module, "Device", shared->device) && add(module, "DeviceType", shared->device_type) &&
-                      add(module, "Error", shared->error) &&
-                      add(module, "TensorTypeError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::type)]) &&
-                      add(module, "TensorValueError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::value)]) &&
-                      add(module, "TensorBufferError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::buffer)]) &&
-                      PyModule_AddIntConstant(module, "_cxx_library_release", cxx_library_release) == 0 &&
-                      PyModule_AddStringConstant(module, "__version__", ISTHMUS_VERSION) == 0;
+    const bool good =
+        add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&
+        add(module, "Device", shared->device) && add(module, "DeviceType", shared->device_type) &&
+        add(module, "Error", shared->error) &&
+        add(module, "TensorTypeError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::type)]) &&
+        add(module, "TensorValueError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::value)]) &&
+        add(module, "TensorBufferError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::buffer)]) &&
+        PyModule_AddIntConstant(module, "_cxx_library_release", cxx_library_release) == 0 &&
+        PyModule_AddStringConstant(module, "__version__", ISTHMUS_VERSION) == 0;
     return good ? 0 : -1;
 }
 

@@ -7,13 +7,14 @@ namespace {
 using namespace package;
 
 /// _rebuild(buffer, dtype, shape, padded, strides=None, read_only=False): the other half of isthmus.Tensor's pickling
-/// (isthmus/python/object/tensor_pickle.h). The tensor keeps `buffer`, so that bytes that travelled out of band are used where
-/// they arrived.
+/// (isthmus/python/object/tensor_pickle.h). The tensor keeps `buffer`, so that bytes that travelled out of band are
+/// used where they arrived.
 PyObject* rebuild(PyObject*, PyObject* arguments) {
     PyObject *buffer = nullptr, *name = nullptr, *shape = nullptr, *strides = Py_None;
     int padded = 0, read_only = 0;
     // Pickles of earlier versions end with `padded`.
-    if (!PyArg_ParseTuple(arguments, "OOOp|Op:_rebuild", &buffer, &name, &shape, &padded, &strides, &read_only)) return nullptr;
+    if (!PyArg_ParseTuple(arguments, "OOOp|Op:_rebuild", &buffer, &name, &shape, &padded, &strides, &read_only))
+        return nullptr;
     DType dtype;
     std::int64_t sizes[isthmus::max_ndim], steps[isthmus::max_ndim];
     int ndim = 0, step_count = -1;
@@ -47,7 +48,8 @@ PyObject* rebuild(PyObject*, PyObject* arguments) {
             return spec;
         };
         // Bytes that are misaligned for their dtype (a pickle keeps no alignment) are the only ones that are copied.
-        const auto misplaced = reinterpret_cast<std::uintptr_t>(bytes->data()) % static_cast<std::uintptr_t>(dtype.alignment());
+        const auto misplaced =
+            reinterpret_cast<std::uintptr_t>(bytes->data()) % static_cast<std::uintptr_t>(dtype.alignment());
         if (numel > 0 && misplaced != 0) {
             isthmus::Result<Tensor> moved = isthmus::copy_of(bytes->descriptor());
             if (!moved) throw Error(moved.error());

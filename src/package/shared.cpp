@@ -37,7 +37,8 @@ PyObject* class_of(ErrorCode code) {
             return once(out_of_memory, "isthmus.shared.OutOfMemory", "No memory, or no more than the limit.",
                         PyExc_MemoryError);
         case ErrorCode::system_failed:
-            return once(system_failed, "isthmus.shared.SystemFailed", "The operating system refused a call.", PyExc_OSError);
+            return once(system_failed, "isthmus.shared.SystemFailed", "The operating system refused a call.",
+                        PyExc_OSError);
         case ErrorCode::peer_closed:
             return once(peer_closed, "isthmus.shared.PeerClosed", "Nobody is left to take what is sent.",
                         PyExc_BrokenPipeError);
@@ -115,7 +116,8 @@ bool package::read_access(PyObject* object, shared::Access& access) {
 namespace {
 
 bool read_pool(PyObject* object, shared::Pool*& pool) {
-    pool = object == Py_None ? &shared::Pool::process() : static_cast<shared::Pool*>(PyCapsule_GetPointer(object, pool_name));
+    pool = object == Py_None ? &shared::Pool::process()
+                             : static_cast<shared::Pool*>(PyCapsule_GetPointer(object, pool_name));
     return pool != nullptr;
 }
 
@@ -146,8 +148,9 @@ PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t) {
         return nullptr;
     return guarded([&] {
         Unlocked unlocked;
-        const isthmus::Result<Tensor> tensor = pool->empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)),
-                                                           dtype, access, unlocked.wait(seconds));
+        const isthmus::Result<Tensor> tensor =
+            pool->empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), dtype, access,
+                        unlocked.wait(seconds));
         unlocked.lock();
         return finish(tensor, unlocked.raised, seconds);
     });
@@ -201,7 +204,8 @@ PyObject* receive(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     if (socket < 0) return nullptr;
     shared::Access wanted{};
     double seconds = 0;
-    if ((arguments[1] != Py_None && !read_access(arguments[1], wanted)) || !read_timeout(arguments[2], seconds)) return nullptr;
+    if ((arguments[1] != Py_None && !read_access(arguments[1], wanted)) || !read_timeout(arguments[2], seconds))
+        return nullptr;
     const std::optional<shared::Access> access = arguments[1] != Py_None ? std::optional(wanted) : std::nullopt;
     return guarded([&]() -> PyObject* {
         Unlocked unlocked;
@@ -260,13 +264,15 @@ PyMethodDef package::shared_methods[] = {
      "_shared_empty($module, shape, dtype, access, pool, timeout, /)\n--\n\nWhat isthmus.shared.empty calls."},
     {"_shared_share", with_keywords(counted<share, 4>), METH_FASTCALL,
      "_shared_share($module, x, access, pool, timeout, /)\n--\n\nWhat isthmus.shared.share calls."},
-    {"_shared_is_shared", is_shared, METH_O, "_shared_is_shared($module, x, /)\n--\n\nWhat isthmus.shared.is_shared calls."},
+    {"_shared_is_shared", is_shared, METH_O,
+     "_shared_is_shared($module, x, /)\n--\n\nWhat isthmus.shared.is_shared calls."},
     {"_shared_send", with_keywords(counted<send, 4>), METH_FASTCALL,
      "_shared_send($module, socket, tensor, access, timeout, /)\n--\n\nWhat isthmus.shared.send calls."},
     {"_shared_receive", with_keywords(counted<receive, 3>), METH_FASTCALL,
      "_shared_receive($module, socket, access, timeout, /)\n--\n\nWhat isthmus.shared.receive calls."},
     {"_shared_pool", pool, METH_VARARGS, "_shared_pool($module, limit, idle_limit, /)\n--\n\nA pool, as a capsule."},
-    {"_shared_stats", stats, METH_O, "_shared_stats($module, pool, /)\n--\n\nSegments, bytes reserved and free, slots lent."},
+    {"_shared_stats", stats, METH_O,
+     "_shared_stats($module, pool, /)\n--\n\nSegments, bytes reserved and free, slots lent."},
     {"_shared_trim", trim, METH_O, "_shared_trim($module, pool, /)\n--\n\nUnused memory goes back to the system."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -46,7 +46,8 @@ inline Result<std::size_t> bytes_of(const Shape& shape, DType dtype) {
         return value_error(ErrorCode::bad_layout,
                            {"argument 'shape': ", shape.size(), " dimensions; expected at most ", max_ndim});
     return catch_error([&] {
-        return static_cast<std::size_t>(isthmus::detail::bytes_of_new(shape.data(), static_cast<int>(shape.size()), dtype, 0));
+        return static_cast<std::size_t>(
+            isthmus::detail::bytes_of_new(shape.data(), static_cast<int>(shape.size()), dtype, 0));
     });
 }
 
@@ -68,7 +69,8 @@ inline bool cut_slot(PoolState& pool, std::size_t size, bool writers, Region*& r
 }
 
 /// A slot that is free already, or that has come back. Call with the lock held.
-inline bool find_slot(PoolState& pool, std::size_t size, bool writers, std::size_t max, Region*& region, std::size_t& offset) {
+inline bool find_slot(PoolState& pool, std::size_t size, bool writers, std::size_t max, Region*& region,
+                      std::size_t& offset) {
     if (cut_slot(pool, size, writers, region, offset)) return true;
     return take_back(pool, max) && cut_slot(pool, size, writers, region, offset);
 }
@@ -120,7 +122,8 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, c
         if (segment_size != 0) return allocate_in_new(pool, segment_size, size, writers);
         if (max != SIZE_MAX) continue;  // everything that is lent is checked before any wait
         if (size > pool.limit)
-            return make_error(ErrorCode::out_of_memory, {"no memory for ", bytes, " bytes: the pool's limit is ", pool.limit});
+            return make_error(ErrorCode::out_of_memory,
+                              {"no memory for ", bytes, " bytes: the pool's limit is ", pool.limit});
         if (deadline.left() == 0)
             return make_error(deadline.is_patient() ? ErrorCode::timed_out : ErrorCode::out_of_memory,
                               {"no memory for ", bytes, " bytes: the pool's limit of ", pool.limit,

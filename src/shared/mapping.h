@@ -11,8 +11,8 @@
 #include <unistd.h>
 #endif
 
-#include <isthmus/core/result.h>
 #include <isthmus/core/layout.h>
+#include <isthmus/core/result.h>
 #include <isthmus/shared/access.h>
 
 ISTHMUS_BEGIN
@@ -144,8 +144,8 @@ inline Result<Mapping> map_file(const File& file, std::size_t offset, std::size_
 /// Maps the shared pages at `from` a second time: at `to`, in place of what is there, or anywhere. NULL if that fails.
 inline char* duplicate_pages(char* from, std::size_t size, char* to = nullptr) noexcept {
 #if defined(__linux__)
-    void* data =
-        to != nullptr ? ::mremap(from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) : ::mremap(from, 0, size, MREMAP_MAYMOVE);
+    void* data = to != nullptr ? ::mremap(from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, to)
+                               : ::mremap(from, 0, size, MREMAP_MAYMOVE);
     return data != MAP_FAILED ? static_cast<char*>(data) : nullptr;
 #else
     (void)from, (void)size, (void)to;

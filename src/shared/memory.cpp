@@ -1,4 +1,4 @@
-// Segments and pools: tensors in memory that other processes can map, and that is used again when they are done with it.
+// Segments and pools: tensors in memory that other processes can map, recycled when they are done with it.
 // SPDX-License-Identifier: Apache-2.0
 #include "allocate.h"
 
@@ -27,8 +27,8 @@ Result<Tensor> Segment::tensor(const Shape& shape, DType dtype, std::size_t byte
     if (byte_offset > size() || *bytes > size() - byte_offset)
         return impl::value_error(
             ErrorCode::bad_layout,
-            {"argument 'shape': ", isthmus::detail::sizes_text(shape.data(), static_cast<int>(shape.size())), " of ", dtype,
-             " needs ", *bytes, " bytes from ", byte_offset, "; the segment has ", size()});
+            {"argument 'shape': ", isthmus::detail::sizes_text(shape.data(), static_cast<int>(shape.size())), " of ",
+             dtype, " needs ", *bytes, " bytes from ", byte_offset, "; the segment has ", size()});
     return impl::catch_error(
         [&] { return Tensor::wrap(static_cast<char*>(data()) + byte_offset, shape, {}, dtype, Device::cpu(), hold_); });
 }
@@ -66,7 +66,8 @@ Result<Tensor> Pool::empty(const Shape& shape, DType dtype, Access max_access, c
 Result<Tensor> Pool::share(const Tensor& tensor, Access max_access, const Wait& wait) {
     const DLTensor& t = tensor.descriptor();
     if (!tensor.device().is_host())
-        return impl::make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
+        return impl::make_error(ErrorCode::bad_device,
+                                {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
     const auto nbytes = static_cast<std::size_t>(tensor.nbytes());
     Result<impl::Hold> hold = impl::allocate(*state_, nbytes, max_access == Access::shared, wait);
     if (!hold) return std::move(hold).error();

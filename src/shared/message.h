@@ -65,8 +65,8 @@ inline Result<void> check_header(const Header& h) {
     if (h.ndim < 0 || h.ndim > max_ndim)
         return bad_message({"the message says ", h.ndim, " dimensions; expected 0 to ", max_ndim});
     if (h.length != sizeof(Header) + Message::dims_bytes(h.ndim))
-        return bad_message({"the message says ", h.length, " bytes; expected ", sizeof(Header) + Message::dims_bytes(h.ndim),
-                            " for ", h.ndim, " dimensions"});
+        return bad_message({"the message says ", h.length, " bytes; expected ",
+                            sizeof(Header) + Message::dims_bytes(h.ndim), " for ", h.ndim, " dimensions"});
     return {};
 }
 
@@ -90,15 +90,20 @@ inline Result<void> check_message(const Message& m, std::size_t page) {
         return bad_message("the message has bits that this version does not know");
     const DType dtype = h.dtype;
     if (!dtype.is_valid())
-        return bad_message({"the message says dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ", dtype.lanes(),
-                            "), which is not one that DLPack 1.3 defines"});
+        return bad_message({"the message says dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ",
+                            dtype.lanes(), "), which is not one that DLPack 1.3 defines"});
     if (h.segment_size == 0 || h.segment_size > static_cast<std::uint64_t>(INT64_MAX) || h.segment_size % page != 0 ||
         h.slot_offset % page != 0 || h.slot_size % page != 0 || h.slot_size == 0 || h.slot_size > h.segment_size ||
         h.slot_offset > h.segment_size - h.slot_size)
-        return bad_message({"the message says bytes ", h.slot_offset, " + ", h.slot_size, " of a segment of ", h.segment_size,
-                            "; expected whole pages within it"});
-    const DLTensor t{
-        nullptr, {kDLCPU, 0}, h.ndim, h.dtype, const_cast<std::int64_t*>(m.shape()), const_cast<std::int64_t*>(m.strides()), 0};
+        return bad_message({"the message says bytes ", h.slot_offset, " + ", h.slot_size, " of a segment of ",
+                            h.segment_size, "; expected whole pages within it"});
+    const DLTensor t{nullptr,
+                     {kDLCPU, 0},
+                     h.ndim,
+                     h.dtype,
+                     const_cast<std::int64_t*>(m.shape()),
+                     const_cast<std::int64_t*>(m.strides()),
+                     0};
     std::int64_t first = 0, last = 0;
     if (!reach(t, m.padded(), first, last))
         return bad_message("the message says a shape or strides that leave the address space");
@@ -219,7 +224,8 @@ inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, 
             if (left.is_interrupted()) return Deadline::interrupted();
         } else if (number == EAGAIN || number == EWOULDBLOCK || number == ENOBUFS) {
             if (auto ready = left.wait_for(socket, POLLOUT, "the receiver did not read"); !ready) return ready;
-        } else if (number == ETOOMANYREFS) {  // too many descriptors are in flight: the receivers have to take some first
+        } else if (number ==
+                   ETOOMANYREFS) {  // too many descriptors are in flight: the receivers have to take some first
             if (auto ready = left.wait_for(-1, 0, "the receivers did not read", 1); !ready) return ready;
         } else {
             return system_error("sendmsg", number);
@@ -259,10 +265,12 @@ inline void take_files(struct msghdr& message, Arrived& arrived) {
 }
 
 /// Up to `size` bytes; 0 when the peer is gone.
-inline Result<std::size_t> receive_some(int socket, char* to, std::size_t size, const Deadline& deadline, Arrived& arrived) {
+inline Result<std::size_t> receive_some(int socket, char* to, std::size_t size, const Deadline& deadline,
+                                        Arrived& arrived) {
     for (;;) {
         struct iovec part{to, size};
-        alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];  // SCM_MAX_FD: all that can come with one message
+        alignas(struct cmsghdr) char
+            control[CMSG_SPACE(253 * sizeof(int))];  // SCM_MAX_FD: all that can come with one message
         struct msghdr message{};
         message.msg_iov = &part;
         message.msg_iovlen = 1;
@@ -285,7 +293,9 @@ inline Result<std::size_t> receive_some(int socket, char* to, std::size_t size, 
     }
 }
 
-ISTHMUS_COLD inline Error peer_closed() { return Error(ErrorCode::peer_closed, "the sender is gone, or has closed its end"); }
+ISTHMUS_COLD inline Error peer_closed() {
+    return Error(ErrorCode::peer_closed, "the sender is gone, or has closed its end");
+}
 
 /// Whether the other end is closed: otherwise an empty packet would look the same.
 inline bool is_closed(int socket) noexcept {
@@ -302,11 +312,12 @@ inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arr
     Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m), sizeof m, Deadline(wait), arrived);
     if (!count) return std::move(count).error();
     if (*count == 0 && arrived.files.empty() && is_closed(socket)) return peer_closed();
-    if (*count < sizeof(Header)) return bad_message({"the message has ", *count, " bytes; expected at least ", sizeof(Header)});
+    if (*count < sizeof(Header))
+        return bad_message({"the message has ", *count, " bytes; expected at least ", sizeof(Header)});
     if (auto good = check_header(m.header); !good) return good;
     if (arrived.cut || *count != m.length())
-        return bad_message({"the message has ", arrived.cut ? "more than " : "", *count, " bytes; expected the ", m.length(),
-                            " that it says"});
+        return bad_message({"the message has ", arrived.cut ? "more than " : "", *count, " bytes; expected the ",
+                            m.length(), " that it says"});
     return {};
 }
 
@@ -316,7 +327,8 @@ inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from
                                         Arrived& arrived) {
     while (from < to) {
         const Deadline deadline(from == 0 ? wait : Wait{-1, wait.interrupted, wait.context});
-        Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m) + from, to - from, deadline, arrived);
+        Result<std::size_t> count =
+            receive_some(socket, reinterpret_cast<char*>(&m) + from, to - from, deadline, arrived);
         if (!count) return std::move(count).error();
         if (*count == 0 && from == 0) return peer_closed();
         if (*count == 0)
@@ -337,8 +349,8 @@ inline Result<File> receive_message(int socket, Message& m, const Wait& wait) {
     const Result<SocketKind> kind = socket_kind(socket);
     if (!kind) return kind.error();
     Arrived arrived;
-    auto read =
-        *kind == SocketKind::stream ? receive_stream(socket, m, wait, arrived) : receive_packet(socket, m, wait, arrived);
+    auto read = *kind == SocketKind::stream ? receive_stream(socket, m, wait, arrived)
+                                            : receive_packet(socket, m, wait, arrived);
     if (!read) return std::move(read).error();
     if (arrived.lost_files)
         return Error(ErrorCode::system_failed,

@@ -1,5 +1,5 @@
-// A process's knowledge of its segments: where they are, which ranges are in use here or lent, and what a fork
-// changes. SPDX-License-Identifier: Apache-2.0
+// A process's knowledge of its segments: where they are, which ranges are in use or lent, what a fork changes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #if !defined(_WIN32)
@@ -137,9 +137,9 @@ struct Registry {
 
 inline Registry& registry();
 
-/// One of a process if the dynamic linker merges it, else one of each shared object. A pointer and a lock are all that the
-/// linker sees, so that a module without shared memory leaves the rest out. Never destroyed: tensors may be dropped while the process
-/// ends.
+/// One of a process if the dynamic linker merges it, else one of each shared object. A pointer and a lock are all that
+/// the linker sees, so that a module without shared memory leaves the rest out. Never destroyed: tensors may be dropped
+/// while the process ends.
 ISTHMUS_EXPORT inline std::atomic<Registry*> registry_of_process{nullptr};
 ISTHMUS_EXPORT inline std::mutex making_one;
 
@@ -159,7 +159,8 @@ inline void drop_region(Registry& r, Region* region, Dead& dead) {
     if (--region->users != 0) return;
     r.regions.erase(region);
     if (region->map) r.by_address.erase(region->address());
-    if (auto found = r.joinable.find({region->identity, region->access}); found != r.joinable.end() && found->second == region)
+    if (auto found = r.joinable.find({region->identity, region->access});
+        found != r.joinable.end() && found->second == region)
         r.joinable.erase(found);
     dead.emplace_back(region);
 }

@@ -54,7 +54,9 @@ struct Identity {
 };
 
 /// The Error of memory or a message that is not what its sender says.
-ISTHMUS_COLD inline Error bad_message(isthmus::detail::Message text) { return make_error(ErrorCode::bad_message, text); }
+ISTHMUS_COLD inline Error bad_message(isthmus::detail::Message text) {
+    return make_error(ErrorCode::bad_message, text);
+}
 
 #if defined(__linux__)
 
@@ -97,9 +99,9 @@ inline std::uint64_t read_number(const std::string& path) {
     return is_number ? value : no_limit;
 }
 
-/// The memory that the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and swap. If /proc
-/// is not mounted, as in a plain chroot, only what is free (sysinfo(2)): an estimate too low gives an error, one too
-/// high would end other processes.
+/// The memory that the system has left: free, or held by caches that it would give up (proc(5), MemAvailable), and
+/// swap. If /proc is not mounted, as in a plain chroot, only what is free (sysinfo(2)): an estimate too low gives an
+/// error, one too high would end other processes.
 inline std::uint64_t system_memory(const char* meminfo = "/proc/meminfo") {
     std::uint64_t kilobytes = 0;
     bool known = false;
@@ -141,8 +143,9 @@ inline std::uint64_t available_memory() {
         if (!first && !second) continue;
         const std::string root = second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
         for (std::string group = path;; group.resize(group.rfind('/'))) {
-            const std::uint64_t left = second ? group_memory(root + group, "/memory.max", "/memory.current")
-                                              : group_memory(root + group, "/memory.limit_in_bytes", "/memory.usage_in_bytes");
+            const std::uint64_t left =
+                second ? group_memory(root + group, "/memory.max", "/memory.current")
+                       : group_memory(root + group, "/memory.limit_in_bytes", "/memory.usage_in_bytes");
             if (left < least) least = left;
             if (group.rfind('/') == std::string::npos) break;
         }
@@ -162,7 +165,8 @@ inline Result<void> check_room(std::size_t size) {
     if (size < worth_asking) return {};
     const std::uint64_t available = available_memory();
     if (size <= available) return {};
-    return make_error(ErrorCode::out_of_memory, {"no memory for a segment of ", size, " bytes: ", available, " are available"});
+    return make_error(ErrorCode::out_of_memory,
+                      {"no memory for a segment of ", size, " bytes: ", available, " are available"});
 }
 
 /// Allocates every page now, so that no access can fail later for lack of memory. In steps: a signal undoes the step
@@ -206,19 +210,21 @@ inline Result<void> check_memory(const File& file, std::uint64_t size, bool writ
         return bad_message("the descriptor is of another kind; expected a sealed memfd of ordinary pages");
     const auto found = isthmus::detail::hex(static_cast<unsigned>(seals));
     if ((seals & F_SEAL_SHRINK) == 0 || (seals & F_SEAL_GROW) == 0)
-        return bad_message(
-            {"the segment's seals are ", found, ", so that it may shrink or grow; expected F_SEAL_SHRINK and F_SEAL_GROW"});
+        return bad_message({"the segment's seals are ", found,
+                            ", so that it may shrink or grow; expected F_SEAL_SHRINK and F_SEAL_GROW"});
     if (!writers && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)) == 0)
         return bad_message(
             {"the segment's seals are ", found, ", so that its pages may be taken away; expected F_SEAL_FUTURE_WRITE"});
     struct stat status{};
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
     if (static_cast<std::uint64_t>(status.st_size) != size)
-        return bad_message({"the segment has ", status.st_size, " bytes; expected the ", size, " that its message says"});
+        return bad_message(
+            {"the segment has ", status.st_size, " bytes; expected the ", size, " that its message says"});
     // Pages past the end could hide as many holes from the count below: this removes them, and does not change the
     // size.
     if (::ftruncate(file.get(), status.st_size) != 0)
-        return bad_message("the segment cannot be checked through this descriptor; expected one that is open for writing too");
+        return bad_message(
+            "the segment cannot be checked through this descriptor; expected one that is open for writing too");
     if (::fstat(file.get(), &status) != 0) return system_error("fstat", errno);
     const std::uint64_t reserved = static_cast<std::uint64_t>(status.st_blocks) * 512;
     if (reserved >= size) return {};

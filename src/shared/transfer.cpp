@@ -49,11 +49,13 @@ inline Result<bool> is_fit(const Place& place, Access access) {
     const Region& seen = *place.seen_in;
     if (seen.kind == RegionKind::pool && seen.pool != nullptr && !seen.inherited) {
         const Slot& slot = place.region->by_offset.find(place.slot_offset)->second;
-        if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size))) return false;
+        if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size)))
+            return false;
     }
-    return value_error(ErrorCode::read_only, {"argument 'access': '", access_name(access), "', but the memory is ",
-                                              place.region->writers ? "one that others may write" : "sealed against writers",
-                                              ", or lent so to another process now; expected a tensor made for this access"});
+    return value_error(ErrorCode::read_only,
+                       {"argument 'access': '", access_name(access), "', but the memory is ",
+                        place.region->writers ? "one that others may write" : "sealed against writers",
+                        ", or lent so to another process now; expected a tensor made for this access"});
 }
 
 /// Finds the slot of the tensor's elements, made fit for `access`.
@@ -64,9 +66,10 @@ inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t
         {
             Guard guard(r.mutex);
             if (!find_place(r, tensor.data(), first, last, place))
-                return Error(ErrorCode::needs_copy,
-                             "argument 'tensor': its memory is not in a segment of isthmus::shared that this process may send "
-                             "on; make it with empty(), or copy it with share()");
+                return Error(
+                    ErrorCode::needs_copy,
+                    "argument 'tensor': its memory is not in a segment of isthmus::shared that this process may send "
+                    "on; make it with empty(), or copy it with share()");
             if (access == Access::shared && place.region->access == Access::read_only)
                 return value_error(ErrorCode::read_only,
                                    "argument 'access': 'shared', but the memory was received as read_only");
@@ -180,12 +183,14 @@ inline Result<Tensor> open_tensor(const Message& m, Access access, File file) {
 inline Result<void> check_sendable(const Tensor& tensor, Access access) {
     if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; expected a tensor");
     if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))
-        return make_error(ErrorCode::bad_argument, {"argument 'access': ", static_cast<int>(access), "; expected 0, 1 or 2"});
+        return make_error(ErrorCode::bad_argument,
+                          {"argument 'access': ", static_cast<int>(access), "; expected 0, 1 or 2"});
     if (!tensor.device().is_host())
         return make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
     if (tensor.read_only() && access == Access::shared)
-        return value_error(ErrorCode::read_only,
-                           "argument 'access': 'shared', but the tensor is read-only; expected read_only or copy_on_write");
+        return value_error(
+            ErrorCode::read_only,
+            "argument 'access': 'shared', but the tensor is read-only; expected read_only or copy_on_write");
     return {};
 }
 

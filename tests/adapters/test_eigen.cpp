@@ -75,7 +75,8 @@ TEST(Eigen, OwnsAMatrixThatIsMovedIn) {
     EXPECT_EQ((to_eigen<const Eigen::MatrixXd>(t).value()), copy);
     const Tensor v = Tensor::own(Eigen::VectorXf(Eigen::VectorXf::LinSpaced(4, 0, 3)));
     EXPECT_EQ(layout::to_string(v.shape()), "(4,)");
-    const Tensor fixed = Tensor::own(Eigen::Matrix4f(Eigen::Matrix4f::Identity()));  // its elements lie in the object itself
+    const Tensor fixed =
+        Tensor::own(Eigen::Matrix4f(Eigen::Matrix4f::Identity()));  // its elements lie in the object itself
     EXPECT_EQ((fixed.view<const float, 2>().value()(3, 3)), 1);
     EXPECT_EQ(Tensor::own(Eigen::MatrixXf()).numel(), 0);
 }

@@ -43,7 +43,9 @@ def nanobind() -> list[str]:
 
 
 EIGEN = "#include <isthmus/eigen.h>\n"
-PYBIND11 = "#include <isthmus/pybind11.h>\n#include <pybind11/numpy.h>\n#include <pybind11/stl.h>\nnamespace py = pybind11;\n"
+PYBIND11 = (
+    "#include <isthmus/pybind11.h>\n#include <pybind11/numpy.h>\n#include <pybind11/stl.h>\nnamespace py = pybind11;\n"
+)
 C10 = "#include <c10/util/ArrayRef.h>\n"
 NANOBIND = "#include <isthmus/nanobind_stl.h>\nnamespace nb = nanobind;\n"
 BARE = "#include <isthmus/python.h>\n"
@@ -70,7 +72,9 @@ CASES = {
     ),
 }
 
-WRAP = "isthmus::Tensor f({parameter}, float* x) {{\n    return isthmus::Tensor::wrap(x, {{4}}, {{}}, isthmus::float32, "
+WRAP = (
+    "isthmus::Tensor f({parameter}, float* x) {{\n    return isthmus::Tensor::wrap(x, {{4}}, {{}}, isthmus::float32, "
+)
 WRAP += "isthmus::Device::cpu(), {argument});\n}}\n"
 
 # (library, its headers, parameter, what is handed over in place of PyOwner(o))
@@ -89,7 +93,9 @@ REFERENCES = {
 ROW = "using Row = isthmus::View<const float, 1>;\n"
 # In place of ours, which is what is wrong.
 NANOBIND_STL = "#include <isthmus/nanobind.h>\nnamespace nb = nanobind;\n#include <nanobind/stl/map.h>\n"
-NANOBIND_STL += "#include <nanobind/stl/string.h>\n#include <nanobind/stl/variant.h>\n#include <nanobind/stl/vector.h>\n"
+NANOBIND_STL += (
+    "#include <nanobind/stl/string.h>\n#include <nanobind/stl/variant.h>\n#include <nanobind/stl/vector.h>\n"
+)
 BIND_NANOBIND = 'NB_MODULE({module}, m) {{ m.def("f", []({parameter}) {{ {body} }}); }}\n'
 BIND_PYBIND11 = BIND_NANOBIND.replace("NB_", "PYBIND11_")
 BEFORE_USE = "what is borrowed would end before it is used"
@@ -198,7 +204,9 @@ def programs() -> dict[str, Program]:
         wrong, right = (OWN.format(parameter=parameter, argument=argument) for argument in (view, owner))
         found[name] = Program(library, headers, wrong, right, "own")
     for name, (library, headers, parameter, owner) in REFERENCES.items():
-        wrong, right = (WRAP.format(parameter=parameter, argument=argument) for argument in (owner, "isthmus::PyOwner(o)"))
+        wrong, right = (
+            WRAP.format(parameter=parameter, argument=argument) for argument in (owner, "isthmus::PyOwner(o)")
+        )
         found[name] = Program(library, headers, wrong, right, "write isthmus::PyOwner(object)")
     for name, (library, headers, bind, *words, said) in BORROWS.items():
         module = re.sub(r"\W", "_", name)
@@ -212,7 +220,9 @@ PROGRAMS = programs()
 
 @functools.cache
 def python_includes() -> list[str]:
-    return subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
+    return subprocess.run(
+        [sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True
+    ).stdout.split()
 
 
 @functools.cache

@@ -84,7 +84,8 @@ TEST(OpenCV, WhatNoMatCanSayIsRefused) {
     EXPECT_EQ(cv::countNonZero(cv::Mat::zeros(2, 2, CV_8U)), 0);
     (void)cv::sum(*readable);
     char memory[4] = {};
-    EXPECT_EQ(to_mat(Tensor::wrap(memory, {4}, {}, uint8, Device::cuda(), nullptr)).error().code(), ErrorCode::bad_device);
+    EXPECT_EQ(to_mat(Tensor::wrap(memory, {4}, {}, uint8, Device::cuda(), nullptr)).error().code(),
+              ErrorCode::bad_device);
 }
 
 TEST(OpenCV, ATensorSharesAMat) {

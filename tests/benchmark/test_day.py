@@ -47,7 +47,8 @@ def test_a_statement_of_many_calls_is_divided(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(harness, "take_turns", lambda timers, empties, rounds: ([[900.0, 1000.0]] * 2, {}))
     plain, many = harness.compare(
-        [harness.Contender("plain", "pass", {}, empty=""), harness.Contender("many", "pass", {}, empty="", times=100)], 2
+        [harness.Contender("plain", "pass", {}, empty=""), harness.Contender("many", "pass", {}, empty="", times=100)],
+        2,
     )
     assert (plain.turns, many.turns) == ([900.0, 1000.0], [9.0, 10.0])
 

@@ -87,7 +87,9 @@ def test_the_chart_is_a_small_picture_whose_bars_are_as_long_as_their_logarithms
     assert len(picture) < 20_000
     root = ElementTree.fromstring(picture)
     bars = [
-        float(b.get("width", "0")) for b in root.iter("{http://www.w3.org/2000/svg}rect") if b.get("class") in ("ours", "peer")
+        float(b.get("width", "0"))
+        for b in root.iter("{http://www.w3.org/2000/svg}rect")
+        if b.get("class") in ("ours", "peer")
     ]
     times = [member["ns"] for row in chart.PANELS for member in chart.members_of(RESULTS, row)]
     assert len(bars) == len(times)
@@ -117,13 +119,20 @@ def test_the_page_closes_what_it_opens() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "doubt"), [([19, 21], [30, 40], False), ([19, 31], [30, 40], True), ([45, 50], [30, 46], True)]
 )
-def test_a_row_in_doubt_is_marked(ours: list[float], theirs: list[float], doubt: bool, capsys: pytest.CaptureFixture) -> None:
+def test_a_row_in_doubt_is_marked(
+    ours: list[float], theirs: list[float], doubt: bool, capsys: pytest.CaptureFixture
+) -> None:
     def result(library: str, interval: list[float]) -> dict[str, object]:
         return {"row": "numpy → C++, owned", "group": "in", "library": library, "version": "1", "ns": min(interval),
                 "median_95": interval}  # fmt: skip
 
     # The floor is no competitor, and neither is a slower peer.
-    found = [result("isthmus", ours), result("fast", theirs), result("floor", ours), result("slow", [ours[0] + 90, 200])]
+    found = [
+        result("isthmus", ours),
+        result("fast", theirs),
+        result("floor", ours),
+        result("slow", [ours[0] + 90, 200]),
+    ]
     assert ("in doubt" in page.row_html("numpy → C++, owned", found)) == doubt
     report.show(found)
     shown = capsys.readouterr().out

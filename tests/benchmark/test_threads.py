@@ -61,4 +61,7 @@ def test_the_row_says_how_to_get_the_other_interpreter(monkeypatch: pytest.Monke
 def test_an_interpreter_that_is_not_there_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch, threads: Any) -> None:
     monkeypatch.setattr(threads.sys, "executable", "/nowhere/python")
     monkeypatch.setenv(threads.FREE_THREADED, "/nowhere/pythont")
-    assert [bool(r["why_not"]) for r in threads.with_and_without_the_gil(NoPeers(), 9, lambda text: None)] == [True, True]
+    assert [bool(r["why_not"]) for r in threads.with_and_without_the_gil(NoPeers(), 9, lambda text: None)] == [
+        True,
+        True,
+    ]

@@ -31,16 +31,17 @@ static int check_count = 0, check_failures = 0;
     } while (0)
 
 /* The call fails with this status, and its text has these words. */
-#define CHECK_FAILS(call, wanted, words)                                                                                      \
-    do {                                                                                                                      \
-        isthmus_clear_error();                                                                                                \
-        const isthmus_status check_status = (call);                                                                           \
-        ++check_count;                                                                                                        \
-        if (check_status != (wanted) || isthmus_last_status() != (wanted) || strstr(isthmus_last_error(), (words)) == NULL) { \
-            ++check_failures;                                                                                                 \
-            fprintf(stderr, "%s:%d: %s: %s, \"%s\"; wanted %s, \"%s\"\n", __FILE__, __LINE__, #call,                          \
-                    isthmus_status_name(check_status), isthmus_last_error(), isthmus_status_name(wanted), (words));           \
-        }                                                                                                                     \
+#define CHECK_FAILS(call, wanted, words)                                                                            \
+    do {                                                                                                            \
+        isthmus_clear_error();                                                                                      \
+        const isthmus_status check_status = (call);                                                                 \
+        ++check_count;                                                                                              \
+        if (check_status != (wanted) || isthmus_last_status() != (wanted) ||                                        \
+            strstr(isthmus_last_error(), (words)) == NULL) {                                                        \
+            ++check_failures;                                                                                       \
+            fprintf(stderr, "%s:%d: %s: %s, \"%s\"; wanted %s, \"%s\"\n", __FILE__, __LINE__, #call,                \
+                    isthmus_status_name(check_status), isthmus_last_error(), isthmus_status_name(wanted), (words)); \
+        }                                                                                                           \
     } while (0)
 
 static int check_report(void) {

@@ -41,7 +41,9 @@ def needs():
 @pytest.fixture
 def unsanitized() -> None:
     if os.environ.get("ISTHMUS_SANITIZER"):
-        pytest.skip("a sanitizer's runtime cannot be loaded into a runtime that has an allocator and signals of its own")
+        pytest.skip(
+            "a sanitizer's runtime cannot be loaded into a runtime that has an allocator and signals of its own"
+        )
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +52,9 @@ def run_example(libisthmus: Path):
     import sys
 
     def run(script: Path, tmp_path: Path) -> str:
-        environment = dict(os.environ, ISTHMUS_LIB_DIR=str(libisthmus.parent), BUILD_DIR=str(tmp_path), PYTHON=sys.executable)
+        environment = dict(
+            os.environ, ISTHMUS_LIB_DIR=str(libisthmus.parent), BUILD_DIR=str(tmp_path), PYTHON=sys.executable
+        )
         done = subprocess.run([str(script)], env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, f"{script} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout

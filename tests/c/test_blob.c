@@ -114,7 +114,8 @@ static void refused(void) {
     REFUSED(blob.strides = far, ISTHMUS_OVERFLOW, "address space");
     REFUSED(blob.dtype_name[0] = '\0', ISTHMUS_BAD_DTYPE, "bits 0");
     REFUSED(strcpy(blob.dtype_name, "float31"), ISTHMUS_BAD_DTYPE, "'dtype_name': no dtype is called \"float31\"");
-    REFUSED(blob.dtype = ((isthmus_dtype){2, 64, 1}), ISTHMUS_BAD_DTYPE, "'dtype': float64, but dtype_name is \"float32\"");
+    REFUSED(blob.dtype = ((isthmus_dtype){2, 64, 1}), ISTHMUS_BAD_DTYPE,
+            "'dtype': float64, but dtype_name is \"float32\"");
     /* A name without a NUL ends with its array, whatever lies behind. */
     REFUSED((memset(blob.dtype_name, 'x', ISTHMUS_NAME_SIZE), strcpy(blob.device_name, "cpu")), ISTHMUS_BAD_DTYPE,
             "no dtype is called \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"");
@@ -153,8 +154,12 @@ static void offset_from_a_handle(void) {
     isthmus_tensor_info info;
     isthmus_blob out;
     DLManagedTensorVersioned managed = {.version = {1, 3}, .deleter = delete_managed};
-    managed.dl_tensor = (DLTensor){
-        .data = memory, .device = {kDLMetal, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = sizes, .byte_offset = 8};
+    managed.dl_tensor = (DLTensor){.data = memory,
+                                   .device = {kDLMetal, 0},
+                                   .ndim = 1,
+                                   .dtype = {kDLFloat, 32, 1},
+                                   .shape = sizes,
+                                   .byte_offset = 8};
     CHECK_OK(isthmus_from_dlpack(&managed, &tensor));
     CHECK_OK(isthmus_describe(tensor, &info));
     CHECK(info.data == memory && info.byte_offset == 8);

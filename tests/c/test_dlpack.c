@@ -17,8 +17,12 @@ static void delete_legacy(DLManagedTensor* self) {
 }
 
 static DLTensor describe(void) {
-    const DLTensor t = {
-        .data = memory, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape, .strides = strides};
+    const DLTensor t = {.data = memory,
+                        .device = {kDLCPU, 0},
+                        .ndim = 2,
+                        .dtype = {kDLFloat, 32, 1},
+                        .shape = shape,
+                        .strides = strides};
     return t;
 }
 static DLManagedTensorVersioned versioned(void) {
@@ -54,7 +58,8 @@ static void refused_import(void) {
     deleted = 0;
     DLManagedTensorVersioned managed = versioned();
     managed.version.major = 2;
-    CHECK_FAILS(isthmus_from_dlpack(&managed, &out), ISTHMUS_UNSUPPORTED_VERSION, "DLPack version 2.3; wanted major version 1");
+    CHECK_FAILS(isthmus_from_dlpack(&managed, &out), ISTHMUS_UNSUPPORTED_VERSION,
+                "DLPack version 2.3; wanted major version 1");
     CHECK(deleted == ++expected);
     managed = versioned();
     managed.flags = 1u << 20;

@@ -42,7 +42,8 @@ static void wrapped_memory(void) {
     isthmus_tensor* tensor = NULL;
     isthmus_tensor_info info;
     const int64_t turned[2] = {1, 2};
-    CHECK_OK(isthmus_wrap(memory, shape, turned, 2, float32, cpu, ISTHMUS_FLAG_READ_ONLY, count_release, &released, &tensor));
+    CHECK_OK(isthmus_wrap(memory, shape, turned, 2, float32, cpu, ISTHMUS_FLAG_READ_ONLY, count_release, &released,
+                          &tensor));
     CHECK_OK(isthmus_describe(tensor, &info));
     CHECK(info.data == memory);
     CHECK(info.strides[0] == 1 && info.strides[1] == 2 && info.is_contiguous == 0);
@@ -73,8 +74,9 @@ static void refused_memory(void) {
     const isthmus_device bad_device = {6, 0};
     int released = 0, expected = 0;
     isthmus_tensor* out = NULL;
-#define REFUSED(data, sizes, steps, ndim, dtype, device, flags, status, words)                                                \
-    CHECK_FAILS(isthmus_wrap(data, sizes, steps, ndim, dtype, device, flags, count_release, &released, &out), status, words); \
+#define REFUSED(data, sizes, steps, ndim, dtype, device, flags, status, words)                                        \
+    CHECK_FAILS(isthmus_wrap(data, sizes, steps, ndim, dtype, device, flags, count_release, &released, &out), status, \
+                words);                                                                                               \
     CHECK(released == ++expected)
     REFUSED(NULL, shape, NULL, 2, float32, cpu, 0, ISTHMUS_NULL_DATA, "NULL with 6 elements");
     REFUSED(memory, NULL, NULL, 2, float32, cpu, 0, ISTHMUS_BAD_LAYOUT, "'shape': NULL");
@@ -89,8 +91,8 @@ static void refused_memory(void) {
     REFUSED(memory, shape, NULL, 2, float32, cpu, 0x80000000u, ISTHMUS_BAD_ARGUMENT, "'flags'");
     REFUSED((char*)memory + 1, shape, NULL, 2, float32, cpu, 0, ISTHMUS_NEEDS_COPY, "not aligned");
     CHECK(out == NULL);
-    CHECK_FAILS(isthmus_wrap(memory, shape, NULL, 2, float32, cpu, 0, count_release, &released, NULL), ISTHMUS_BAD_ARGUMENT,
-                "'out'");
+    CHECK_FAILS(isthmus_wrap(memory, shape, NULL, 2, float32, cpu, 0, count_release, &released, NULL),
+                ISTHMUS_BAD_ARGUMENT, "'out'");
     CHECK(released == ++expected);
     CHECK_FAILS(isthmus_wrap(NULL, shape, NULL, 2, float32, cpu, 0, NULL, NULL, &out), ISTHMUS_NULL_DATA, "NULL");
 }

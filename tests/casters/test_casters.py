@@ -202,7 +202,9 @@ class TestSizesThatAgreeBetweenArguments:
     def test_by_name(self, ext):
         a, b = matrix(), matrix()
         assert ext.distance_checked(a, b) == a[0, 0] - b[0, 0]
-        expected = r"distance_checked\(\): argument 'b': expected float32\[m, d\] on cpu: d is 4 here and 3 in argument 'a'"
+        expected = (
+            r"distance_checked\(\): argument 'b': expected float32\[m, d\] on cpu: d is 4 here and 3 in argument 'a'"
+        )
         with pytest.raises(ValueError, match=expected) as raised:
             ext.distance_checked(a, np.zeros((2, 4), np.float32))
         assert raised.value.code == "bad_layout"

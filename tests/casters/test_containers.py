@@ -202,7 +202,9 @@ def test_what_does_not_fit_is_passed_on(ext):
     ]:
         with pytest.raises(TypeError, match="incompatible function arguments"):
             function(wrong, lambda: None)
-    assert ext.total_of_map(types.MappingProxyType(Mapping([("a", row)])), lambda: None) == ext.total_of_map({"a": row}, str)
+    assert ext.total_of_map(types.MappingProxyType(Mapping([("a", row)])), lambda: None) == ext.total_of_map(
+        {"a": row}, str
+    )
 
 
 def test_an_error_in_a_sequence_is_passed_on_and_an_interrupt_is_not(ext):
@@ -245,5 +247,7 @@ def test_signatures_say_what_is_wanted(ext):
     assert f"collections.abc.Sequence[{row}]" in ext.total_of_vector.__doc__
     assert f"collections.abc.Mapping[str, {row}]" in ext.total_of_map.__doc__
     assert f"{row} | None" in ext.total_of_optional_argument.__doc__
-    assert f"{row} | typing.Annotated[isthmus.typing.TensorLike, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
+    assert (
+        f"{row} | typing.Annotated[isthmus.typing.TensorLike, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
+    )
     assert f"tuple[{row}, {row}]" in ext.total_of_views.__doc__

@@ -174,14 +174,26 @@ MISTAKES = {
     "shape": (lambda: fields(shape=(1, 2, 3)), TypeError, ".shape': expected a sequence of 2 integers, got tuple"),
     "numbers": (lambda: fields(shape=("a", "b")), TypeError, ".shape': expected an integer, got str"),
     "no tensor": (lambda: fields(indices=[1, 2]), TypeError, ".indices': expected a tensor"),
-    "a field less": (lambda: {"indptr": INDPTR}, TypeError, f"': this dict has no 'indices'; wanted the fields {NAMES}"),
+    "a field less": (
+        lambda: {"indptr": INDPTR},
+        TypeError,
+        f"': this dict has no 'indices'; wanted the fields {NAMES}",
+    ),
     "a short tuple": (lambda: (1, 2), TypeError, f"': expected {NAMES}, got a tuple of 2 objects"),
     "an array": (lambda: DATA, TypeError, "': this numpy.ndarray has no 'indptr'; wanted the fields"),
     "a number": (lambda: 5, TypeError, "': this int has no 'indptr'"),
     "scipy csc": (lambda: scipy_csr().tocsc(), ValueError, "': expected sparse format csr, got csc: scipy.sparse"),
     "scipy coo": (lambda: scipy_csr().tocoo(), ValueError, "': expected sparse format csr, got coo: scipy.sparse"),
-    "torch csc": (lambda: torch_csr().to_sparse_csc(), ValueError, "': expected sparse format csr, got csc: torch.Tensor"),
-    "torch coo": (lambda: torch_csr().to_sparse_coo(), ValueError, "': expected sparse format csr, got coo: torch.Tensor"),
+    "torch csc": (
+        lambda: torch_csr().to_sparse_csc(),
+        ValueError,
+        "': expected sparse format csr, got csc: torch.Tensor",
+    ),
+    "torch coo": (
+        lambda: torch_csr().to_sparse_coo(),
+        ValueError,
+        "': expected sparse format csr, got coo: torch.Tensor",
+    ),
 }
 
 
@@ -321,7 +333,11 @@ class TestOtherStructs:
         assert made["scale"] == 1.5
 
     def test_each_struct_names_its_own_sizes(self, ext):
-        model = {"first": self.layer(2, 3), "second": {**self.layer(2, 5), "bias": np.ones(4, np.float32)}, "scale": 1.5}
+        model = {
+            "first": self.layer(2, 3),
+            "second": {**self.layer(2, 5), "bias": np.ones(4, np.float32)},
+            "scale": 1.5,
+        }
         with pytest.raises(
             ValueError, match=r"argument 'm\.second\.bias'.*out is 4 here and 5 in argument 'm\.second\.weight'"
         ):
@@ -344,7 +360,9 @@ class TestOtherStructs:
         assert list(made) == ["first.weight", "first.bias", "second.weight", "second.bias", "scale"]
         assert torch.equal(made["first.weight"], -module.first.weight)
         del state["second.weight"]
-        with pytest.raises(TypeError, match=r"has no 'second\.weight'; wanted the fields 'second\.weight', 'second\.bias'"):
+        with pytest.raises(
+            TypeError, match=r"has no 'second\.weight'; wanted the fields 'second\.weight', 'second\.bias'"
+        ):
             ext.negate_model(state)
 
     def test_signatures_say_the_fields(self, ext):
@@ -399,7 +417,9 @@ class TestTrees:
             ext.leaves_of({"a": [np.ones(2), object()]})
 
     def test_one_tensor_for_each(self, ext):
-        with pytest.raises(ValueError, match=r"argument 'tensors': found 4 tensors; wanted 5, one for each of the tree"):
+        with pytest.raises(
+            ValueError, match=r"argument 'tensors': found 4 tensors; wanted 5, one for each of the tree"
+        ):
             ext.copied_tree(self.TREE, True)
 
     def test_a_tree_in_itself(self, ext):

@@ -68,6 +68,10 @@ def test_a_checker_finds_what_is_no_tensor(stub: str, tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text(head + RIGHT + WRONG)
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "use.py"]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    lines = {int(line.split(":")[1]) for line in found.stdout.splitlines() if line.startswith("use.py:") and ": error:" in line}
+    lines = {
+        int(line.split(":")[1])
+        for line in found.stdout.splitlines()
+        if line.startswith("use.py:") and ": error:" in line
+    }
     first = (head + RIGHT).count("\n") + 2  # WRONG begins with an empty line
     assert lines == set(range(first, first + WRONG.count("\n") - 1)), found.stdout + found.stderr

@@ -53,7 +53,9 @@ def test_both_headers_compile(order: str, torch_headers: Path, tmp_path: Path) -
     headers = TORCHS + OURS if order == "torch's first" else OURS + TORCHS
     source = tmp_path / "both.cpp"
     source.write_text(headers + MODULE)
-    python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
+    python = subprocess.run(
+        [sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True
+    ).stdout.split()
     torchs = [f"-isystem{torch_headers}", f"-isystem{torch_headers / 'torch/csrc/api/include'}"]
     command = [CXX, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", *python, *torchs, str(source)]
     done = subprocess.run([*command, f"-I{sysconfig.get_path('include')}"], capture_output=True, text=True)

@@ -56,13 +56,13 @@ TEST(Abi, Observers) {
 
 TEST(Abi, FlagsAboveTheLow32AreOurs) {
     using namespace isthmus::detail;
-    for (const isthmus::Flags flag : {observed_flag, unowned_flag, alias_flag, stream_flag, watched_flag, unannounced_flag,
-                                      shown_alias_flag, producer_flag}) {
+    for (const isthmus::Flags flag : {observed_flag, unowned_flag, alias_flag, stream_flag, watched_flag,
+                                      unannounced_flag, shown_alias_flag, producer_flag}) {
         EXPECT_EQ(flag & isthmus::flag::dlpack_known, 0u);
         EXPECT_EQ(flag & 0xFFFFFFFFu, 0u);
     }
-    EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag | watched_flag | unannounced_flag | shown_alias_flag |
-                  producer_flag,
+    EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag | watched_flag | unannounced_flag |
+                  shown_alias_flag | producer_flag,
               isthmus::Flags{255} << 32);
 }
 

@@ -46,7 +46,8 @@ std::set<std::string> includes_of(const fs::path& file) {
     return found;
 }
 
-/// Whether a header brings its sources, which is no circle: only the file that defines ISTHMUS_IMPLEMENTATION reads them.
+/// Whether a header brings its sources, which is no circle: only the file that defines ISTHMUS_IMPLEMENTATION reads
+/// them.
 bool brings_source(const std::string& file, const std::string& other) {
     return begins(file, "include/") && begins(other, "src/");
 }
@@ -148,7 +149,8 @@ const std::map<std::string, std::set<std::string>> may_include = {
     {"package", {"core", "shared", "load", "python", "top", "package"}},
 };
 
-/// Whether a header's last lines include a file of src/, for the one file of a program that defines ISTHMUS_IMPLEMENTATION.
+/// Whether a header's last lines include a file of src/, for the one file of a program that defines
+/// ISTHMUS_IMPLEMENTATION.
 bool is_umbrella(const std::string& header) {
     const std::string text = contents_of(header);
     const auto guard = text.find("\n#if defined(ISTHMUS_IMPLEMENTATION)\n");
@@ -232,7 +234,8 @@ TEST(Architecture, NothingInTheBridgeClimbs) {
 /// Whether a name is reserved for the system and the compiler, as those of other people's opaque structs are.
 bool is_reserved(const std::string& name) { return begins(name, "_") || name.find("__") != std::string::npos; }
 
-/// An internal header that declares what neither it nor a source of its folder defines is a circle that includes do not show.
+/// An internal header that declares what neither it nor a source of its folder defines is a circle that includes do not
+/// show.
 TEST(Architecture, NoCircleByForwardDeclaration) {
     for (const auto& [file, row] : read_includes()) {
         if (!is_of(file, {"src/core/", "src/bridge/", "src/shared/", "src/load/"}) || !file.ends_with(".h")) continue;
@@ -266,7 +269,8 @@ TEST(Architecture, TheCoreKnowsNothingOfPython) {
         for (const auto& other : row) {
             if (layer_of(header) == "core" || layer_of(header) == "shared" || layer_of(header) == "load" ||
                 layer_of(header) == "c" || layer_of(header) == "c library") {
-                EXPECT_FALSE(is_of(other, {"Python.h", "numpy/", "pybind11/", "nanobind/"})) << header << " includes " << other;
+                EXPECT_FALSE(is_of(other, {"Python.h", "numpy/", "pybind11/", "nanobind/"}))
+                    << header << " includes " << other;
             }
             if (header.find("torch") == std::string::npos) {
                 EXPECT_FALSE(is_of(other, {"torch/", "ATen/", "c10/"})) << header << " includes " << other;
@@ -284,7 +288,8 @@ TEST(Architecture, NoHeaderIncludesItselfInACircle) {
     std::vector<std::string> path;
     const auto visit = [&](const auto& self, const std::string& header) -> void {
         if (done.count(header) || !includes.count(header)) return;
-        ASSERT_EQ(std::count(path.begin(), path.end(), header), 0) << header << " includes itself through " << path.back();
+        ASSERT_EQ(std::count(path.begin(), path.end(), header), 0)
+            << header << " includes itself through " << path.back();
         path.push_back(header);
         for (const auto& other : includes.at(header))
             if (!brings_source(header, other)) self(self, other);
@@ -303,7 +308,8 @@ TEST(Architecture, OneIncludeBringsTheWholeCore) {
             if (!brings_source(header, other)) self(self, other);
     };
     visit(visit, "include/isthmus/isthmus.h");
-    reached.insert("include/isthmus/core/live.h");  // a tool for those who search a leak, which nobody else should pay for
+    reached.insert(
+        "include/isthmus/core/live.h");  // a tool for those who search a leak, which nobody else should pay for
     for (const auto& [header, row] : includes)
         EXPECT_TRUE(!begins(header, "include/isthmus/core/") || reached.count(header)) << header;
 }

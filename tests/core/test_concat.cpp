@@ -18,7 +18,8 @@ TEST(Concat, Text) {
 }
 
 TEST(Concat, NumbersAsTheStandardWritesThem) {
-    for (long long n : {0LL, 7LL, -1LL, 1234567890123LL, LLONG_MAX, LLONG_MIN}) EXPECT_EQ(concat({n}), std::to_string(n));
+    for (long long n : {0LL, 7LL, -1LL, 1234567890123LL, LLONG_MAX, LLONG_MIN})
+        EXPECT_EQ(concat({n}), std::to_string(n));
     for (unsigned long long n : {0ULL, 10ULL, ULLONG_MAX}) EXPECT_EQ(concat({n}), std::to_string(n));
     const std::uint8_t byte = 200;
     EXPECT_EQ(concat({byte, " ", std::size_t{3}, " ", -5, " ", 6u}), "200 3 -5 6");

@@ -33,10 +33,11 @@ std::vector<float> values(const isthmus::Tensor& t) {
     return {data, data + t.numel()};
 }
 
-// DLPack: strides can be NULL, indicating the tensor is compact and row-major (before 1.2 by every producer, and since then
-// by whoever has no dimensions).
+// DLPack: strides can be NULL, indicating the tensor is compact and row-major (before 1.2 by every producer, and since
+// then by whoever has no dimensions).
 TEST(Copy, WithoutStridesIsRowMajor) {
-    for (const Dims& shape : {Dims{12}, Dims{3, 4}, Dims{2, 3, 2}, Dims{1, 12}, Dims{12, 1}, Dims{}, Dims{0, 4}, Dims{3, 0}}) {
+    for (const Dims& shape :
+         {Dims{12}, Dims{3, 4}, Dims{2, 3, 2}, Dims{1, 12}, Dims{12, 1}, Dims{}, Dims{0, 4}, Dims{3, 0}}) {
         Source source(shape, {});
         const auto copy = copy_of(source.descriptor(false));
         ASSERT_TRUE(copy.has_value());
@@ -45,7 +46,8 @@ TEST(Copy, WithoutStridesIsRowMajor) {
         EXPECT_TRUE(copy->is_copied());
         EXPECT_FALSE(copy->read_only());
         const auto n = static_cast<std::size_t>(copy->numel());
-        EXPECT_EQ(values(*copy), std::vector<float>(source.elements.begin(), source.elements.begin() + static_cast<long>(n)));
+        EXPECT_EQ(values(*copy),
+                  std::vector<float>(source.elements.begin(), source.elements.begin() + static_cast<long>(n)));
         if (n > 0) {
             EXPECT_NE(copy->data(), source.elements.data());
         }

@@ -191,16 +191,20 @@ TEST(ImportVersioned, AnyMinorVersionIsRead) {
 #if !defined(_WIN32)
 int poisoned_deletions = 0;
 
-// Of another major version only the version, the context and the deleter may be read: the rest lies on a page that cannot be.
+// Of another major version only the version, the context and the deleter may be read: the rest lies on a page that
+// cannot be.
 TEST(ImportVersioned, AnotherMajorVersionIsDeletedUnread) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    auto* pages = static_cast<char*>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* pages =
+        static_cast<char*>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(pages, MAP_FAILED);
     ASSERT_EQ(mprotect(pages + page, page, PROT_NONE), 0);
-    auto* managed = reinterpret_cast<DLManagedTensorVersioned*>(pages + page - offsetof(DLManagedTensorVersioned, flags));
+    auto* managed =
+        reinterpret_cast<DLManagedTensorVersioned*>(pages + page - offsetof(DLManagedTensorVersioned, flags));
     poisoned_deletions = 0;
     void (*const deleter)(DLManagedTensorVersioned*) = [](DLManagedTensorVersioned*) { ++poisoned_deletions; };
-    std::memcpy(reinterpret_cast<char*>(managed) + offsetof(DLManagedTensorVersioned, deleter), &deleter, sizeof deleter);
+    std::memcpy(reinterpret_cast<char*>(managed) + offsetof(DLManagedTensorVersioned, deleter), &deleter,
+                sizeof deleter);
     int expected = 0;
     for (DLPackVersion version : {DLPackVersion{2, 0}, DLPackVersion{0, 8}, DLPackVersion{UINT32_MAX, 0}}) {
         std::memcpy(reinterpret_cast<char*>(managed), &version, sizeof version);

@@ -103,9 +103,9 @@ TEST(DType, WhatIsValidHasANameThatLeadsBack) {
 
 TEST(DType, WidthsThatContradictTheCodeAreInvalid) {
     for (const DType& dtype :
-         {DType{kDLFloat, 0}, DType{kDLFloat, 8}, DType{kDLFloat, 33}, DType{kDLInt, 3}, DType{kDLInt, 0}, DType{kDLBfloat, 32},
-          DType{kDLComplex, 16}, DType{kDLBool, 32}, DType{kDLFloat8_e4m3fn, 16}, DType{kDLFloat4_e2m1fn, 8},
-          DType{kDLFloat6_e2m3fn, 8}, DType{kDLFloat, 32, 0}, DType{18, 8}, DType{255, 8}})
+         {DType{kDLFloat, 0}, DType{kDLFloat, 8}, DType{kDLFloat, 33}, DType{kDLInt, 3}, DType{kDLInt, 0},
+          DType{kDLBfloat, 32}, DType{kDLComplex, 16}, DType{kDLBool, 32}, DType{kDLFloat8_e4m3fn, 16},
+          DType{kDLFloat4_e2m1fn, 8}, DType{kDLFloat6_e2m3fn, 8}, DType{kDLFloat, 32, 0}, DType{18, 8}, DType{255, 8}})
         EXPECT_FALSE(dtype.is_valid()) << dtype.name();
 }
 

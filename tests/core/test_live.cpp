@@ -134,7 +134,8 @@ TEST_F(Live, TracingTellsTheCalls) {
 TEST_F(Live, CallsOfNoKnownFileAreLeftOut) {
     const auto own = reinterpret_cast<void*>(&isthmus::detail::describe_frames);
     isthmus::detail::CodePlace known;
-    if (!isthmus::detail::find_code_place(own, known)) GTEST_SKIP() << "a static program does not tell where its code is";
+    if (!isthmus::detail::find_code_place(own, known))
+        GTEST_SKIP() << "a static program does not tell where its code is";
     const std::unique_ptr<char> nowhere(new char);  // as a frame of code that was made at run time
     const void* const frames[] = {nowhere.get(), own, nowhere.get()};
     isthmus::detail::CodePlaces places;
@@ -157,7 +158,8 @@ TEST_F(Live, TheInterpretersOwnCallsEndTheTrace) {
         ASSERT_NE(library, nullptr) << dlerror();
         const void* const frames[] = {own, dlsym(library, "cos"), own};
         isthmus::detail::CodePlaces places;
-        EXPECT_EQ(isthmus::detail::describe_frames(places, frames, 3), isthmus::detail::describe_frames(places, frames, 1))
+        EXPECT_EQ(isthmus::detail::describe_frames(places, frames, 3),
+                  isthmus::detail::describe_frames(places, frames, 1))
             << name;
         dlclose(library);
     }
@@ -196,8 +198,8 @@ TEST_F(Live, TheOwnerIsReleasedAfterTheEntryIsGone) {
     std::size_t listed = 99;
     float element = 0;
     {
-        const Tensor t =
-            Tensor::wrap(&element, {1}, {}, isthmus::float32, isthmus::Device::cpu(), [&] { listed = isthmus::live().size(); });
+        const Tensor t = Tensor::wrap(&element, {1}, {}, isthmus::float32, isthmus::Device::cpu(),
+                                      [&] { listed = isthmus::live().size(); });
     }
     EXPECT_EQ(listed, 0U);
 }

@@ -151,7 +151,8 @@ TEST_F(KeptMemory, IsItsOwnersAlone) {
             auto* data = static_cast<unsigned char*>(one.data());
             for (std::size_t i = 0; i < size; i += 4096) data[i] = pattern;
             std::this_thread::yield();
-            for (std::size_t i = 0; i < size; i += 4096) ASSERT_EQ(data[i], pattern) << "another thread has the same memory";
+            for (std::size_t i = 0; i < size; i += 4096)
+                ASSERT_EQ(data[i], pattern) << "another thread has the same memory";
         }
     };
     std::vector<std::thread> threads;
@@ -366,7 +367,8 @@ TEST_F(KeptMemory, AnAllocatorThatGivesMemoryAskewIsRefused) {
         (void)Tensor::empty({10}, isthmus::float32);
         FAIL();
     } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find("which is no multiple of 64 bytes"), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find("which is no multiple of 64 bytes"), std::string::npos)
+            << error.what();
     }
     EXPECT_EQ(counting.alive, 0) << "and it has its memory back";
 }

@@ -90,7 +90,9 @@ struct Inline {
     std::array<float, 4> values;
     Counts* counts = nullptr;
     Inline(std::array<float, 4> values, Counts& counts) : values(values), counts(&counts) {}
-    Inline(Inline&& other) noexcept : values(other.values), counts(std::exchange(other.counts, nullptr)) { other.values = {}; }
+    Inline(Inline&& other) noexcept : values(other.values), counts(std::exchange(other.counts, nullptr)) {
+        other.values = {};
+    }
     ~Inline() {
         if (counts) counts->destroyed++;
     }
@@ -174,14 +176,16 @@ struct LoggingVector : std::vector<float> {
     ~LoggingVector() { ++function_calls; }
 };
 
-// Such an owner is given back in place, without what code of others needs around it: a wrong yes would be a leak of that.
+// Such an owner is given back in place, without what code of others needs around it: a wrong yes would be a leak of
+// that.
 TEST(Owners, WhatOnlyFreesMemoryIsKnownByItsType) {
     using isthmus::detail::only_frees;
     static_assert(only_frees<std::vector<float>>() && only_frees<std::string>() && only_frees<std::array<int, 3>>());
     static_assert(only_frees<std::unique_ptr<float[]>>() && only_frees<std::nullptr_t>());
     static_assert(!only_frees<LoggingVector>() && !only_frees<std::vector<float, CountingAllocator<float>>>());
     static_assert(!only_frees<std::unique_ptr<float[], std::function<void(float*)>>>());
-    static_assert(!only_frees<std::shared_ptr<float[]>>() && !only_frees<std::shared_ptr<int>>() && !only_frees<Tensor>());
+    static_assert(!only_frees<std::shared_ptr<float[]>>() && !only_frees<std::shared_ptr<int>>() &&
+                  !only_frees<Tensor>());
     const auto given_back_in_place = [](const Tensor& t) { return t.block()->ops->release_shared != nullptr; };
     EXPECT_TRUE(given_back_in_place(Tensor::own(std::vector<float>(20), {4, 5})));
     EXPECT_TRUE(given_back_in_place(Tensor::own(std::array<float, 4>{}, {2, 2})));
@@ -307,8 +311,8 @@ TEST(Owners, OverAligned) {
 TEST(Owners, MoreThanEightDimensions) {
     Counts counts;
     for (std::size_t ndim : {7u, 8u, 9u, 64u}) {
-        const Tensor t =
-            Tensor::wrap(eight_floats, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(), CountedOwner(counts));
+        const Tensor t = Tensor::wrap(eight_floats, Dims(ndim, 1), Dims(ndim, 3), isthmus::float32, Device::cpu(),
+                                      CountedOwner(counts));
         EXPECT_EQ(t.ndim(), static_cast<int>(ndim));
         EXPECT_EQ(t.strides().back(), 3);
     }
@@ -321,11 +325,13 @@ TEST(Owners, ARefusedDescriptionReleasesTheOwnerOnce) {
     EXPECT_THROW(Tensor::wrap(eight_floats, {-8}, {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
     EXPECT_EQ(counts.called, 1);
     EXPECT_EQ(counts.destroyed, 1);
-    EXPECT_THROW(Tensor::wrap(eight_floats, Dims(65, 1), {}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
+    EXPECT_THROW(Tensor::wrap(eight_floats, Dims(65, 1), {}, isthmus::float32, Device::cpu(), CountedOwner(counts)),
+                 Error);
     EXPECT_THROW(Tensor::wrap(eight_floats, {8}, {1, 1}, isthmus::float32, Device::cpu(), CountedOwner(counts)), Error);
     EXPECT_EQ(counts.called, 3);
     EXPECT_EQ(counts.destroyed, 3);
-    for (int how : {0, 1, 2}) EXPECT_ANY_THROW(Tensor::own(Refused{std::make_shared<CountedOwner>(counts), how})) << how;
+    for (int how : {0, 1, 2})
+        EXPECT_ANY_THROW(Tensor::own(Refused{std::make_shared<CountedOwner>(counts), how})) << how;
     EXPECT_EQ(counts.called, 3);
     EXPECT_EQ(counts.destroyed, 6);
 }
@@ -351,7 +357,8 @@ TEST(Owners, WithoutMemoryForManyDimensionsTheOwnerIsReleasedOnce) {
     for (int at = 1; at <= 4; ++at) {
         Counts counts;
         try {
-            (void)Tensor::wrap(eight_floats, Dims(20, 1), {}, isthmus::float32, Device::cpu(), FailsAfterMove(counts, at));
+            (void)Tensor::wrap(eight_floats, Dims(20, 1), {}, isthmus::float32, Device::cpu(),
+                               FailsAfterMove(counts, at));
         } catch (const Error& e) {
             EXPECT_EQ(e.code(), ErrorCode::out_of_memory);
             failures += 1;

@@ -54,8 +54,10 @@ TEST(Parts, Select) {
     EXPECT_EQ(elements(t.select(1, 2)), (std::vector<float>{8, 9, 10, 11, 20, 21, 22, 23}));
     EXPECT_EQ(elements(t.select(-1, -4)), (std::vector<float>{0, 4, 8, 12, 16, 20}));
     EXPECT_EQ(elements(counting({3}, 3).select(0, 2)), (std::vector<float>{2}));
-    expect_error(ErrorCode::bad_argument, "select(): found dimension 3; wanted one of 3", [&] { return t.select(3, 0); });
-    expect_error(ErrorCode::bad_argument, "select(): found dimension -4; wanted one of 3", [&] { return t.select(-4, 0); });
+    expect_error(ErrorCode::bad_argument, "select(): found dimension 3; wanted one of 3",
+                 [&] { return t.select(3, 0); });
+    expect_error(ErrorCode::bad_argument, "select(): found dimension -4; wanted one of 3",
+                 [&] { return t.select(-4, 0); });
     expect_error(ErrorCode::bad_argument, "select(): index 4 is out of bounds for dimension 2 of size 4",
                  [&] { return t.select(-1, 4); });
     expect_error(ErrorCode::bad_argument, "select(): index -3 is out of bounds for dimension 0 of size 2",
@@ -87,7 +89,8 @@ TEST(Parts, SliceIsPythons) {
     EXPECT_EQ(elements(t.slice(0, INT64_MIN, INT64_MAX, INT64_MAX)), (std::vector<float>{0}));
     EXPECT_EQ(t.slice(0, INT64_MAX, INT64_MIN).numel(), 0);
     EXPECT_EQ(elements(counting({4, 3}, 12).slice(0, 1, 4, 2).slice(-1, 0, 2)), (std::vector<float>{3, 4, 9, 10}));
-    expect_error(ErrorCode::bad_argument, "slice(): found step 0; wanted 1 or more", [&] { return t.slice(0, 0, 1, 0); });
+    expect_error(ErrorCode::bad_argument, "slice(): found step 0; wanted 1 or more",
+                 [&] { return t.slice(0, 0, 1, 0); });
     expect_error(ErrorCode::bad_argument, "slice(): found dimension 1; wanted one of 1", [&] { return t.slice(1, 0); });
 }
 
@@ -131,10 +134,11 @@ TEST(Parts, Reshape) {
     refused({INT64_MAX, 3});
     refused({});
     refused({0});
-    expect_error(ErrorCode::bad_layout,
-                 "reshape(): strides (1, 6) of shape (6, 2) have shape (12,) only in a copy; write contiguous() of a Tensor, "
-                 "or copy_of()",
-                 [&] { return t.transpose().reshape({12}); });
+    expect_error(
+        ErrorCode::bad_layout,
+        "reshape(): strides (1, 6) of shape (6, 2) have shape (12,) only in a copy; write contiguous() of a Tensor, "
+        "or copy_of()",
+        [&] { return t.transpose().reshape({12}); });
     EXPECT_EQ(elements(t.transpose().contiguous().reshape({12})), elements(t.transpose()));
 }
 
@@ -157,9 +161,10 @@ TEST(Parts, BroadcastTo) {
     EXPECT_TRUE((wide.view<const float, 3>()));
     EXPECT_EQ(t.broadcast_to({3, 0}).numel(), 0);
     const auto refused = [&](const Ints& shape) {
-        expect_error(ErrorCode::bad_layout,
-                     ("broadcast_to(): shape (3, 1) does not broadcast to " + isthmus::layout::to_string(shape)).c_str(),
-                     [&] { return t.broadcast_to(shape); });
+        expect_error(
+            ErrorCode::bad_layout,
+            ("broadcast_to(): shape (3, 1) does not broadcast to " + isthmus::layout::to_string(shape)).c_str(),
+            [&] { return t.broadcast_to(shape); });
     };
     refused({3});
     refused({2, 2});
@@ -203,7 +208,8 @@ TEST(Parts, OfPackedElementsBeginWithAByte) {
 }
 
 TEST(Parts, NothingOverflowsWhereThereIsNothing) {
-    const Tensor t = Tensor::wrap(static_cast<void*>(nullptr), {0, 4}, {INT64_MAX, INT64_MAX}, float32, Device::cpu(), nullptr);
+    const Tensor t =
+        Tensor::wrap(static_cast<void*>(nullptr), {0, 4}, {INT64_MAX, INT64_MAX}, float32, Device::cpu(), nullptr);
     EXPECT_EQ(t.select(1, 3).numel(), 0);
     EXPECT_EQ(t.slice(1, 3).numel(), 0);
     EXPECT_EQ(t.slice(0, 0).reshape({4, 0, 7}).numel(), 0);
@@ -228,12 +234,14 @@ bool lie_evenly(const Ints& addresses, const Ints& shape) {
 // Every reshape of small tensors of many layouts: it is given where it can be, and refused where only a copy has it.
 TEST(Parts, ReshapeSharesWhereverItCan) {
     std::mt19937 random(7);
-    const Ints shapes[] = {{24}, {1, 24, 1}, {2, 12}, {12, 2}, {3, 8}, {2, 3, 4}, {4, 1, 6}, {2, 2, 2, 3}, {6, 1, 1, 4}};
+    const Ints shapes[] = {{24},      {1, 24, 1}, {2, 12},      {12, 2},     {3, 8},
+                           {2, 3, 4}, {4, 1, 6},  {2, 2, 2, 3}, {6, 1, 1, 4}};
     const Tensor base = counting({7, 7, 7, 7}, 2401);
     int given = 0, refused = 0;
     for (int round = 0; round < 400; ++round) {
         Tensor t = base;
-        for (int d = 0; d < 4; ++d) t = t.slice(d, 0, Ints{1, 2, 3, 4, 6}[random() % 5], 1 + random() % 2 * (random() % 2));
+        for (int d = 0; d < 4; ++d)
+            t = t.slice(d, 0, Ints{1, 2, 3, 4, 6}[random() % 5], 1 + random() % 2 * (random() % 2));
         if (random() % 2) t = counting(t.shape(), static_cast<std::size_t>(t.numel()));
         if (random() % 2) t = t.transpose();
         if (t.numel() != 24) continue;

@@ -104,7 +104,8 @@ TEST(Result, OrElse) {
     EXPECT_EQ(*bad().or_else([](const Error&) -> Result<int> { return 7; }), 7);
     EXPECT_EQ(*good(1).or_else([](const Error&) -> Result<int> { return 7; }), 1);
     const Result<int> failed = bad();
-    EXPECT_STREQ(failed.or_else([](const Error& e) -> Result<int> { return e.prefixed("very "); }).error().what(), "very bad");
+    EXPECT_STREQ(failed.or_else([](const Error& e) -> Result<int> { return e.prefixed("very "); }).error().what(),
+                 "very bad");
     EXPECT_STREQ(bad().transform_error([](Error e) { return e.prefixed("f: "); }).error().what(), "f: bad");
 }
 

@@ -34,7 +34,8 @@ struct SmallFloats : testing::Test {
 
     static T of(unsigned bits) { return T::from_bits(static_cast<decltype(T().bits())>(bits)); }
 
-    /// The number that the bits stand for, by the definition; NaN and infinities by the largest exponent or the one pattern.
+    /// The number that the bits stand for, by the definition; NaN and infinities by the largest exponent or the one
+    /// pattern.
     static double value_of(unsigned bits) {
         const unsigned magnitude = bits & (patterns / 2 - 1), mantissas = 1U << format.mantissa;
         const unsigned exponent = magnitude / mantissas, digits = magnitude % mantissas;
@@ -56,7 +57,8 @@ struct SmallFloats : testing::Test {
         }();
         return all;
     }
-    /// The pattern of the number nearest to `x`, not below 0; one past the last where that is nearer to what would follow.
+    /// The pattern of the number nearest to `x`, not below 0; one past the last where that is nearer to what would
+    /// follow.
     static unsigned nearest(double x) {
         std::vector<double> all = numbers();
         all.push_back(2 * all.back() - all[all.size() - 2]);
@@ -79,9 +81,9 @@ struct SmallFloats : testing::Test {
         }
     }
 };
-using All =
-    testing::Types<Half, Brain, isthmus::float8_e3m4_t, isthmus::float8_e4m3_t, isthmus::float8_e4m3b11fnuz_t,
-                   isthmus::float8_e4m3fn_t, isthmus::float8_e4m3fnuz_t, isthmus::float8_e5m2_t, isthmus::float8_e5m2fnuz_t>;
+using All = testing::Types<Half, Brain, isthmus::float8_e3m4_t, isthmus::float8_e4m3_t, isthmus::float8_e4m3b11fnuz_t,
+                           isthmus::float8_e4m3fn_t, isthmus::float8_e4m3fnuz_t, isthmus::float8_e5m2_t,
+                           isthmus::float8_e5m2fnuz_t>;
 TYPED_TEST_SUITE(SmallFloats, All);
 
 TYPED_TEST(SmallFloats, EveryPatternWidens) {
@@ -104,8 +106,8 @@ TYPED_TEST(SmallFloats, NumbersAreRoundedToTheNearest) {
     const std::size_t step = numbers.size() / 100 + 1;
     for (std::size_t i = 0; i + 1 < numbers.size(); i += step) {
         const double low = numbers[i], high = numbers[i + 1], middle = (low + high) / 2;
-        for (double x : {low, middle, std::nextafter(middle, low), std::nextafter(middle, high), std::nextafter(low, high),
-                         std::uniform_real_distribution<double>(low, high)(random)}) {
+        for (double x : {low, middle, std::nextafter(middle, low), std::nextafter(middle, high),
+                         std::nextafter(low, high), std::uniform_real_distribution<double>(low, high)(random)}) {
             this->check(x);
             this->check(-x);
         }

@@ -38,7 +38,8 @@ TEST(Symbols, AFunctionThatIsNotExportedHasItsName) {
     EXPECT_EQ(place, places.of_call(*own)) << "it is looked up once";
 }
 
-/// A file of two functions of ten bytes each, at 0x401000 and after a gap, and the table of their names, as a linker writes it.
+/// A file of two functions of ten bytes each, at 0x401000 and after a gap, and the table of their names, as a linker
+/// writes it.
 std::string elf_file(std::uint16_t type) {
     const std::string names("\0first\0_Z6secondi\0", 18);
     ElfW(Sym) symbols[3] = {};

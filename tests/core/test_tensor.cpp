@@ -74,7 +74,8 @@ TEST(Tensor, NoDimensionsAndNoElements) {
     EXPECT_EQ(scalar.ndim(), 0);
     EXPECT_EQ(scalar.numel(), 1);
     EXPECT_TRUE(scalar.shape().empty());
-    const Tensor nothing = Tensor::wrap(static_cast<void*>(nullptr), {3, 0, 2}, {}, isthmus::float64, Device::cpu(), nullptr);
+    const Tensor nothing =
+        Tensor::wrap(static_cast<void*>(nullptr), {3, 0, 2}, {}, isthmus::float64, Device::cpu(), nullptr);
     EXPECT_EQ(nothing.numel(), 0);
     EXPECT_EQ(nothing.nbytes(), 0);
     EXPECT_EQ(nothing.data(), nullptr);
@@ -108,8 +109,8 @@ TEST(Tensor, ConstMemoryIsReadOnly) {
 
 TEST(Tensor, WrapRefusesWhatIsNotSound) {
     alignas(8) float memory[8] = {};
-    const auto code = [&](void* data, isthmus::Shape shape, isthmus::Shape strides, isthmus::DType dtype = isthmus::float32,
-                          Device device = {}) {
+    const auto code = [&](void* data, isthmus::Shape shape, isthmus::Shape strides,
+                          isthmus::DType dtype = isthmus::float32, Device device = {}) {
         return code_of([&] { return Tensor::wrap(data, shape, strides, dtype, device, nullptr); });
     };
     EXPECT_EQ(code(nullptr, {2}, {}), ErrorCode::null_data);
@@ -186,8 +187,10 @@ TEST(Tensor, EmptyRefusesWhatIsNotSound) {
     EXPECT_EQ(code_of([] { return Tensor::empty({INT64_MAX}, isthmus::int8); }), ErrorCode::overflow);
     EXPECT_EQ(code_of([] { return Tensor::empty({INT64_MAX / 4}, isthmus::float32); }), ErrorCode::overflow);
     EXPECT_EQ(code_of([] { return Tensor::empty({1}, isthmus::DType(99, 8)); }), ErrorCode::bad_dtype);
-    for (std::size_t alignment : {std::size_t{0}, std::size_t{32}, std::size_t{65}, std::size_t{1} << 62, std::size_t{1} << 63})
-        EXPECT_EQ(code_of([&] { return Tensor::empty({1}, isthmus::int8, alignment); }), ErrorCode::bad_argument) << alignment;
+    for (std::size_t alignment :
+         {std::size_t{0}, std::size_t{32}, std::size_t{65}, std::size_t{1} << 62, std::size_t{1} << 63})
+        EXPECT_EQ(code_of([&] { return Tensor::empty({1}, isthmus::int8, alignment); }), ErrorCode::bad_argument)
+            << alignment;
 }
 
 TEST(Tensor, EmptyThatDoesNotFitIsOutOfMemory) {
@@ -227,7 +230,8 @@ TEST(Tensor, AsStridedSharesTheOwnerAndKeepsTheFlags) {
     EXPECT_EQ(view(0), 1);
     EXPECT_EQ(view(1), 4);
     EXPECT_TRUE(locked.read_only());
-    EXPECT_EQ(code_of([&] { return column.as_strided(column.data(), {-1}, {}, isthmus::float32); }), ErrorCode::bad_layout);
+    EXPECT_EQ(code_of([&] { return column.as_strided(column.data(), {-1}, {}, isthmus::float32); }),
+              ErrorCode::bad_layout);
     EXPECT_EQ(column.use_count(), 1u);
 }
 
@@ -293,8 +297,8 @@ TEST(Tensor, TheSizesOfATemporaryMayBeWalkedThrough) {
 }
 
 #if defined(__linux__)
-/// Whether the mapping that holds `address` asks for huge pages (/proc/self/smaps, proc(5)); nothing where the system does
-/// not tell.
+/// Whether the mapping that holds `address` asks for huge pages (/proc/self/smaps, proc(5)); nothing where the system
+/// does not tell.
 std::optional<bool> wants_huge_pages(const void* address) {
     std::ifstream maps("/proc/self/smaps");
     bool inside = false;

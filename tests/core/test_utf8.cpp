@@ -21,8 +21,8 @@ TEST(Utf8, WhatIsIt) {
     for (const char* text : {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2",
                              "\xc2"
                              "a",
-                             "\xe0\x9f\xbf", "\xe2\x82", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf4\x90\x80\x80",
-                             "\xf8\x88\x80\x80\x80", "\xff"})
+                             "\xe0\x9f\xbf", "\xe2\x82", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80",
+                             "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff"})
         EXPECT_FALSE(is_utf8(text)) << text;
     EXPECT_FALSE(is_utf8("\xbf\xbf")) << "no beginning";
     EXPECT_FALSE(is_utf8(std::string_view("\xe2\x82\xac", 2))) << "the rest stands behind the end";

@@ -262,7 +262,8 @@ bool sound_by_the_book(const Descriptor& d) {
     high = packed ? (numel * dtype.element_bits() + 7) / 8 - 1 : high * dtype.itemsize() + dtype.itemsize() - 1;
     if (low < INT64_MIN || high > INT64_MAX) return false;
     if (packed && !isthmus::layout::is_contiguous(d.shape.data(), d.strides.data(), d.dl.ndim)) return false;
-    const Wide address = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(d.dl.data)) + static_cast<Wide>(d.dl.byte_offset);
+    const Wide address =
+        static_cast<Wide>(reinterpret_cast<std::uintptr_t>(d.dl.data)) + static_cast<Wide>(d.dl.byte_offset);
     constexpr Wide last_page = static_cast<Wide>(UINTPTR_MAX) - 4095;
     if (address + low < 0 || address + high >= last_page) return false;
     return address % dtype.alignment() == 0;
@@ -271,9 +272,18 @@ bool sound_by_the_book(const Descriptor& d) {
 TEST(Validate, AgreesWithArithmeticThatCannotOverflow) {
     std::mt19937_64 random(20240229);
     const std::int64_t sizes[] = {0, 1, 2, 3, 7, 1 << 20, std::int64_t{1} << 31, std::int64_t{1} << 62, INT64_MAX};
-    const std::int64_t steps[] = {
-        0,         1,        -1, 3, -7, 1 << 20, std::int64_t{1} << 45, -(std::int64_t{1} << 45), INT64_MAX / 2, INT64_MIN / 2,
-        INT64_MAX, INT64_MIN};
+    const std::int64_t steps[] = {0,
+                                  1,
+                                  -1,
+                                  3,
+                                  -7,
+                                  1 << 20,
+                                  std::int64_t{1} << 45,
+                                  -(std::int64_t{1} << 45),
+                                  INT64_MAX / 2,
+                                  INT64_MIN / 2,
+                                  INT64_MAX,
+                                  INT64_MIN};
     const DType dtypes[] = {isthmus::int8,          isthmus::float32,       isthmus::complex128,
                             isthmus::float4_e2m1fn, isthmus::float6_e2m3fn, DType(kDLFloat, 32, 4)};
     const std::uintptr_t addresses[] = {64,
@@ -292,13 +302,15 @@ TEST(Validate, AgreesWithArithmeticThatCannotOverflow) {
         Dims shape(random() % 4), strides(shape.size());
         for (auto& s : shape) s = pick(sizes);
         for (auto& s : strides) s = pick(steps);
-        if (random() % 2 == 0) (void)isthmus::layout::row_major(shape.data(), static_cast<int>(shape.size()), strides.data());
+        if (random() % 2 == 0)
+            (void)isthmus::layout::row_major(shape.data(), static_cast<int>(shape.size()), strides.data());
         d.lie(shape, strides);
         d.dl.dtype = pick(dtypes);
         d.dl.data = reinterpret_cast<void*>(pick(addresses));
         d.flags = random() % 2 ? flag::padded : 0;
-        ASSERT_EQ(d.sound(), sound_by_the_book(d)) << isthmus::layout::to_string(shape) << isthmus::layout::to_string(strides)
-                                                   << DType(d.dl.dtype).name() << " at " << d.dl.data;
+        ASSERT_EQ(d.sound(), sound_by_the_book(d))
+            << isthmus::layout::to_string(shape) << isthmus::layout::to_string(strides) << DType(d.dl.dtype).name()
+            << " at " << d.dl.data;
         d.sound() ? ++sound : ++refused;
         ASSERT_NE(d.sound() ? "" : d.why().what(), nullptr);
     }

@@ -46,8 +46,8 @@ TEST(Visit, AnyDType) {
                std::complex<float>>();
     const Tensor flags = Tensor::own(std::vector<isthmus::ByteBool>{true, false}, {2});
     const auto view = flags.view<const isthmus::any_dtype, 1>().value();
-    EXPECT_TRUE(
-        view.visit([](auto typed) { return typed(0) == std::remove_const_t<typename decltype(typed)::element_type>(1); }));
+    EXPECT_TRUE(view.visit(
+        [](auto typed) { return typed(0) == std::remove_const_t<typename decltype(typed)::element_type>(1); }));
 }
 
 TEST(Visit, TypesOfItsOwn) {

@@ -62,7 +62,9 @@ def test_each_kind_from_worker_to_worker_and_back(client: Any, kind: str):
     assert facts(again.result()) == facts(x)
 
 
-@pytest.mark.parametrize("kind", ["torch float32", "torch bfloat16", "torch transposed", "numpy bfloat16", "isthmus bfloat16"])
+@pytest.mark.parametrize(
+    "kind", ["torch float32", "torch bfloat16", "torch transposed", "numpy bfloat16", "isthmus bfloat16"]
+)
 def test_neither_side_copies_the_elements(kind: str):
     x = KINDS[kind](64 * 1024)
     private = private_kib()
@@ -159,7 +161,9 @@ def test_a_worker_that_is_killed_in_mid_transfer(role: str):
 
 
 def test_a_worker_imports_no_framework_of_its_own_accord():
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as cluster:
         with distributed.Client(cluster) as fresh:
             fresh.run(workers.enable, "dask")
             assert set(map(tuple, fresh.run(workers.imported).values())) == {()}

@@ -19,7 +19,9 @@ def test_the_same_batches_as_torch_makes(start: str):
     after = isthmus.distributed.stats()
     assert len(batches) == 4
     for i, batch in enumerate(batches):
-        assert torch.equal(batch["image"], torch.arange(16.0 * i, 16.0 * (i + 1))[:, None, None, None].expand(16, 3, 64, 64))
+        assert torch.equal(
+            batch["image"], torch.arange(16.0 * i, 16.0 * (i + 1))[:, None, None, None].expand(16, 3, 64, 64)
+        )
         assert batch["label"].tolist() == batch["small"][:, 0].tolist() == list(range(16 * i, 16 * (i + 1)))
         assert batch["name"] == [str(n) for n in range(16 * i, 16 * (i + 1))]
         batch["image"][:] = 0

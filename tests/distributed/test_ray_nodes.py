@@ -82,7 +82,14 @@ def test_nothing_is_copied_on_either_side_beyond_the_stores(far: Any, kind: str)
     there = ray.get(far.read.remote([reference]))
     assert there["node"] != ray.get_runtime_context().get_node_id()
     assert there["grown"] < 4096
-    assert there["counts"] == {"shared": 0, "copy_on_write": 1, "inline": 0, "copied": 0, "waiting": 0, "waiting_bytes": 0}
+    assert there["counts"] == {
+        "shared": 0,
+        "copy_on_write": 1,
+        "inline": 0,
+        "copied": 0,
+        "waiting": 0,
+        "waiting_bytes": 0,
+    }
     assert there["facts"] == facts(x)
     # Its own store's pages, not this one's.
     here = workers.file_behind(ray.get(reference))

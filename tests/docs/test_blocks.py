@@ -46,12 +46,24 @@ LEFT_OUT = {
     ("docs/torch.md", "cmake", 0): "examples/embed/CMakeLists.txt is this with another name",
     ("docs/torch.md", "cpp", 0): "signatures; tests/docs/test_site.py finds each in the reference",
     ("docs/import.md", "cpp", 0): "signatures; tests/docs/test_site.py finds each in the reference",
-    ("docs/operators.md", "python", 0): "calls of the module that tests/install/test_operators_guide.py builds and calls so",
-    ("docs/operators.md", "cpp", 1): "a part of the program before it; tests/operators has gradients that are written so",
+    (
+        "docs/operators.md",
+        "python",
+        0,
+    ): "calls of the module that tests/install/test_operators_guide.py builds and calls so",
+    (
+        "docs/operators.md",
+        "cpp",
+        1,
+    ): "a part of the program before it; tests/operators has gradients that are written so",
     ("docs/operators.md", "cpp", 2): "needs CUDA to link; tests/operators/test_cuda.py compiles its like",
     ("docs/ownership.md", "pycon", 0): "a list with times and addresses; tests/package/test_live.py reads its form",
     ("docs/ownership.md", "python", 0): "a fixture; tests/package/test_testing.py uses the context manager",
-    ("docs/distributed.md", "python", 1): "a part of a training loop; tests/distributed/test_loader.py runs the whole of one",
+    (
+        "docs/distributed.md",
+        "python",
+        1,
+    ): "a part of a training loop; tests/distributed/test_loader.py runs the whole of one",
 }
 
 #: The same → what stands around it, with one %s in its place: all of them together are one program.
@@ -172,7 +184,11 @@ def as_code(block: tuple[str, str, int]) -> str:
 def test_fragments_compile(tmp_path: Path) -> None:
     isthmus = pytest.importorskip("isthmus")
     nanobind = pytest.importorskip("nanobind")
-    lines = ["#include <isthmus/nanobind_stl.h>", "#include <isthmus/nanobind_overloads.h>", "#include <isthmus/converted.h>"]
+    lines = [
+        "#include <isthmus/nanobind_stl.h>",
+        "#include <isthmus/nanobind_overloads.h>",
+        "#include <isthmus/converted.h>",
+    ]
     lines += ["#include <isthmus/isthmus.h>", "#include <isthmus/python.h>", "#include <isthmus/python/arguments.h>"]
     lines += ["#include <nanobind/stl/optional.h>", "#include <cstdio>", "#include <numeric>", "#include <vector>"]
     lines += ["namespace nb = nanobind;"]
@@ -181,6 +197,11 @@ def test_fragments_compile(tmp_path: Path) -> None:
     (tmp_path / "fragments.cpp").write_text("\n".join(lines) + "\n")
     include = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
     folders = [include, *isthmus.get_includes(), nanobind.include_dir(), sysconfig.get_path("include")]
-    command = [shutil.which("c++") or "c++", "-std=c++20", "-fsyntax-only", *[f"-isystem{folder}" for folder in folders]]
+    command = [
+        shutil.which("c++") or "c++",
+        "-std=c++20",
+        "-fsyntax-only",
+        *[f"-isystem{folder}" for folder in folders],
+    ]
     done = subprocess.run([*command, "fragments.cpp"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-6000:]

@@ -26,9 +26,7 @@ PHRASES = {
     r"(?:^|[.:;]\s+)What (?:is|are|was|were|has|have|comes|goes|does|must|cannot|can|it|they)\b(?![^.:;]*\?)": "begin with its name",
 }
 PAGES = sorted(
-    page
-    for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "packaging/*.md")
-    for page in ROOT.glob(pattern)
+    page for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "packaging/*.md") for page in ROOT.glob(pattern)
 )
 
 
@@ -76,7 +74,9 @@ def found_in(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_lines_are_short(page: Path) -> None:
-    lines = [(n, line) for n, line, language in marked_lines(page) if language not in PRINTED and not line.startswith("|")]
+    lines = [
+        (n, line) for n, line, language in marked_lines(page) if language not in PRINTED and not line.startswith("|")
+    ]
     assert [f"{n}: {len(line)} columns" for n, line in lines if len(line) > COLUMNS] == []
 
 

@@ -77,7 +77,11 @@ def test_public_names_are_found_and_internal_ones_are_not(entries: dict[str, hea
 
 def test_what_has_no_comment_is_told_with_its_place(entries: dict[str, headers.Entry]) -> None:
     told = headers.undocumented(list(entries.values()))
-    assert {line.split(": ")[1].split(" ")[0] for line in told} == {"isthmus::stop", "isthmus::Kind", "isthmus::Kind::two"}
+    assert {line.split(": ")[1].split(" ")[0] for line in told} == {
+        "isthmus::stop",
+        "isthmus::Kind",
+        "isthmus::Kind::two",
+    }
     assert all(line.startswith("include/isthmus/box.h:") for line in told)
 
 
@@ -115,7 +119,10 @@ def test_links_that_lead_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.Mo
     sources.add(page, "page.md")
     assert sources.errors == ["docs/page.md: gone.md leads to nothing", "docs/page.md: https:// is no address"]
     (tmp_path / "out/a.html").write_text('<a href="b.html">b</a><a href="a.html#x">a</a><img src="c.png">')
-    assert build_site.link_errors(tmp_path / "out") == ["a.html: b.html leads to no file", "a.html: c.png leads to no file"]
+    assert build_site.link_errors(tmp_path / "out") == [
+        "a.html: b.html leads to no file",
+        "a.html: c.png leads to no file",
+    ]
 
 
 #: Names that the contract promises, in each language.

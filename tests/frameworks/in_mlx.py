@@ -7,7 +7,20 @@ from checks import from_threads, kept_by_isthmus, made, refuses, values
 import isthmus_test_ext as ext
 
 VERSION = mx.__version__
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "complex64"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "complex64",
+]
 
 
 def back(x, **options):

@@ -97,7 +97,13 @@ def check_threads():
 
 def check_producer_layouts():
     """First by the buffer, then by TensorFlow's own functions: the same answers."""
-    made_as = (tf.constant(5.0), tf.zeros((0,)), tf.zeros((3, 0, 2)), tf.reshape(tf.range(24), (2, 3, 4)), tf.ones((1, 1)))
+    made_as = (
+        tf.constant(5.0),
+        tf.zeros((0,)),
+        tf.zeros((3, 0, 2)),
+        tf.reshape(tf.range(24), (2, 3, 4)),
+        tf.ones((1, 1)),
+    )
     for x in (*made_as, *made_as):
         t, array = ext.tensor_of(x), np.asarray(memoryview(x))
         assert (t.shape, t.dtype.name, t.read_only) == (array.shape, array.dtype.name, True)
@@ -123,7 +129,14 @@ def check_producer_is_no_operation_s_output():
     """An operation does not write the memory of a tensor that is held, though no variable of the program holds it."""
     t = ext.tensor_of(tf.ones((1000,)))
     x = t.to("tensorflow")
-    for operation in (tf.nn.relu, tf.square, tf.negative, lambda x: x + 1.0, tf.identity, tf.function(lambda x: x * 2.0)):
+    for operation in (
+        tf.nn.relu,
+        tf.square,
+        tf.negative,
+        lambda x: x + 1.0,
+        tf.identity,
+        tf.function(lambda x: x * 2.0),
+    ):
         y = operation(x)
         assert values(t) == [1.0] * 1000
         del y

@@ -56,7 +56,9 @@ def check_producer_every_dtype():
 
 
 def check_producer_lifetime():
-    kept_by_isthmus(lambda: wp.array(np.arange(6.0).reshape(2, 3), dtype=wp.float64, device="cpu"), [[0, 1, 2], [3, 4, 5]])
+    kept_by_isthmus(
+        lambda: wp.array(np.arange(6.0).reshape(2, 3), dtype=wp.float64, device="cpu"), [[0, 1, 2], [3, 4, 5]]
+    )
 
 
 def check_identity():

@@ -37,7 +37,11 @@ def run(framework: str) -> tuple[dict[str, tuple[str, str]], str]:
     }
     command = [sys.executable, "-X", "faulthandler", str(HERE / "run_checks.py"), f"in_{framework}"]
     done = subprocess.run(
-        command, env=processes.environment(Path(ext.__file__).parent, **quiet), capture_output=True, text=True, timeout=900
+        command,
+        env=processes.environment(Path(ext.__file__).parent, **quiet),
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
     outcome: dict[str, tuple[str, str]] = {}
     absent, under_way, ended = "", "importing it", False

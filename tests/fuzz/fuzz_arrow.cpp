@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrow's structs of any numbers: what is taken must be what a slower reader with wider numbers finds, and without a null.
-// Buffers, children and metadata are as long as the structs say, which is what a reader has to believe.
+// Arrow's structs of any numbers: what is taken must be what a slower reader with wider numbers finds, and without a
+// null. Buffers, children and metadata are as long as the structs say, which is what a reader has to believe.
 #include <isthmus/isthmus.h>
 
 #include "src/bridge/protocol/arrow_reader.h"
@@ -85,7 +85,8 @@ struct Level {
     bool is_list() const { return schema.format != nullptr && std::strncmp(schema.format, "+w:", 3) == 0; }
     bool is_plain() const { return schema.dictionary == nullptr && array.dictionary == nullptr && !is_extension; }
     bool is_null(Wide i) const {
-        return array.null_count != 0 && buffers[0] != nullptr && !(bitmap[static_cast<std::size_t>(i / 8)] >> int(i % 8) & 1);
+        return array.null_count != 0 && buffers[0] != nullptr &&
+               !(bitmap[static_cast<std::size_t>(i / 8)] >> int(i % 8) & 1);
     }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of any bytes: what is taken must be as sound as a slower check with wider numbers says, what is refused must be
-// refused for a reason, and the deleter runs exactly once.
+// Descriptors of any bytes: what is taken must be as sound as a slower check with wider numbers says, what is refused
+// must be refused for a reason, and the deleter runs exactly once.
 #include <isthmus/isthmus.h>
 
 #include <cstdlib>
@@ -20,7 +20,8 @@ void count_delete(Managed*) {
     ++deletes;
 }
 
-/// Where the elements reach, in bytes from `data + byte_offset`, by numbers that do not overflow; false when even those could.
+/// Where the elements reach, in bytes from `data + byte_offset`, by numbers that do not overflow; false when even those
+/// could.
 bool reach(const DLTensor& t, Wide& first, Wide& last) {
     const Wide item = isthmus::DType(t.dtype).itemsize();
     Wide step = 1;
@@ -39,7 +40,8 @@ bool reach(const DLTensor& t, Wide& first, Wide& last) {
 
 bool slow_is_sound(const DLTensor& t, std::uint64_t flags) {
     const isthmus::DType dtype = t.dtype;
-    if ((flags & ~std::uint64_t{7}) != 0 || t.ndim < 0 || t.ndim > 64 || (t.ndim > 0 && t.shape == nullptr)) return false;
+    if ((flags & ~std::uint64_t{7}) != 0 || t.ndim < 0 || t.ndim > 64 || (t.ndim > 0 && t.shape == nullptr))
+        return false;
     if (!dtype.is_valid() || !isthmus::Device(t.device).is_valid()) return false;
     Wide count = 1;
     bool empty = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts that describe a dtype: the format of a buffer (PEP 3118), the typestr of an array interface, and our own names of
-// dtypes and devices. What is understood must be a dtype of the width that was said.
+// Texts that describe a dtype: the format of a buffer (PEP 3118), the typestr of an array interface, and our own names
+// of dtypes and devices. What is understood must be a dtype of the width that was said.
 #include <isthmus/python/ref.h>
 
 #include <isthmus/core/device.h>

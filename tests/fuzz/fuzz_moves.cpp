@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Borrows of every protocol moved about in any order: each says what it said at first, and its exporter gets all of it back.
+// Borrows of every protocol moved about in any order: each says what it said at first, and its exporter gets all of it
+// back.
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include <cstring>
@@ -13,7 +14,8 @@ namespace {
 
 using namespace isthmus;
 
-// Exporters that fill in shapes of every kind: inside the Py_buffer, of their own, none; and those that are asked by a method.
+// Exporters that fill in shapes of every kind: inside the Py_buffer, of their own, none; and those that are asked by a
+// method.
 const char* const sources_code = R"(
 import array, ctypes
 class Interface:

@@ -11,8 +11,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     namespace load = isthmus::load_impl;
     if (size < 1) return 0;
-    // The first byte is how many bytes of elements follow the header, which is copied so that a sanitizer sees who reads
-    // beyond.
+    // The first byte is how many bytes of elements follow the header, which is copied so that a sanitizer sees who
+    // reads beyond.
     const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
     const std::uint64_t begin = load::header_begin + text.size(), file_size = begin + data[0];
     try {

@@ -205,7 +205,9 @@ def main() -> int:
     limit.add_argument("--seconds", type=int, default=60, help="for each target, on inputs that no other search had")
     limit.add_argument("--runs", type=int, help="so many inputs for each target, the same every time")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "fuzz")
-    parser.add_argument("--include", type=Path, action="append", default=[], help="where dlpack/dlpack.h is, if not found")
+    parser.add_argument(
+        "--include", type=Path, action="append", default=[], help="where dlpack/dlpack.h is, if not found"
+    )
     parser.add_argument("targets", nargs="*", default=list(TARGETS), metavar="TARGET", help=f"of {', '.join(TARGETS)}")
     options = parser.parse_args()
 
@@ -219,7 +221,11 @@ def main() -> int:
             print(f"{target}: skipped: this Python has no shared library to embed")
             continue
         program = options.build / f"fuzz_{target}"
-        flags = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined", *include_flags(options.include)]
+        flags = [
+            "-fsanitize=fuzzer,address,undefined",
+            "-fno-sanitize-recover=undefined",
+            *include_flags(options.include),
+        ]
         compile_target(clang, target, program, flags)
         corpus = options.build / "corpus" / target
         write_seeds(target, corpus)

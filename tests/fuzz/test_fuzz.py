@@ -41,7 +41,12 @@ def test_known_inputs(target: str, tmp_path: Path) -> None:
         pytest.skip("this Python has no shared library to embed")
     inputs = fuzz.write_seeds(target, tmp_path / "corpus")
     quick_to_compile = ["-O0", "-g1"]  # a third of the time, and the inputs are few
-    flags = [*quick_to_compile, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", *fuzz.include_flags([])]
+    flags = [
+        *quick_to_compile,
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=undefined",
+        *fuzz.include_flags([]),
+    ]
     fuzz.compile_target(compiler, target, tmp_path / "replay", flags, ("replay.cpp",))
     done = subprocess.run([tmp_path / "replay", *inputs], capture_output=True, text=True, env=fuzz.environment(target))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,7 +16,9 @@ from compiling import TOOLCHAIN
 isthmus = pytest.importorskip("isthmus")
 
 pytestmark = [
-    pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("ninja"), reason="cmake or ninja is not installed"),
+    pytest.mark.skipif(
+        not shutil.which("cmake") or not shutil.which("ninja"), reason="cmake or ninja is not installed"
+    ),
     pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer"),
 ]
 
@@ -50,7 +52,13 @@ def project(folder: Path, *directories: str, **files: str) -> Path:
 def configure(source: Path, *definitions: str, generator: str = "Ninja", build_type: str = "Debug") -> str:
     package = (f"-DPython_EXECUTABLE={sys.executable}", f"-Disthmus_DIR={isthmus.get_cmake_dir()}")
     quick = (f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}", f"-DCMAKE_CXX_COMPILER_LAUNCHER={LAUNCHER}")
-    settings = ("-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", f"-DCMAKE_BUILD_TYPE={build_type}", *quick, *package, *definitions)
+    settings = (
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        f"-DCMAKE_BUILD_TYPE={build_type}",
+        *quick,
+        *package,
+        *definitions,
+    )
     return cmake("-S", source, "-B", source / "build", "-G", generator, *settings)
 
 
@@ -143,5 +151,7 @@ def test_header_only(tmp_path: Path) -> None:
     cmake("--build", source / "build")
     assert not list(source.rglob("libisthmus*"))
     subprocess.run([sys.executable, "-c", USE], cwd=source / "build" / "part0", check=True)
-    symbols = subprocess.run(["nm", "-C", *source.rglob("consumer.so")], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(
+        ["nm", "-C", *source.rglob("consumer.so")], capture_output=True, text=True, check=True
+    ).stdout
     assert "OperatorDefinition" not in symbols

@@ -53,7 +53,17 @@ def cmake(build: Path, *definitions: str) -> tuple[str | Path, ...]:
     launcher = f"{sys.executable};{TOOLCHAIN.with_name('launch_compiler.py')}"
     quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}")
     generator += (f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}",)
-    return ("cmake", "-S", CONSUMER, "-B", build, *generator, *quick, f"-DPython_EXECUTABLE={sys.executable}", *definitions)
+    return (
+        "cmake",
+        "-S",
+        CONSUMER,
+        "-B",
+        build,
+        *generator,
+        *quick,
+        f"-DPython_EXECUTABLE={sys.executable}",
+        *definitions,
+    )
 
 
 def check_built(build: Path, *targets: str) -> None:
@@ -72,7 +82,15 @@ def test_compiler_alone_core(tmp_path: Path) -> None:
 
 
 def test_compiler_alone_bridge(tmp_path: Path) -> None:
-    command = [CXX, "-shared", *flags("cflags"), CONSUMER / "module.cpp", *flags("ldflags"), "-o", tmp_path / "consumer.so"]
+    command = [
+        CXX,
+        "-shared",
+        *flags("cflags"),
+        CONSUMER / "module.cpp",
+        *flags("ldflags"),
+        "-o",
+        tmp_path / "consumer.so",
+    ]
     run(*command)
     run(sys.executable, "-c", USE_MODULE, cwd=tmp_path)
 

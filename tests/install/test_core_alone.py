@@ -50,11 +50,21 @@ MAIN = "bool use();\nint main() { return use() ? 0 : 1; }\n"
 
 
 def flags() -> list[str]:
-    return [compiling.CXX, "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", *(f"-I{path}" for path in isthmus.get_includes())]
+    return [
+        compiling.CXX,
+        "-std=c++20",
+        "-O0",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *(f"-I{path}" for path in isthmus.get_includes()),
+    ]
 
 
 def link_and_run(folder: Path, *files: str | Path) -> None:
-    done = subprocess.run([*flags(), *map(str, files), "-o", "program"], cwd=folder, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [*flags(), *map(str, files), "-o", "program"], cwd=folder, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert subprocess.run([folder / "program"], cwd=folder, timeout=60, check=False).returncode == 0
 
@@ -64,7 +74,9 @@ def test_the_core_is_a_library(header: str, tmp_path: Path) -> None:
     """The units of isthmus::core (cmake/isthmusLibraries.cmake)."""
     source = Path(isthmus.get_include(), "isthmus", "src")
     units = ["core", "shared", "load"]
-    objects = [compiling.compiled("unit.o", [*flags(), "-c", source / f"{unit}.cpp"], source) / "unit.o" for unit in units]
+    objects = [
+        compiling.compiled("unit.o", [*flags(), "-c", source / f"{unit}.cpp"], source) / "unit.o" for unit in units
+    ]
     (tmp_path / "use.cpp").write_text(USES[header])
     (tmp_path / "main.cpp").write_text(MAIN)
     link_and_run(tmp_path, "use.cpp", "main.cpp", *objects)

@@ -22,10 +22,14 @@ def test_the_oldest_numpy() -> None:
     ext = pytest.importorskip("isthmus_test_ext")
     folder = floors.folder(Path(sys.prefix), "numpy")
     if not folder.is_dir():
-        pytest.skip("the oldest NumPy is not installed beside the newest; `make test` installs it where this Python has it")
+        pytest.skip(
+            "the oldest NumPy is not installed beside the newest; `make test` installs it where this Python has it"
+        )
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     python = [sys.executable, "-X", "faulthandler"]
-    asked = subprocess.run([*python, "-c", "import numpy; print(numpy.__version__)"], capture_output=True, env=environment)
+    asked = subprocess.run(
+        [*python, "-c", "import numpy; print(numpy.__version__)"], capture_output=True, env=environment
+    )
     assert asked.stdout.decode().startswith(floors.floor("numpy") + ".")
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", f"pythonpath={Path(ext.__file__).parent}"]
     command = [*python, "-m", "pytest", *options, *floors.NUMPY_TESTS]
@@ -81,7 +85,12 @@ def test_a_pair_of_views_with_the_oldest_nanobind(header: str, tmp_path: Path) -
         pytest.skip("wants a C++ compiler and the oldest nanobind, which `make test` installs")
     source = tmp_path / "pair.cpp"
     source.write_text(f"#include <{header}>\n{PAIR}")
-    includes = [isthmus.get_include(), *isthmus.get_includes(), folder / "nanobind" / "include", sysconfig.get_path("include")]
+    includes = [
+        isthmus.get_include(),
+        *isthmus.get_includes(),
+        folder / "nanobind" / "include",
+        sysconfig.get_path("include"),
+    ]
     command = [compiler, "-std=c++20", "-fsyntax-only", *(f"-I{include}" for include in includes), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     if header.endswith("_stl.h"):

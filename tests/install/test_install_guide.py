@@ -139,7 +139,11 @@ def test_fetch_content_in_scikit_build_core(nanobind_project: Path, repository: 
     fragment = blocks("Isthmus in your own tree", "cmake")[1]
     assert ADDRESS in fragment
     file.write_text(in_place_of_find_package(file.read_text(), fragment))
-    rewrite = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{repository}.insteadOf", "GIT_CONFIG_VALUE_0": ADDRESS}
+    rewrite = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{repository}.insteadOf",
+        "GIT_CONFIG_VALUE_0": ADDRESS,
+    }
     dlpack = f"-DISTHMUS_DLPACK_INCLUDE_DIR={isthmus.get_include()}"
     run("pip wheel .", nanobind_project, CMAKE_ARGS=dlpack, SKBUILD_BUILD_DIR="build", **rewrite)
     targets = run("cmake --build build --target help", nanobind_project)
@@ -164,7 +168,9 @@ def test_pkg_config(tmp_path: Path) -> None:
 
 def test_header_only(project: Path) -> None:
     source = blocks("Header-only", "cpp")[0]
-    (project / "mine.cpp").write_text((project / "mine.cpp").read_text().replace("#include <isthmus/python.h>\n", source))
+    (project / "mine.cpp").write_text(
+        (project / "mine.cpp").read_text().replace("#include <isthmus/python.h>\n", source)
+    )
     run(f'g++() {{ command g++ "$@" -O0; }}; {blocks("Header-only", "sh")[0]}', project)
     use(project)
 

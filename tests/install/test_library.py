@@ -84,7 +84,18 @@ def test_it_links_with_what_was_compiled_by(name: str, tmp_path: Path) -> None:
     (tmp_path / "first.cpp").write_text(FIRST)
     link = [*isthmus.get_ldflags(), ALL_AT_ONCE]
     before, behind = (link, []) if name == "before the sources" else ([], link)
-    run(compiler, "-shared", *before, *isthmus.get_cflags(), *flags, "first.cpp", *behind, "-o", "first.so", cwd=tmp_path)
+    run(
+        compiler,
+        "-shared",
+        *before,
+        *isthmus.get_cflags(),
+        *flags,
+        "first.cpp",
+        *behind,
+        "-o",
+        "first.so",
+        cwd=tmp_path,
+    )
     run(sys.executable, "-c", USE_FIRST, cwd=tmp_path)
 
 
@@ -131,7 +142,16 @@ def nanobind_flags() -> list[str]:
     folder = Path(nanobind.include_dir()).parent
     includes = [f"-isystem{path}" for path in (nanobind.include_dir(), folder / "ext" / "robin_map" / "include")]
     includes += [flag for flag in isthmus.get_cflags() if flag.startswith("-I")]
-    command = [CXX, "-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", *includes, "-c", folder / "src" / "nb_combined.cpp"]
+    command = [
+        CXX,
+        "-std=c++20",
+        "-O1",
+        "-fPIC",
+        "-fvisibility=hidden",
+        *includes,
+        "-c",
+        folder / "src" / "nb_combined.cpp",
+    ]
     return [*includes, str(compiling.compiled("part.o", command, folder / "src") / "part.o")]
 
 

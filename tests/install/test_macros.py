@@ -36,13 +36,22 @@ def compile_(text: str, folders: list[Path], flags: list[str], tmp_path: Path) -
     source = tmp_path / "program.cpp"
     source.write_text(text)
     system = [platforms.dlpack(), sysconfig.get_path("include"), *folders]
-    command = [CXX, "-std=c++20", "-fsyntax-only", *flags, f"-I{ROOT / 'include'}", *[f"-isystem{folder}" for folder in system]]
+    command = [
+        CXX,
+        "-std=c++20",
+        "-fsyntax-only",
+        *flags,
+        f"-I{ROOT / 'include'}",
+        *[f"-isystem{folder}" for folder in system],
+    ]
     return subprocess.run([*command, source], capture_output=True, text=True, timeout=300)
 
 
 def test_every_public_header_is_in_a_program() -> None:
     folder = ROOT / "include"
-    public = {str(path.relative_to(folder)) for pattern in ("*.h", "c/*.h") for path in (folder / "isthmus").glob(pattern)}
+    public = {
+        str(path.relative_to(folder)) for pattern in ("*.h", "c/*.h") for path in (folder / "isthmus").glob(pattern)
+    }
     programs = "".join(program for program, _, _ in PROGRAMS.values())
     assert public - set(re.findall(r"#include <([^>]+)>", programs)) == set()
 

@@ -73,5 +73,7 @@ def test_the_points_stay_where_they_are(neighbours: ModuleType) -> None:
 
 
 def test_points_that_do_not_fit_are_named(neighbours: ModuleType) -> None:
-    with pytest.raises(ValueError, match=r"tree\(\): argument 'points': expected float32\[n, d\] on cpu, got int32\[500, 3\]"):
+    with pytest.raises(
+        ValueError, match=r"tree\(\): argument 'points': expected float32\[n, d\] on cpu, got int32\[500, 3\]"
+    ):
         neighbours.tree(POINTS.astype("int32"))

@@ -91,7 +91,8 @@ def test_the_file_of_the_guide(nvcc: Path, tmp_path: Path) -> None:
     folders = [f"-I{ROOT / 'include'}", *system(platforms.dlpack(), PYTHON)]
     command = [CXX, "-std=c++20", "-O0", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-c", *folders]
     bodies = [
-        compiled(f"{name}.o", [*command, ROOT / "src" / f"{name}.cpp"], ROOT / "src") / f"{name}.o" for name in ("core", "bridge")
+        compiled(f"{name}.o", [*command, ROOT / "src" / f"{name}.cpp"], ROOT / "src") / f"{name}.o"
+        for name in ("core", "bridge")
     ]
     module = f"sums{sysconfig.get_config_var('EXT_SUFFIX')}"
     run_nvcc(nvcc, tmp_path, "-shared", "sums.o", *bodies, "-o", module)

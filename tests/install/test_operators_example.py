@@ -53,7 +53,11 @@ def test_by_hand_it_is_the_same(build_example: Callable[..., Path]) -> None:
     subprocess.run(["cmake", "--build", build, "--target", "nearest_by_hand_ext"], check=True, timeout=300)
     path = os.pathsep.join(map(str, (build, EXAMPLE / "by_hand")))
     done = subprocess.run(
-        [sys.executable, "-c", COMPARE], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", COMPARE],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 

@@ -45,7 +45,9 @@ def test_what_does_not_compile_is_a_failure(tmp_path: Path, monkeypatch: pytest.
         ("aarch64-linux-gnu-g++", "torch-aarch64", "apt install g..-aarch64-linux-gnu"),
     ],
 )
-def test_what_is_missing_is_named(missing: str, part: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named(
+    missing: str, part: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(platforms, "zig", tuple)
     there = "/bin/true"
     monkeypatch.setattr(platforms.shutil, "which", lambda name: None if missing in name else there)
@@ -111,7 +113,9 @@ ELSEWHERE = {"include/isthmus/c/isthmus.h": "a header of C's, which includes not
 def test_what_compilers_do_differently_is_in_one_header() -> None:
     sources = [path for folder in ("include", "src") for path in (platforms.ROOT / folder).rglob("*.*")]
     found = {
-        str(path.relative_to(platforms.ROOT)): words for path in sources if (words := OF_COMPILERS.findall(path.read_text()))
+        str(path.relative_to(platforms.ROOT)): words
+        for path in sources
+        if (words := OF_COMPILERS.findall(path.read_text()))
     }
     assert found.pop("include/isthmus/core/compiler.h")
     assert set(found) == set(ELSEWHERE), found

@@ -105,7 +105,9 @@ def test_conan_creates_the_package_and_its_user_runs(dlpack: Path, tmp_path: Pat
     user = shutil.copytree(PACKAGING / "conan/test_package", tmp_path / "user")
     said = run(conan, "create", PACKAGING / "conan", *settings, "-tf", user, environment=home)
     assert "a tensor of the core and libisthmus: as wanted" in said
-    assert re.search(rf"isthmus: dlpack\.h \S+ in {re.escape(home['CONAN_HOME'])}/", said), "not another one of this machine"
+    assert re.search(rf"isthmus: dlpack\.h \S+ in {re.escape(home['CONAN_HOME'])}/", said), (
+        "not another one of this machine"
+    )
     (package,) = (tmp_path / "home/p/b").glob("isthm*/p")
     assert (package / "include/isthmus/isthmus.h").is_file()
     assert not (package / "include/dlpack").exists(), "dlpack's own package has it"

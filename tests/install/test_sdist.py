@@ -26,7 +26,12 @@ def tracked() -> set[str]:
 
 def test_it_holds_what_git_has(tracked: set[str], tmp_path: Path) -> None:
     tree = tmp_path / "tree"
-    for name in [*tracked, ".venv/decoy", "build/decoy", "dist/decoy"]:  # a copy: environments and builds take long to walk
+    for name in [
+        *tracked,
+        ".venv/decoy",
+        "build/decoy",
+        "dist/decoy",
+    ]:  # a copy: environments and builds take long to walk
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copy(REPOSITORY / name, tree / name) if name in tracked else (tree / name).touch())
     build = "import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])"
@@ -35,12 +40,20 @@ def test_it_holds_what_git_has(tracked: set[str], tmp_path: Path) -> None:
     (archive,) = tmp_path.glob("isthmus-*.tar.gz")
     with tarfile.open(archive) as files:
         held = {name.split("/", 1)[1] for name in files.getnames() if "/" in name}
-    assert {"tests/conftest.py", "tools/run_tests.py", "requirements/test.txt", "Makefile", "docs/install.md"} <= tracked
+    assert {
+        "tests/conftest.py",
+        "tools/run_tests.py",
+        "requirements/test.txt",
+        "Makefile",
+        "docs/install.md",
+    } <= tracked
     missing = {name for name in tracked - held if not name.startswith(".github/")}
     assert not missing
     assert not [name for name in held if name.startswith((".venv", "build/", "dist/"))]
 
 
 def test_the_citation_names_this_version() -> None:
-    version = (REPOSITORY / "include/isthmus/core/config.h").read_text().split('#define ISTHMUS_VERSION "')[1].split('"')[0]
+    version = (
+        (REPOSITORY / "include/isthmus/core/config.h").read_text().split('#define ISTHMUS_VERSION "')[1].split('"')[0]
+    )
     assert f"\nversion: {version}\n" in (REPOSITORY / "CITATION.cff").read_text()

@@ -31,7 +31,9 @@ def test_python(number: int, output: str, tmp_path: Path) -> None:
 
 def test_the_library_holds_all_that_shared_memory_calls(tmp_path: Path) -> None:
     uses = tmp_path / "shared.cpp"
-    uses.write_text("#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n")
+    uses.write_text(
+        "#include <isthmus/shared.h>\n\nauto use(const isthmus::Tensor& t) { return isthmus::shared::share(t); }\n"
+    )
     command = [compiling.CXX, *isthmus.get_cflags(), "-c", uses]
     wanted = symbols(compiling.compiled("part.o", command) / "part.o", "--undefined-only")
     assert any("copy_elements" in name or "share" in name for name in wanted)

@@ -37,7 +37,10 @@ def installed_compilers() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     seen = set()
     candidates = [
-        Path(folder, name) for folder in os.get_exec_path() if Path(folder).is_dir() for name in sorted(os.listdir(folder))
+        Path(folder, name)
+        for folder in os.get_exec_path()
+        if Path(folder).is_dir()
+        for name in sorted(os.listdir(folder))
     ]
     for path in [Path(CXX), *candidates]:
         named = re.fullmatch(r"(g\+\+|clang\+\+)(-\d+)?", path.name)
@@ -60,7 +63,16 @@ def installed_compilers() -> dict[str, tuple[str, ...]]:
 
 
 COMPILERS = installed_compilers()
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wsign-conversion", "-Wold-style-cast", "-Werror"]
+STRICT = [
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Wconversion",
+    "-Wshadow",
+    "-Wsign-conversion",
+    "-Wold-style-cast",
+    "-Werror",
+]
 
 CORE = """
 #include <isthmus/isthmus.h>
@@ -136,7 +148,9 @@ def compile_(source: str, *flags: str, compiler: tuple[str, ...] = (CXX,)) -> su
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("flags", ["-std=c++20", "-std=c++2b -DNDEBUG -O2", "-std=c++20 -DISTHMUS_IMPLEMENTATION -fno-rtti"])
+@pytest.mark.parametrize(
+    "flags", ["-std=c++20", "-std=c++2b -DNDEBUG -O2", "-std=c++20 -DISTHMUS_IMPLEMENTATION -fno-rtti"]
+)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_warning(program: str, flags: str, compiler: str) -> None:
     if "-fno-rtti" in flags and program in ("nanobind", "pybind11"):

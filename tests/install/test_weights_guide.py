@@ -30,7 +30,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_python(folder: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", block("python")], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", block("python")], cwd=folder, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout) == (0, "1 float32 (2,) True\n4.0\n"), done.stderr
 
 

@@ -11,14 +11,18 @@ import embedding
 import pytest
 
 
-@pytest.fixture(scope="module", params=[[], ["-rdynamic"], ["-fvisibility=hidden"]], ids=["plain", "rdynamic", "hidden"])
+@pytest.fixture(
+    scope="module", params=[[], ["-rdynamic"], ["-fvisibility=hidden"]], ids=["plain", "rdynamic", "hidden"]
+)
 def program(request: pytest.FixtureRequest, compile_program) -> Path:
     return compile_program("lives.cpp", *request.param)
 
 
 def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout: float = 120) -> str:
     environment = embedding.environment(*folders, MALLOC_PERTURB_="165")
-    done = subprocess.run([program, str(lives), when, code], capture_output=True, text=True, timeout=timeout, env=environment)
+    done = subprocess.run(
+        [program, str(lives), when, code], capture_output=True, text=True, timeout=timeout, env=environment
+    )
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
     assert embedding.complaints(done.stderr) == ""
     return done.stdout

@@ -15,7 +15,9 @@ MANY = 40
 
 
 @pytest.fixture(scope="module", params=["default", "hidden"])
-def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, compile_extension, in_packages) -> Path:
+def many(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, compile_extension, in_packages
+) -> Path:
     """Forty shared objects, the module `life` in as many packages: e00.life … e39.life; built with everything visible
     that a header does not hide, and with -fvisibility=hidden."""
     life = compile_extension("life.cpp", *(["-fvisibility=hidden"] if request.param == "hidden" else []))
@@ -324,7 +326,9 @@ CLANG = shutil.which("clang++")
 
 
 @pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])
-def test_builds_of_every_kind_live_together(child, compile_extension, in_packages, tmp_path, scope: str, monkeypatch) -> None:
+def test_builds_of_every_kind_live_together(
+    child, compile_extension, in_packages, tmp_path, scope: str, monkeypatch
+) -> None:
     """Each of them makes, takes, lists, fails and drops, beside all the others and the package."""
     for name, flags in BUILDS.items():
         in_packages(tmp_path, compile_extension("life.cpp", *flags) / "life.so", name)

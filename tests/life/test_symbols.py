@@ -35,7 +35,9 @@ def visible(library: Path) -> list[tuple[str, str]]:
 
 def ours(symbols: list[tuple[str, str]]) -> list[str]:
     shown = [(kind, name) for kind, name in symbols if "isthmus" in name and not ALLOWED.match(name)]
-    return [f"{kind} {name}" for kind, name in shown if not (kind == "W" and OF_STD.match(name)) and not SHARED.search(name)]
+    return [
+        f"{kind} {name}" for kind, name in shown if not (kind == "W" and OF_STD.match(name)) and not SHARED.search(name)
+    ]
 
 
 #: Builds of test_many_extensions.py too; those without optimisation show more, for nothing is inlined.
@@ -81,5 +83,7 @@ def test_the_installed_libraries_show_nothing() -> None:
     libraries = [*folder.rglob("_isthmus*.so"), *folder.rglob("libisthmus.so")]
     assert libraries
     for library in libraries:
-        shown = [entry for entry in ours(visible(library)) if not re.match(r"T (?:PyInit_|isthmus_)\w+(?:@@\w+)?$", entry)]
+        shown = [
+            entry for entry in ours(visible(library)) if not re.match(r"T (?:PyInit_|isthmus_)\w+(?:@@\w+)?$", entry)
+        ]
         assert shown == [], library.name

@@ -47,8 +47,9 @@ TEST(Json, Escapes) {
 }
 
 TEST(Json, WhatIsNoTextIsRefused) {
-    for (const char* text : {"", "x", "\"", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800x\"",
-                             "\"\\ud800\\n\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x01\""})
+    for (const char* text :
+         {"", "x", "\"", "\"a", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800x\"",
+          "\"\\ud800\\n\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\x01\""})
         EXPECT_NE(reading_error([&] { (void)JsonReader(text).string(); }), "") << text;
     EXPECT_NE(reading_error([] { (void)JsonReader(R"("\x0041")").string(); }), "");
     EXPECT_NE(reading_error([] { (void)JsonReader(std::string_view("\"ab\"", 3)).string(); }), "")

@@ -160,7 +160,12 @@ def test_the_places_in_xlas_table_are_those_of_its_header(tmp_path):
             }.items()
         )
     )
-    folders = [ROOT / "include", ROOT / "src", jax.ffi.include_dir(), *isthmus.get_includes()]  # the last one has DLPack's header
+    folders = [
+        ROOT / "include",
+        ROOT / "src",
+        jax.ffi.include_dir(),
+        *isthmus.get_includes(),
+    ]  # the last one has DLPack's header
     command = [compiler, "-std=c++20", "-fsyntax-only", *(f"-I{folder}" for folder in folders), source]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

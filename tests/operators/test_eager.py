@@ -332,7 +332,10 @@ def test_an_operator_says_what_it_is(ext):
     assert str(inspect.signature(ext.scale)) == "(x, factor=2.0, times=1, negate=False, mode='plain', *, out=None)"
     assert str(inspect.signature(ext.weighted)) == "(x, w=None, *, out=None)"
     assert str(inspect.signature(ext.add_to)) == "(y, x)"
-    assert str(inspect.signature(ext.limit)) == f"(x, most=inf, note={ext.limit._table['inputs'][2]['default']!r}, *, out=None)"
+    assert (
+        str(inspect.signature(ext.limit))
+        == f"(x, most=inf, note={ext.limit._table['inputs'][2]['default']!r}, *, out=None)"
+    )
     assert str(inspect.signature(ext.raise_to)) == "(x, factor=2.0, *, power, out=None)"
     assert str(inspect.signature(ext.add_times)) == "(y, x, times=1.0)"
 

@@ -136,12 +136,24 @@ MISTAKES = {
         ValueError,
         "argument 'b': expected float32[m, d] on cpu",
     ),
-    "rank": (lambda e, a, b: e.distance(a[0], b), ValueError, "argument 'a': expected float32[n, d] on cpu, got float32[3]"),
+    "rank": (
+        lambda e, a, b: e.distance(a[0], b),
+        ValueError,
+        "argument 'a': expected float32[n, d] on cpu, got float32[3]",
+    ),
     "missing": (lambda e, a, b: e.distance(a), TypeError, "distance() missing required argument 'b'"),
     "list": (lambda e, a, b: e.distance(a, [1.0]), TypeError, "argument 'b': expected a tensor, got list"),
     "number": (lambda e, a, b: e.scale(a, "x"), TypeError, "scale(): argument 'factor': expected a number, got str"),
-    "integer": (lambda e, a, b: e.scale(a, times=1.5), TypeError, "scale(): argument 'times': expected an integer, got float"),
-    "bool": (lambda e, a, b: e.scale(a, negate=1), TypeError, "scale(): argument 'negate': expected True or False, got int"),
+    "integer": (
+        lambda e, a, b: e.scale(a, times=1.5),
+        TypeError,
+        "scale(): argument 'times': expected an integer, got float",
+    ),
+    "bool": (
+        lambda e, a, b: e.scale(a, negate=1),
+        TypeError,
+        "scale(): argument 'negate': expected True or False, got int",
+    ),
     "text": (lambda e, a, b: e.scale(a, mode=1), TypeError, "scale(): argument 'mode': expected a string, got int"),
     "writes": (lambda e, a, b: e.add_to(a[0], b[0]), ValueError, "add_to(): argument 'y': a JAX array is immutable"),
     "traced size": (lambda e, a, b: e.first(a[0], jnp.int32(2) + 0), TypeError, "argument 'k': found a traced value"),
@@ -236,7 +248,10 @@ def test_a_differentiated_scalar_is_refused_by_name(ext):
 
 
 def test_a_result_that_is_not_used_has_no_gradient_to_give(ext):
-    close(jax.jit(jax.grad(lambda a, b: 0 * ext.distance(a, b).sum() + a.sum()))(array(5, 3), array(4, 3)), np.ones((5, 3)))
+    close(
+        jax.jit(jax.grad(lambda a, b: 0 * ext.distance(a, b).sum() + a.sum()))(array(5, 3), array(4, 3)),
+        np.ones((5, 3)),
+    )
 
 
 def test_exported_with_symbolic_sizes(ext):

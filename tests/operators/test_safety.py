@@ -237,7 +237,11 @@ ASKED_WRONGLY = {
     "too few": (lambda op: op._infer([VECTOR]), ValueError, "dot(): expected 2 arguments"),
     "dimensions": (lambda op: op._infer([("float64", (1,) * 65), VECTOR]), ValueError, "65 dimensions"),
     "no size": (lambda op: op._infer([("float64", ("x",)), VECTOR]), TypeError, "integer"),
-    "batch": (lambda op: op._infer([VECTOR, VECTOR], -2), ValueError, "dot(): found -2 leading dimensions; wanted 0 or more"),
+    "batch": (
+        lambda op: op._infer([VECTOR, VECTOR], -2),
+        ValueError,
+        "dot(): found -2 leading dimensions; wanted 0 or more",
+    ),
     "key": (lambda op: op._implement_torch(3), TypeError, "argument"),
     "text": (lambda op: op._implement_torch("\ud800"), UnicodeEncodeError, "surrogates"),
 }

@@ -108,7 +108,9 @@ def test_a_mistake_is_our_sentence(ops):
 
 def test_what_cannot_be_described_or_made_is_refused(ops):
     for x in (torch.empty([1] * 65, dtype=torch.float64), torch.empty(3, dtype=torch.bits8)):
-        with pytest.raises(RuntimeError, match=r"dot\(\): argument 'a': this torch.Tensor has no memory that can be described"):
+        with pytest.raises(
+            RuntimeError, match=r"dot\(\): argument 'a': this torch.Tensor has no memory that can be described"
+        ):
             ops.dot(x, torch.ones(3).double())
     with pytest.raises(RuntimeError, match=r"first\(\): torch made no tensor of float32 for the result"):
         ops.first(torch.ones(3), 1 << 60)

@@ -142,7 +142,9 @@ def test_mistakes(ext, points):
     with pytest.raises(ValueError, match=r"shift\(\): by is not a number"):
         ext.shift.ufunc(np.zeros((5, 2)), np.nan, 1, False)
     records = np.zeros(4, dtype=[("c", "c8"), ("f", "f4")])
-    with pytest.raises(ValueError, match=r"conjugate\(\): argument 'x': found a step of 12 bytes; wanted a multiple of the 8"):
+    with pytest.raises(
+        ValueError, match=r"conjugate\(\): argument 'x': found a step of 12 bytes; wanted a multiple of the 8"
+    ):
         ext.conjugate.ufunc(records["c"])
     assert ext.conjugate.ufunc(np.array([1 + 2j], np.complex64)) == 1 - 2j
 

@@ -43,7 +43,9 @@ def described(call: timing.Call) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
-def test_bench_probe_and_doctor_time_the_same_call_by_the_same_clock(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_bench_probe_and_doctor_time_the_same_call_by_the_same_clock(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """Each had a way of its own once, and the same exchange three prices."""
     pytest.importorskip(name)
     seen: list[timing.Call] = []

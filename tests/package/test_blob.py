@@ -235,9 +235,19 @@ REFUSED = [
     ({"shape": (2**64,)}, ValueError, "overflow", r"'shape': found \(18446744073709551616,\); wanted"),
     ({"shape": (1,) * 65}, ValueError, "bad_layout", r"'shape': found 65 dimensions; wanted at most 64"),
     ({"shape": (2**62, 2**62), "strides": ...}, ValueError, "overflow", r"'shape': found \(4611.*float32; wanted"),
-    ({"strides": (3,)}, ValueError, "bad_layout", r"'strides': found \(3,\) with 1 entries; wanted one per dimension.*2"),
+    (
+        {"strides": (3,)},
+        ValueError,
+        "bad_layout",
+        r"'strides': found \(3,\) with 1 entries; wanted one per dimension.*2",
+    ),
     ({"strides": (3, "x")}, TypeError, "bad_argument", r"'strides': found \(3, 'x'\); wanted a tuple of integers"),
-    ({"strides": (2**61, 1)}, ValueError, "overflow", r"'strides': found \(2305.*; wanted elements within the address space"),
+    (
+        {"strides": (2**61, 1)},
+        ValueError,
+        "overflow",
+        r"'strides': found \(2305.*; wanted elements within the address space",
+    ),
     ({"dtype": "flaot32"}, ValueError, "bad_dtype", r"'dtype': found 'flaot32'; wanted a dtype such as"),
     ({"dtype": (2, 33, 1)}, ValueError, "bad_dtype", r"'dtype': found \(2, 33, 1\); wanted"),
     ({"dtype": (300, 32, 1)}, ValueError, "bad_dtype", r"'dtype': found \(300, 32, 1\); wanted"),
@@ -257,7 +267,12 @@ REFUSED = [
     ({"ptr": True}, TypeError, "bad_argument", r"'ptr': found True; wanted an integer"),
     ({"ptr": -8}, ValueError, "bad_argument", r"'ptr': found -8; wanted an address"),
     ({"ptr": 2**64}, ValueError, "bad_argument", r"'ptr': found 18446744073709551616; wanted an address"),
-    ({"ptr": 0x1001}, ValueError, "needs_copy", r"'ptr': found 0x1001; wanted an address aligned to the 4 bytes of float32"),
+    (
+        {"ptr": 0x1001},
+        ValueError,
+        "needs_copy",
+        r"'ptr': found 0x1001; wanted an address aligned to the 4 bytes of float32",
+    ),
     ({"device": "gpu"}, ValueError, "bad_device", r"'device': found 'gpu'; wanted a name such as 'cuda:0'"),
     ({"device": (99, 0)}, ValueError, "bad_device", r"'device': found \(99, 0\); wanted"),
     ({"device": 2}, TypeError, "bad_device", r"'device': found 2; wanted"),
@@ -279,7 +294,9 @@ def test_each_way_to_be_wrong(x, changes, builtin, code, text):
 
 @pytest.mark.parametrize("blob", [None, 5, "blob", [("ptr", 1)]])
 def test_no_blob(blob):
-    with pytest.raises(isthmus.TensorTypeError, match=r"argument 'blob': found .*; wanted an isthmus.Blob or a mapping"):
+    with pytest.raises(
+        isthmus.TensorTypeError, match=r"argument 'blob': found .*; wanted an isthmus.Blob or a mapping"
+    ):
         isthmus.from_blob(blob)
 
 

@@ -11,7 +11,17 @@ import pytest
 
 isthmus = pytest.importorskip("isthmus")
 
-PARTS = [0, -1, slice(None), slice(1, None), slice(None, None, 2), slice(None, None, -1), slice(-2, None, -2), slice(5, 2), ...]
+PARTS = [
+    0,
+    -1,
+    slice(None),
+    slice(1, None),
+    slice(None, None, 2),
+    slice(None, None, -1),
+    slice(-2, None, -2),
+    slice(5, 2),
+    ...,
+]
 INDICES = [
     (),
     *PARTS,

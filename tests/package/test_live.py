@@ -148,7 +148,9 @@ def test_the_place_of_an_import(x):
             assert entry.place.endswith(" in test_the_place_of_an_import")
         files = [call.rpartition(" in ")[2].split("+")[0] for call in isthmus.live()[0].cpp_place.split(" < ")]
         assert any("_isthmus" in file for file in files)
-        assert not any(file.startswith(("python", "libpython")) for file in files), "the interpreter's own calls say nothing"
+        assert not any(file.startswith(("python", "libpython")) for file in files), (
+            "the interpreter's own calls say nothing"
+        )
         assert entry.place in str(entry)
         del t, v
     finally:

@@ -66,7 +66,11 @@ TORCH_DTYPES = [
 def test_every_dtype_of_torch(path: Path, dtype: str) -> None:
     torch = pytest.importorskip("torch")
     st_torch = pytest.importorskip("safetensors.torch")
-    x = torch.arange(64, dtype=torch.uint8).view(getattr(torch, dtype)) if dtype != "bool" else torch.arange(64) % 2 == 0
+    x = (
+        torch.arange(64, dtype=torch.uint8).view(getattr(torch, dtype))
+        if dtype != "bool"
+        else torch.arange(64) % 2 == 0
+    )
     st_torch.save_file({"x": x}, path)
     tensor = isthmus.load(path)["x"]
     assert tensor.dtype == dtype
@@ -178,7 +182,9 @@ def test_every_framework(path: Path, framework: str) -> None:
 
 
 def test_elements_that_are_not_aligned(path: Path) -> None:
-    header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}}'
+    header = (
+        b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}}'
+    )
     loaded = isthmus.load(write(path, header, b"\x01" + struct.pack("<d", 2.5)))
     with pytest.raises(
         isthmus.TensorBufferError, match=r"tensor 'b' begins at byte \d+ of its file.*copy\('b'\) has it"

@@ -73,7 +73,10 @@ def test_help_without_arguments(capsys):
     assert "--includes" in shown
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["--includes", "--cmakedir"], ["--cflags", "--ldflags"], ["probe", "nonsense"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["--nonsense"], ["--includes", "--cmakedir"], ["--cflags", "--ldflags"], ["probe", "nonsense"]],
+)
 def test_wrong_arguments(arguments, capsys):
     with pytest.raises(SystemExit) as info:
         main(arguments)

@@ -53,7 +53,9 @@ OF_CPYTHON = {"__module__", "__weaklistoffset__", "__release_buffer__"}
 def test_the_stub_names_what_the_types_have(name):
     (found,) = (node for node in stub().body if isinstance(node, ast.ClassDef) and node.name == name)
     named = {node.name for node in found.body if isinstance(node, ast.FunctionDef)}
-    fields = {node.target.id for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    fields = {
+        node.target.id for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
     kind = getattr(_isthmus, name)
     protocols = {member for member in vars(kind) if member.startswith("__")} - set(dir(object)) - OF_CPYTHON
     assert protocols <= named | fields
@@ -66,7 +68,9 @@ def stub_docstrings():
         for member in [node, *node.body] if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(member, ast.FunctionDef) and ast.get_docstring(member):
                 owner = getattr(_isthmus, node.name) if member is not node else _isthmus
-                yield pytest.param(getattr(owner, member.name), ast.get_docstring(member), id=f"{node.name}.{member.name}")
+                yield pytest.param(
+                    getattr(owner, member.name), ast.get_docstring(member), id=f"{node.name}.{member.name}"
+                )
 
 
 @pytest.mark.parametrize(("what", "text"), list(stub_docstrings()))

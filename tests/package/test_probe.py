@@ -104,7 +104,9 @@ def test_a_crash_before_anything():
 
 
 def test_half_a_line_is_not_read():
-    row = only("numpy", child=told("in") + f"print({MARK!r} + '{{\"step\": ', end='', flush=True); import os; os.abort()")
+    row = only(
+        "numpy", child=told("in") + f"print({MARK!r} + '{{\"step\": ', end='', flush=True); import os; os.abort()"
+    )
     assert row["reason"] == "SIGABRT while its array was imported"
 
 
@@ -137,7 +139,12 @@ def report() -> dict:
         "out": {"shared": True, "writable": False, "ns": 1234.5},
         "back": {"same": True},
     }
-    copies = {**good, "name": "<i>", "in": {**IN, "shared": False}, "out": {"shared": False, "reason": "it copies & so on"}}
+    copies = {
+        **good,
+        "name": "<i>",
+        "in": {**IN, "shared": False},
+        "out": {"shared": False, "reason": "it copies & so on"},
+    }
     return {
         "isthmus": "0.1.0",
         "python": "3.11",

@@ -59,7 +59,9 @@ def test_share_copies_and_keeps_dense_strides(array):
     assert not t.read_only
 
 
-@pytest.mark.parametrize("view", [np.arange(10)[::2], np.arange(10)[::-2], np.broadcast_to(np.float32(3), (2, 3))], ids=str)
+@pytest.mark.parametrize(
+    "view", [np.arange(10)[::2], np.arange(10)[::-2], np.broadcast_to(np.float32(3), (2, 3))], ids=str
+)
 def test_share_makes_anything_else_row_major(view):
     t = shared.share(view)
     assert t.strides == isthmus.from_dlpack(np.ascontiguousarray(view)).strides

@@ -132,7 +132,9 @@ print("well")
 def test_no_protocol_overflows(tmp_path: Path) -> None:
     """Built so that a signed overflow ends the process."""
     cxx = os.environ.get("CXX", "g++")
-    includes = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True).stdout.split()
+    includes = subprocess.run(
+        [sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True
+    ).stdout.split()
     source = Path(__file__).resolve().parent / "ext" / "overflow.cpp"
     flags = [
         "-std=c++20",
@@ -150,7 +152,12 @@ def test_no_protocol_overflows(tmp_path: Path) -> None:
 
 
 EVERY_DTYPE = [
-    *((code, bits, lanes) for code in range(18) for bits in (1, 2, 4, 6, 8, 16, 32, 64, 80, 96, 128, 192) for lanes in (1, 2)),
+    *(
+        (code, bits, lanes)
+        for code in range(18)
+        for bits in (1, 2, 4, 6, 8, 16, 32, 64, 80, 96, 128, 192)
+        for lanes in (1, 2)
+    ),
 ]
 
 

@@ -188,7 +188,9 @@ def test_a_number_of_many_digits_is_too_large(at, text, power):
 
 def test_a_number_that_says_itself_that_it_is_too_large():
     mine = OverflowError("mine")
-    with pytest.raises(OverflowError, match="argument 'number': this Number is too large: it does not fit a double") as raised:
+    with pytest.raises(
+        OverflowError, match="argument 'number': this Number is too large: it does not fit a double"
+    ) as raised:
         ext.kinds(*with_scalar(0, Number(mine)))
     assert raised.value.__cause__ is mine
 
@@ -214,7 +216,9 @@ class TestStructs:
         assert ext.weigh({"x": self.X, "sums": None}, self.Y)["x"].tolist() == [2, 6, 12]
 
     def test_sizes_agree_with_the_other_arguments(self):
-        with pytest.raises(ValueError, match=r"weigh\(\): argument 'y': .*: n is 2 here and 3 in argument 'weights\.x'"):
+        with pytest.raises(
+            ValueError, match=r"weigh\(\): argument 'y': .*: n is 2 here and 3 in argument 'weights\.x'"
+        ):
             ext.weigh({"x": self.X}, self.Y[:2])
         with pytest.raises(
             ValueError, match=r"weigh\(\): argument 'weights\.sums': .* n is 2 here and 3 in argument 'weights\.x'"
@@ -253,11 +257,14 @@ def test_what_is_converted_is_an_argument_like_any_other():
     assert ext.dot(np.arange(3), np.ones(3, bool)) == 3
     assert ext.dot(np.arange(6, dtype=np.float32)[::2]) == 6
     for call, text in {
-        lambda: ext.dot(np.arange(3), np.ones(4)): "dot(): argument 'y': expected float32[n] on cpu, got float64[4] on cpu: "
-        "n is 4 here and 3 in argument 'x'",
+        lambda: ext.dot(
+            np.arange(3), np.ones(4)
+        ): "dot(): argument 'y': expected float32[n] on cpu, got float64[4] on cpu: n is 4 here and 3 in argument 'x'",
         lambda: ext.dot(np.arange(3), y=np.ones(3, complex)): "dot(): argument 'y': expected float32[n] on cpu, got "
         "complex128[3] on cpu: complex128 does not become float32 (numpy.can_cast, 'same_kind')",
-        lambda: ext.dot(np.array([1, 1e39])): "dot(): argument 'x': expected float32[n] on cpu, got float64[2] on cpu: the "
+        lambda: ext.dot(
+            np.array([1, 1e39])
+        ): "dot(): argument 'x': expected float32[n] on cpu, got float64[2] on cpu: the "
         "element at (1,) is beyond what float32 holds",
     }.items():
         with pytest.raises(ValueError) as raised:

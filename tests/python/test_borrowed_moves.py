@@ -132,7 +132,9 @@ def test_an_argument_of_bytes_through_a_caster(module: str) -> None:
         assert bound.describe(x) == "uint8(5,)"
 
 
-@pytest.mark.parametrize("call", [ext.borrow, ext.own, ext.tensor_of, lambda x: moves.moved(x, "twice"), moves.view_argument])
+@pytest.mark.parametrize(
+    "call", [ext.borrow, ext.own, ext.tensor_of, lambda x: moves.moved(x, "twice"), moves.view_argument]
+)
 def test_an_exporter_gets_back_what_it_filled_in(call: Callable) -> None:
     """PyBuffer_FillInfo points the shape at a field of the Py_buffer: bf_releasebuffer (and `__release_buffer__`, which is
     shown a memoryview of it) must find it there, not where the buffer once was."""

@@ -51,7 +51,9 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @SANITIZED
-@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="CPython's objects do not come from malloc")
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="CPython's objects do not come from malloc"
+)
 class TestAllocations:
     def count(self, child, counter: str, code: str) -> list[float]:
         return [float(x) for x in child(COUNT + code, LD_PRELOAD=counter, PYTHONMALLOC="malloc").split()]

@@ -40,7 +40,9 @@ def test_other_scalars_that_are_no_numbers(take, refused, scalar: np.generic) ->
     refused("bad_dtype", BufferError, take, scalar)
 
 
-@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize(
+    "name", ["uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "complex64"]
+)
 def test_the_negative_bit_of_every_dtype(take, refused, name: str) -> None:
     torch = pytest.importorskip("torch")
     x = torch._neg_view(torch.arange(3).to(getattr(torch, name)))

@@ -1,4 +1,4 @@
-// Peers that send what is not as it says: each is refused by one Error, nothing is mapped that could fault, nothing leaks.
+// Hostile peers: each message is refused by one Error, nothing is mapped that could fault, nothing leaks.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <functional>
@@ -92,7 +92,8 @@ TEST_P(Hostile, MemoryThatIsNotThere) {
     EXPECT_EQ(said_to_file(test::memory(size / 2, size / 2, test::good_seals)), ErrorCode::bad_message) << "short";
     EXPECT_EQ(said_to_file(test::memory(size * 2, size * 2, test::good_seals)), ErrorCode::bad_message) << "long";
     EXPECT_EQ(said_to_file(test::memory(size, 0, test::good_seals)), ErrorCode::bad_message) << "nothing reserved";
-    EXPECT_EQ(said_to_file(test::memory(size, size - 4096, test::good_seals)), ErrorCode::bad_message) << "one page missing";
+    EXPECT_EQ(said_to_file(test::memory(size, size - 4096, test::good_seals)), ErrorCode::bad_message)
+        << "one page missing";
     File punched = test::memory(size, size, 0);
     ASSERT_EQ(::fallocate(punched.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096), 0);
     // As many pages past the end hide the hole from a count of all pages.
@@ -167,7 +168,8 @@ TEST_P(Hostile, ShapesThatLeaveTheMemory) {
         std::vector<char> bytes = message;
         const std::int64_t dims[] = {rows, columns, down, across};
         std::memcpy(bytes.data() + sizeof(Header), dims, sizeof dims);
-        EXPECT_EQ(said(bytes, {good.get()}), ErrorCode::bad_message) << rows << " " << columns << " " << down << " " << across;
+        EXPECT_EQ(said(bytes, {good.get()}), ErrorCode::bad_message)
+            << rows << " " << columns << " " << down << " " << across;
     };
     refused(1025, 1, 1, 1);
     refused(-1, 4, 4, 1);

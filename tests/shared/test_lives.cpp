@@ -1,4 +1,4 @@
-// Processes that are killed or forked at the wrong moment: nothing is left behind, and nobody's memory is used again too soon.
+// Processes that are killed or forked at the wrong moment: nothing is left behind or used again too soon.
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
 
@@ -278,7 +278,8 @@ TEST(Lives, ManyExchangesLeaveMemoryAndDescriptorsAsTheyWere) {
     test::Sockets sockets;
     Pool pool({.limit = 8 << 20});
     const auto exchange = [&](int i) {
-        const Tensor t = pool.empty({1000 + i % 5000}, isthmus::int32, i % 3 == 0 ? Access::shared : Access::read_only).value();
+        const Tensor t =
+            pool.empty({1000 + i % 5000}, isthmus::int32, i % 3 == 0 ? Access::shared : Access::read_only).value();
         const Access access = i % 3 == 0 ? Access::shared : i % 3 == 1 ? Access::copy_on_write : Access::read_only;
         ASSERT_TRUE(shared::send(sockets[0], t, access));
         ASSERT_TRUE(shared::receive(sockets[1]));

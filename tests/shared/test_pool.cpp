@@ -62,7 +62,8 @@ TEST(Pool, MemoryIsUsedAgainWithTheLastViewAnywhere) {
     EXPECT_EQ(pool.empty({mebibyte}, isthmus::uint8).error().code(), ErrorCode::out_of_memory) << "a message holds it";
     {
         const Tensor got = shared::receive(sockets[1]).value();
-        EXPECT_EQ(pool.empty({mebibyte}, isthmus::uint8).error().code(), ErrorCode::out_of_memory) << "a receiver holds it";
+        EXPECT_EQ(pool.empty({mebibyte}, isthmus::uint8).error().code(), ErrorCode::out_of_memory)
+            << "a receiver holds it";
         EXPECT_EQ(pool.stats().lent, 1u);
     }
     const Tensor third = pool.empty({mebibyte}, isthmus::uint8).value();
@@ -84,7 +85,8 @@ TEST(Pool, AKilledReceiverGivesItsMemoryBack) {
     Pool pool({.limit = 2 * mebibyte});
     test::Sockets sockets;
     test::Child child([&] {
-        const Tensor one = shared::receive(sockets[1]).value(), two = shared::receive(sockets[1], Access::read_only).value();
+        const Tensor one = shared::receive(sockets[1]).value(),
+                     two = shared::receive(sockets[1], Access::read_only).value();
         test::signal(sockets[1]);
         ::pause();
         return 0;
@@ -123,7 +125,8 @@ TEST(Pool, ASlowReceiverIsWaitedFor) {
 TEST(Pool, AWaitEnds) {
     Pool pool({.limit = mebibyte});
     const Tensor all = pool.empty({mebibyte}, isthmus::uint8).value();
-    EXPECT_EQ(pool.empty({1}, isthmus::uint8, Access::read_only, {.timeout_ms = 10}).error().code(), ErrorCode::timed_out);
+    EXPECT_EQ(pool.empty({1}, isthmus::uint8, Access::read_only, {.timeout_ms = 10}).error().code(),
+              ErrorCode::timed_out);
     EXPECT_EQ(pool.empty({2 * mebibyte}, isthmus::uint8, Access::read_only, {.timeout_ms = -1}).error().code(),
               ErrorCode::out_of_memory)
         << "more than there will ever be";

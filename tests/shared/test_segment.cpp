@@ -91,7 +91,8 @@ TEST(Segment, TooLargeIsAnError) {
     EXPECT_EQ(huge.error().code(), ErrorCode::out_of_memory);
     EXPECT_NE(std::strstr(huge.error().what(), "70368744177664 bytes"), nullptr) << huge.error().what();
     EXPECT_EQ(Segment::create(SIZE_MAX).error().code(), ErrorCode::overflow);
-    EXPECT_EQ(isthmus::shared::empty({std::int64_t{1} << 43}, isthmus::float64).error().code(), ErrorCode::out_of_memory);
+    EXPECT_EQ(isthmus::shared::empty({std::int64_t{1} << 43}, isthmus::float64).error().code(),
+              ErrorCode::out_of_memory);
     EXPECT_EQ(isthmus::shared::empty({std::int64_t{1} << 62, 4}, isthmus::float64).error().code(), ErrorCode::overflow);
     EXPECT_TRUE(Segment::create(0));
 }

@@ -26,7 +26,8 @@ TEST(Threads, PairsShareOnePool) {
         sockets.push_back(std::make_unique<test::Sockets>(p % 2 == 0 ? SOCK_SEQPACKET : SOCK_STREAM));
         threads.emplace_back([&pool, p, socket = (*sockets.back())[0]] {
             for (int i = 0; i < rounds; ++i) {
-                const Tensor t = pool.empty({500 + 100 * p}, isthmus::int32, Access::read_only, {.timeout_ms = 60000}).value();
+                const Tensor t =
+                    pool.empty({500 + 100 * p}, isthmus::int32, Access::read_only, {.timeout_ms = 60000}).value();
                 test::element<int>(t) = i;
                 shared::send(socket, t, i % 2 == 0 ? Access::read_only : Access::copy_on_write).value();
             }

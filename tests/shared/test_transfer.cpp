@@ -124,14 +124,18 @@ TEST(Transfer, ViewsCrossWithTheirStrides) {
     const Tensor t = numbers(24);
     float* data = &test::element<float>(t);
     const Tensor views[] = {
-        t.as_strided(data + 4, {3, 2}, {4, 2}, isthmus::float32),   t.as_strided(data + 23, {24}, {-1}, isthmus::float32),
-        t.as_strided(data, {2, 3, 4}, {1, 2, 6}, isthmus::float32), t.as_strided(data + 5, {4, 3}, {0, 1}, isthmus::float32),
-        t.as_strided(data + 2, {}, {}, isthmus::float32),           t.as_strided(data, {0, 3}, {3, 1}, isthmus::float32),
+        t.as_strided(data + 4, {3, 2}, {4, 2}, isthmus::float32),
+        t.as_strided(data + 23, {24}, {-1}, isthmus::float32),
+        t.as_strided(data, {2, 3, 4}, {1, 2, 6}, isthmus::float32),
+        t.as_strided(data + 5, {4, 3}, {0, 1}, isthmus::float32),
+        t.as_strided(data + 2, {}, {}, isthmus::float32),
+        t.as_strided(data, {0, 3}, {3, 1}, isthmus::float32),
     };
     for (const Tensor& view : views) {
         ASSERT_TRUE(shared::send(sockets[0], view, Access::read_only));
         const Tensor got = shared::receive(sockets[1]).value();
-        EXPECT_EQ(std::vector(got.shape().begin(), got.shape().end()), std::vector(view.shape().begin(), view.shape().end()));
+        EXPECT_EQ(std::vector(got.shape().begin(), got.shape().end()),
+                  std::vector(view.shape().begin(), view.shape().end()));
         EXPECT_EQ(std::vector(got.strides().begin(), got.strides().end()),
                   std::vector(view.strides().begin(), view.strides().end()));
         EXPECT_EQ(got.dtype(), isthmus::float32);
@@ -246,7 +250,8 @@ TEST(Transfer, WhatArrivedIsSentOn) {
     test::Child relay([&] {
         const Tensor t = shared::receive(first[1]).value();
         if (shared::send(second[0], t, Access::shared)) return 1;  // it was allowed to read
-        return shared::send(second[0], t.as_strided(&test::element<float>(t, 2), {2}, {1}, isthmus::float32), Access::read_only)
+        return shared::send(second[0], t.as_strided(&test::element<float>(t, 2), {2}, {1}, isthmus::float32),
+                            Access::read_only)
                    ? 0
                    : 2;
     });

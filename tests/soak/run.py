@@ -63,7 +63,9 @@ class Soak:
     def build(self, kind: str, module: str = "soak") -> Path:
         place = self.folder / kind
         if not (place / f"{module}.so").exists():
-            shown = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
+            shown = subprocess.run(
+                [sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True
+            )
             self.compile(place, module, [CXX], [*BUILDS[kind], *shown.stdout.split()])
         return place
 
@@ -114,7 +116,8 @@ class Soak:
         python = os.environ.get("ISTHMUS_TSAN_PYTHON")
         if not python:
             print(
-                "[isthmus] soak free-threaded: skipped, ISTHMUS_TSAN_PYTHON names no interpreter (docs/threads.md)", flush=True
+                "[isthmus] soak free-threaded: skipped, ISTHMUS_TSAN_PYTHON names no interpreter (docs/threads.md)",
+                flush=True,
             )
             return
         shown = subprocess.run([python, "-c", ASK_FOR_BUILD], capture_output=True, text=True, check=True).stdout

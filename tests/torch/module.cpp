@@ -138,8 +138,8 @@ PyObject* add_in_place(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "Of", &object, &value)) return nullptr;
     isthmus::ImportOptions options;
     options.require_writable = true;
-    const auto tensor =
-        isthmus::from_py_torch(object).and_then([&](const at::Tensor& t) { return isthmus::try_from_torch(t, options); });
+    const auto tensor = isthmus::from_py_torch(object).and_then(
+        [&](const at::Tensor& t) { return isthmus::try_from_torch(t, options); });
     if (!tensor) return support::raise(tensor.error());
     const auto view = tensor->view<float, 1>();
     if (!view) return support::raise(view.error());
@@ -154,13 +154,15 @@ PyObject* keep(PyObject*, PyObject* object) {
 
 /// The same as an isthmus::Tensor over it.
 PyObject* keep_tensor(PyObject*, PyObject* object) {
-    auto tensor = isthmus::from_py_torch(object).and_then([](const at::Tensor& t) { return isthmus::try_from_torch(t); });
+    auto tensor =
+        isthmus::from_py_torch(object).and_then([](const at::Tensor& t) { return isthmus::try_from_torch(t); });
     return tensor ? KeptTensor::add(*std::move(tensor)) : support::raise(tensor.error());
 }
 
 PyObject* kept(PyObject*, PyObject* number) {
     const at::Tensor* tensor = Kept::find(number);
-    return tensor != nullptr ? Py_BuildValue("(Nn)", address(*tensor), static_cast<Py_ssize_t>(tensor->use_count())) : nullptr;
+    return tensor != nullptr ? Py_BuildValue("(Nn)", address(*tensor), static_cast<Py_ssize_t>(tensor->use_count()))
+                             : nullptr;
 }
 
 PyObject* give(PyObject*, PyObject* number) {
@@ -214,8 +216,10 @@ PyMethodDef methods[] = {
     {"drop_tensor", KeptTensor::drop, METH_O, "gives it back, with the GIL held"},
     {"drop_tensor_without_gil", KeptTensor::drop_without_gil, METH_O, "the same with the GIL released"},
     {"drop_tensor_on_thread", KeptTensor::drop_on_thread, METH_O, "the same on a thread of C++"},
-    {"drop_tensor_later", KeptTensor::drop_later, METH_VARARGS, "the same after some microseconds, on a detached thread"},
-    {"keep_tensor_until_exit", KeptTensor::keep_until_exit, METH_O, "moves it into a static that the C++ runtime destroys"},
+    {"drop_tensor_later", KeptTensor::drop_later, METH_VARARGS,
+     "the same after some microseconds, on a detached thread"},
+    {"keep_tensor_until_exit", KeptTensor::keep_until_exit, METH_O,
+     "moves it into a static that the C++ runtime destroys"},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -22,7 +22,9 @@ inline PyObject* raise(const isthmus::Error& error) {
 /// The object, or the error raised.
 inline PyObject* give(isthmus::Result<PyObject*> result) { return result ? *result : raise(result.error()); }
 
-inline PyCFunction keywords(PyCFunctionWithKeywords f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
+inline PyCFunction keywords(PyCFunctionWithKeywords f) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
+}
 
 /// f(x, *, require_writable=False, allow_grad=False, argument=None)
 struct Options {

@@ -24,7 +24,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = Path(found.origin).parent if found and found.origin else None
     if folder is None:
         target = tmp_path_factory.mktemp("silero")
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), "silero-vad"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--target",
+            str(target),
+            "silero-vad",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
             pytest.skip(f"the package silero-vad cannot be installed: {done.stderr.strip().splitlines()[-1:]}")

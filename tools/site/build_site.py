@@ -48,7 +48,18 @@ TUTORIALS = [
 CONTENTS = {
     "Start": ["install", "coming_from", "frameworks", "platforms"],
     "Tutorials": [f"examples/{name}" for name in TUTORIALS],
-    "Guides": ["import", "export", "views", "casters", "fields", "ownership", "threads", "devices", "operators", "torch"],
+    "Guides": [
+        "import",
+        "export",
+        "views",
+        "casters",
+        "fields",
+        "ownership",
+        "threads",
+        "devices",
+        "operators",
+        "torch",
+    ],
     "Beyond one process": ["blobs", "shared", "weights", "distributed"],
     "Measured": ["benchmark/method", "cost_study", "reliability"],
     "For developers": ["contributing", "architecture", "abi", "changelog"],
@@ -86,7 +97,11 @@ class Sources:
         target = found["target"]
         if re.match(r"[a-z]+:", target):
             address = urllib.parse.urlsplit(target)
-            if address.scheme not in ("http", "https", "mailto") or not (address.netloc or address.path) or " " in target:
+            if (
+                address.scheme not in ("http", "https", "mailto")
+                or not (address.netloc or address.path)
+                or " " in target
+            ):
                 self.errors.append(f"{page.relative_to(ROOT)}: {target} is no address")
             return found[0]
         name, _, anchor = target.partition("#")
@@ -120,7 +135,9 @@ class Sources:
 
     def lay_out(self) -> None:
         docs = ROOT / "docs"
-        pages = [page for page in docs.rglob("*.md") if page != docs / "README.md"] + [*ROOT.glob("examples/*/README.md")]
+        pages = [page for page in docs.rglob("*.md") if page != docs / "README.md"] + [
+            *ROOT.glob("examples/*/README.md")
+        ]
         listed = {f"{name}.md" for names in CONTENTS.values() for name in names}
         for page in sorted(pages):
             place = self.place_of(page)
@@ -214,7 +231,9 @@ def build(output: Path) -> list[str]:
             shutil.copy(file, site / "benchmark")
     versions = sorted((p.name for p in output.iterdir() if (p / "index.html").is_file()), reverse=True)
     (output / "versions.json").write_text(json.dumps(versions) + "\n")
-    (output / "index.html").write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={version()}/index.html">\n')
+    (output / "index.html").write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0; url={version()}/index.html">\n'
+    )
     return link_errors(output)
 
 

@@ -71,7 +71,9 @@ def include_folders() -> list[Path]:
     folders = [Path(sysconfig.get_path("include"))]
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        raise SystemExit("tools/site: no C++ compiler found, whose headers libclang reads (Debian, Ubuntu: apt install g++)")
+        raise SystemExit(
+            "tools/site: no C++ compiler found, whose headers libclang reads (Debian, Ubuntu: apt install g++)"
+        )
     # libclang comes without the headers of a compiler (stddef.h).
     shown = subprocess.run([compiler, "-print-file-name=include"], capture_output=True, text=True).stdout.strip()
     folders.append(Path(shown))
@@ -259,7 +261,9 @@ class Reader:
             inside = entry.full_name
             entry.members = [e for member in self.members(cursor) if (e := self.entry(member, inside))]
         if directive == "enum":
-            entry.members = [e for child in cursor.get_children() if (e := self.entry(child, entry.full_name.rstrip(":")))]
+            entry.members = [
+                e for child in cursor.get_children() if (e := self.entry(child, entry.full_name.rstrip(":")))
+            ]
         share_comments(entry.members)
         return entry
 
@@ -305,7 +309,9 @@ def share_comments(entries: list[Entry]) -> None:
             entry.comment = told[entry.name]
         if not entry.comment and before is not None and before.header == entry.header:
             alike = before.directive == entry.directive and (
-                entry.directive in ("var", "type") or entry.name.startswith("operator") or entry.name in ("begin", "end")
+                entry.directive in ("var", "type")
+                or entry.name.startswith("operator")
+                or entry.name in ("begin", "end")
             )
             if alike and 0 <= entry.line - before.line <= 1:
                 entry.comment = before.comment
@@ -332,4 +338,9 @@ def read(headers: list[str], include: Path = ROOT / "include", language: str = "
 
 def undocumented(entries: list[Entry]) -> list[str]:
     """A line for each public name without a comment."""
-    return [f"include/{e.header}:{e.line}: {e.full_name} has no comment" for top in entries for e in top.all() if not e.comment]
+    return [
+        f"include/{e.header}:{e.line}: {e.full_name} has no comment"
+        for top in entries
+        for e in top.all()
+        if not e.comment
+    ]

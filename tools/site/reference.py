@@ -139,7 +139,9 @@ def page_of(entry: Entry) -> Page:
     for page in PAGES:
         if path.startswith(page.headers):
             return page
-    raise SystemExit(f"tools/site/reference.py: {entry.full_name} of {entry.header} is on no page; add its header to PAGES")
+    raise SystemExit(
+        f"tools/site/reference.py: {entry.full_name} of {entry.header} is on no page; add its header to PAGES"
+    )
 
 
 def write_page(page: Page, entries: list[Entry], known: dict[str, str]) -> str:
@@ -164,7 +166,8 @@ def write_cpp(entries: list[Entry], folder: Path) -> list[str]:
         mine = [e for e in entries if page_of(e) is page]
         # In the order in which the page names its headers, and of the header.
         order = {
-            id(e): next(i for i, h in enumerate(page.headers) if e.header.removeprefix("isthmus/").startswith(h)) for e in mine
+            id(e): next(i for i, h in enumerate(page.headers) if e.header.removeprefix("isthmus/").startswith(h))
+            for e in mine
         }
         mine.sort(key=lambda e: (order[id(e)], e.scope))
         (folder / f"{page.name}.md").write_text(write_page(page, mine, known))

@@ -116,10 +116,18 @@ class Page:
             line -= 1
         kind = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else None
         options = (
-            (f":type: {kind}",) if kind else (f":value: {ast.unparse(node.value)}",) if isinstance(node, ast.Assign) else ()
+            (f":type: {kind}",)
+            if kind
+            else (f":value: {ast.unparse(node.value)}",)
+            if isinstance(node, ast.Assign)
+            else ()
         )
         self.directive(
-            "attribute" if scope else "data", name, self.document(f"{scope}.{name}", node, " ".join(told)), depth, options
+            "attribute" if scope else "data",
+            name,
+            self.document(f"{scope}.{name}", node, " ".join(told)),
+            depth,
+            options,
         )
 
 
@@ -174,7 +182,8 @@ def as_markdown(text: str) -> str:
 def escape(text: str) -> str:
     pieces = text.split("`")
     return "`".join(
-        piece if i % 2 else piece.replace("*", "\\*").replace("<", "\\<").replace("_", "\\_") for i, piece in enumerate(pieces)
+        piece if i % 2 else piece.replace("*", "\\*").replace("<", "\\<").replace("_", "\\_")
+        for i, piece in enumerate(pieces)
     )
 
 

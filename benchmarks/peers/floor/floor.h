@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-// What an owning import must keep: the descriptor, with sizes and strides of its own since the producer may change its own.
+// What an owning import must keep: the descriptor, with sizes and strides of its own since the producer may change its
+// own.
 typedef struct {
     DLTensor dl;
     void* owner;

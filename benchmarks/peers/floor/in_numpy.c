@@ -30,7 +30,8 @@ static int read_array(PyObject* x, DLTensor* t, int64_t* strides) {
         if (step % 4 != 0) goto refused;
         strides[i] = step / 4;
     }
-    *t = (DLTensor){PyArray_DATA(array), {kDLCPU, 0}, ndim, {kDLFloat, 32, 1}, (int64_t*)PyArray_DIMS(array), strides, 0};
+    *t = (DLTensor){PyArray_DATA(array),           {kDLCPU, 0}, ndim, {kDLFloat, 32, 1},
+                    (int64_t*)PyArray_DIMS(array), strides,     0};
     return 0;
 refused:
     PyErr_SetString(PyExc_TypeError, "not a plain float32 array");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.Tensor in C: by the exchange API, which asks nothing, and by libtorch's stable C shims with the questions that a safe
-// import must ask: layout, device, dtype, negative or conjugate bit, requires_grad, sizes, strides, address. The least that
-// these questions cost is over the handle that lies inside the PyObject itself, behind its head.
+// torch.Tensor in C: by the exchange API, which asks nothing, and by libtorch's stable C shims with the questions that
+// a safe import must ask: layout, device, dtype, negative or conjugate bit, requires_grad, sizes, strides, address. The
+// least that these questions cost is over the handle that lies inside the PyObject itself, behind its head.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
@@ -25,8 +25,8 @@ static struct {
     int32_t strided, cpu, float32;
 } shim;
 
-int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, Handle*,
-                             int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
+int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t,
+                             Handle*, int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
 int (*floor_torch_to_pyobject)(Handle, void*, void**);
 int (*floor_torch_delete)(Handle);
 int32_t floor_torch_float32, floor_torch_cpu, floor_torch_strided;

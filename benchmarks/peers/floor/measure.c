@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The region in which callgrind counts: it is told this function's name. Where valgrind's header is installed, the counting is
-// also switched off everywhere else, which makes the imports before it several times as fast.
+// The region in which callgrind counts: it is told this function's name. Where valgrind's header is installed, the
+// counting is also switched off everywhere else, which makes the imports before it several times as fast.
 #include "floor.h"
 
 #include <pthread.h>
@@ -64,12 +64,14 @@ static void* call_from_thread(void* context) {
     }
     return NULL;
 }
-// from_thread(times, function, *args): calls on a thread that Python does not know, which takes the GIL for each of them.
+// from_thread(times, function, *args): calls on a thread that Python does not know, which takes the GIL for each of
+// them.
 static PyObject* from_thread(PyObject* self, PyObject* args) {
     (void)self;
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     if (n < 2) return PyErr_Format(PyExc_TypeError, "from_thread(times, function, *args)");
-    Calls calls = {PyTuple_GET_ITEM(args, 1), PyTuple_GetSlice(args, 2, n), PyLong_AsSsize_t(PyTuple_GET_ITEM(args, 0))};
+    Calls calls = {PyTuple_GET_ITEM(args, 1), PyTuple_GetSlice(args, 2, n),
+                   PyLong_AsSsize_t(PyTuple_GET_ITEM(args, 0))};
     if (calls.args == NULL || PyErr_Occurred()) return NULL;
     pthread_t thread;
     int started = 0;

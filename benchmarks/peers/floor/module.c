@@ -55,7 +55,8 @@ static PyMethodDef general[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "bench_floor", NULL, -1, general, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "bench_floor", NULL, -1, general, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_bench_floor(void) {
     PyObject* module = PyModule_Create(&definition);

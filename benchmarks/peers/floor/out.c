@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-extern int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t, void**,
-                                    int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
+extern int (*floor_torch_from_blob)(void*, int64_t, const int64_t*, const int64_t*, int64_t, int32_t, int32_t, int32_t,
+                                    void**, int32_t, const uint8_t*, int64_t, void (*)(void*, void*), void*);
 extern int (*floor_torch_to_pyobject)(void*, void*, void**);
 extern int (*floor_torch_delete)(void*);
 extern int32_t floor_torch_float32, floor_torch_cpu, floor_torch_strided;

@@ -132,7 +132,8 @@ PyMethodDef methods[] = {
     {"set_size", set_size, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
-PyModuleDef definition{PyModuleDef_HEAD_INIT, "bench_isthmus", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition{
+    PyModuleDef_HEAD_INIT, "bench_isthmus", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

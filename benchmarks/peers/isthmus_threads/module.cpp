@@ -1,4 +1,4 @@
-// Exchanges in a loop of C++, for several threads at once: they share nothing of this module, and no reference of CPython's.
+// Exchanges in a loop of C++, for several threads at once, which share nothing of this module.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>
 

@@ -28,7 +28,8 @@ PYBIND11_MODULE(bench_pybind11, m) {
     });
     m.def("set_size", [](py::ssize_t n) {
         std::free(data);
-        data = static_cast<float*>(std::aligned_alloc(64, (static_cast<std::size_t>(n) * sizeof(float) + 63) / 64 * 64));
+        data =
+            static_cast<float*>(std::aligned_alloc(64, (static_cast<std::size_t>(n) * sizeof(float) + 63) / 64 * 64));
         size = n;
         if (n <= 1 << 20) std::memset(data, 0, static_cast<std::size_t>(n) * sizeof(float));
     });

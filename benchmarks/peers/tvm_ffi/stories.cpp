@@ -1,4 +1,4 @@
-// The functions of the reliability stories by tvm-ffi, which leaves dtype and device to the function, as its guides show.
+// The functions of the reliability stories by tvm-ffi, which leaves dtype and device to the function.
 // SPDX-License-Identifier: Apache-2.0
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>

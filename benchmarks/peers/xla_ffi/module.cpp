@@ -15,8 +15,11 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     handler, add,
     ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::F32>>().Arg<ffi::BufferR1<ffi::F32>>().Ret<ffi::BufferR1<ffi::F32>>());
 
-static PyObject* target(PyObject*, PyObject*) { return PyCapsule_New(reinterpret_cast<void*>(handler), nullptr, nullptr); }
+static PyObject* target(PyObject*, PyObject*) {
+    return PyCapsule_New(reinterpret_cast<void*>(handler), nullptr, nullptr);
+}
 static PyMethodDef methods[] = {{"target", target, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
-static PyModuleDef definition{PyModuleDef_HEAD_INIT, "bench_xla_ffi", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+static PyModuleDef definition{
+    PyModuleDef_HEAD_INIT, "bench_xla_ffi", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 PyMODINIT_FUNC PyInit_bench_xla_ffi() { return PyModule_Create(&definition); }

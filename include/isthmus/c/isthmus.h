@@ -3,19 +3,21 @@
  *
  * Link with libisthmus. The header is C11 and needs no other header of Isthmus or of DLPack.
  *
- * Errors. Every function that can fail returns an isthmus_status: ISTHMUS_OK (0), or what went wrong. The text that names the
- * argument, the value found and the value wanted is then isthmus_last_error(), one per thread. Outputs are written on success
- * only. No function throws, aborts or prints; a NULL where something is needed is ISTHMUS_BAD_ARGUMENT.
+ * Errors. Every function that can fail returns an isthmus_status: ISTHMUS_OK (0), or what went wrong. The text that
+ * names the argument, the value found and the value wanted is then isthmus_last_error(), one per thread. Outputs are
+ * written on success only. No function throws, aborts or prints; a NULL where something is needed is
+ * ISTHMUS_BAD_ARGUMENT.
  *
- * Ownership. An isthmus_tensor* is one reference: whoever gets one from an `out` argument, or adds one with isthmus_retain(),
- * releases it once with isthmus_release(). The memory's owner is let go, once, when the last reference and the last managed
- * tensor made from it are gone: on whichever thread that happens, so release callbacks must be safe on any thread, and must
- * not throw.
+ * Ownership. An isthmus_tensor* is one reference: whoever gets one from an `out` argument, or adds one with
+ * isthmus_retain(), releases it once with isthmus_release(). The memory's owner is let go, once, when the last
+ * reference and the last managed tensor made from it are gone: on whichever thread that happens, so release callbacks
+ * must be safe on any thread, and must not throw.
  *
- * Threads. All functions may be called from any thread at any time; one reference is used by one thread at a time, like a
- * pointer, and each thread that keeps a tensor has its own.
+ * Threads. All functions may be called from any thread at any time; one reference is used by one thread at a time, like
+ * a pointer, and each thread that keeps a tensor has its own.
  *
- * Units. Sizes and strides count elements, everything called bytes counts bytes. Elements are never read, written or copied.
+ * Units. Sizes and strides count elements, everything called bytes counts bytes. Elements are never read, written or
+ * copied.
  *
  * Stability. Within ISTHMUS_C_ABI_VERSION nothing here changes; what is new comes as a new function. */
 #ifndef ISTHMUS_C_ISTHMUS_H
@@ -45,7 +47,8 @@ extern "C" {
 #define ISTHMUS_C_NOEXCEPT
 #endif
 
-/* ---- Status ---------------------------------------------------------------------------------------------------------- */
+/* ---- Status
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* 0, or one of the numbers below. */
 typedef int32_t isthmus_status;
@@ -94,7 +97,8 @@ ISTHMUS_C_API uint32_t isthmus_abi_version(void) ISTHMUS_C_NOEXCEPT;
 /* The library's own version, "0.1.0". Static memory. */
 ISTHMUS_C_API const char* isthmus_version(void) ISTHMUS_C_NOEXCEPT;
 
-/* ---- Element types and devices --------------------------------------------------------------------------------------- */
+/* ---- Element types and devices
+ * --------------------------------------------------------------------------------------- */
 
 /* DLPack's triple; layout-compatible with DLDataType. bits is the width of one lane. */
 typedef struct isthmus_dtype {
@@ -112,8 +116,8 @@ typedef struct isthmus_device {
 /* Room for any name, its final NUL included. */
 #define ISTHMUS_NAME_SIZE 32
 
-/* Writes "float32", "bfloat16", "float8_e4m3fn", "float32x4", … and a NUL. ISTHMUS_BAD_DTYPE for one that DLPack 1.3 does not
- * define, ISTHMUS_BAD_ARGUMENT when `size` bytes do not suffice (ISTHMUS_NAME_SIZE always do). */
+/* Writes "float32", "bfloat16", "float8_e4m3fn", "float32x4", … and a NUL. ISTHMUS_BAD_DTYPE for one that DLPack 1.3
+ * does not define, ISTHMUS_BAD_ARGUMENT when `size` bytes do not suffice (ISTHMUS_NAME_SIZE always do). */
 ISTHMUS_C_API isthmus_status isthmus_dtype_name(isthmus_dtype dtype, char* buffer, size_t size) ISTHMUS_C_NOEXCEPT;
 /* The dtype called `name`; ISTHMUS_BAD_DTYPE when there is none. */
 ISTHMUS_C_API isthmus_status isthmus_dtype_parse(const char* name, isthmus_dtype* out) ISTHMUS_C_NOEXCEPT;
@@ -123,7 +127,8 @@ ISTHMUS_C_API isthmus_status isthmus_device_name(isthmus_device device, char* bu
 /* The device called `name`, of index 0 when it has none; ISTHMUS_BAD_DEVICE when there is none. */
 ISTHMUS_C_API isthmus_status isthmus_device_parse(const char* name, isthmus_device* out) ISTHMUS_C_NOEXCEPT;
 
-/* ---- Tensors --------------------------------------------------------------------------------------------------------- */
+/* ---- Tensors
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* A tensor; a pointer to one is a reference (see Ownership above). */
 typedef struct isthmus_tensor isthmus_tensor;
@@ -131,7 +136,7 @@ typedef struct isthmus_tensor isthmus_tensor;
 /* Flags of a tensor and of a blob; the values are DLPack's. */
 enum {
     ISTHMUS_FLAG_READ_ONLY = 1, /* nobody may write to the elements */
-    ISTHMUS_FLAG_PADDED = 4     /* elements of fewer than 8 bits have whole bytes of their own, rather than sharing them */
+    ISTHMUS_FLAG_PADDED = 4 /* elements of fewer than 8 bits have whole bytes of their own, rather than sharing them */
 };
 
 /* Releases what `owner` stands for. */
@@ -139,7 +144,7 @@ typedef void (*isthmus_release_fn)(void* owner);
 
 /* What a tensor is. Pointers are valid as long as the reference. */
 typedef struct isthmus_tensor_info {
-    void* data;             /* first element: an address on `device`; a driver's handle on OpenCL, Vulkan, Metal and WebGPU */
+    void* data; /* first element: an address on `device`; a driver's handle on OpenCL, Vulkan, Metal and WebGPU */
     const int64_t* shape;   /* ndim sizes */
     const int64_t* strides; /* ndim steps, in elements */
     int64_t numel;          /* number of elements */
@@ -159,14 +164,16 @@ ISTHMUS_C_API isthmus_status isthmus_empty(const int64_t* shape, int32_t ndim, i
                                            isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
 
 /* A tensor over memory of the caller. `strides` may be NULL for row-major, `flags` are ISTHMUS_FLAG_….
- * `release(owner)` is called once: when the last reference is gone, or before a failing call returns. `release` may be NULL,
- * and the memory must then outlive every reference. */
+ * `release(owner)` is called once: when the last reference is gone, or before a failing call returns. `release` may be
+ * NULL, and the memory must then outlive every reference. */
 ISTHMUS_C_API isthmus_status isthmus_wrap(void* data, const int64_t* shape, const int64_t* strides, int32_t ndim,
                                           isthmus_dtype dtype, isthmus_device device, uint32_t flags,
-                                          isthmus_release_fn release, void* owner, isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
+                                          isthmus_release_fn release, void* owner,
+                                          isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
 
 /* Describes in O(1). */
-ISTHMUS_C_API isthmus_status isthmus_describe(const isthmus_tensor* tensor, isthmus_tensor_info* out) ISTHMUS_C_NOEXCEPT;
+ISTHMUS_C_API isthmus_status isthmus_describe(const isthmus_tensor* tensor,
+                                              isthmus_tensor_info* out) ISTHMUS_C_NOEXCEPT;
 
 /* One reference more. */
 ISTHMUS_C_API isthmus_status isthmus_retain(isthmus_tensor* tensor) ISTHMUS_C_NOEXCEPT;
@@ -176,7 +183,8 @@ ISTHMUS_C_API isthmus_status isthmus_release(isthmus_tensor* tensor) ISTHMUS_C_N
 /* A new reference on the same memory, to be read only. The given one stays as it is. */
 ISTHMUS_C_API isthmus_status isthmus_as_read_only(isthmus_tensor* tensor, isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
 
-/* ---- DLPack ---------------------------------------------------------------------------------------------------------- */
+/* ---- DLPack
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* As <dlpack/dlpack.h> defines them. */
 struct DLManagedTensorVersioned;
@@ -190,24 +198,26 @@ ISTHMUS_C_API isthmus_status isthmus_from_dlpack(struct DLManagedTensorVersioned
 ISTHMUS_C_API isthmus_status isthmus_from_dlpack_legacy(struct DLManagedTensor* managed,
                                                         isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
 
-/* A managed tensor (DLPack 1.3) that shares the memory and holds a reference of its own; the receiver calls its deleter once,
- * on any thread. */
+/* A managed tensor (DLPack 1.3) that shares the memory and holds a reference of its own; the receiver calls its deleter
+ * once, on any thread. */
 ISTHMUS_C_API isthmus_status isthmus_to_dlpack(isthmus_tensor* tensor,
                                                struct DLManagedTensorVersioned** out) ISTHMUS_C_NOEXCEPT;
-/* The same in the layout before DLPack 1.0, which has no flags: ISTHMUS_READ_ONLY for a read-only tensor, ISTHMUS_BAD_DTYPE for
- * padded sub-byte elements. */
-ISTHMUS_C_API isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor, struct DLManagedTensor** out) ISTHMUS_C_NOEXCEPT;
+/* The same in the layout before DLPack 1.0, which has no flags: ISTHMUS_READ_ONLY for a read-only tensor,
+ * ISTHMUS_BAD_DTYPE for padded sub-byte elements. */
+ISTHMUS_C_API isthmus_status isthmus_to_dlpack_legacy(isthmus_tensor* tensor,
+                                                      struct DLManagedTensor** out) ISTHMUS_C_NOEXCEPT;
 
-/* ---- Blobs ----------------------------------------------------------------------------------------------------------- */
+/* ---- Blobs
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* A tensor as plain numbers and names, for a runtime that knows nothing of tensors.
  *
- * To be given: zero the struct, then set ptr, shape, ndim and either dtype or dtype_name. What stays zero has a default:
- * row-major strides, the CPU, the dtype's own element size, writable, no owner. If both the number and the name of a dtype
- * or device are set they must agree.
+ * To be given: zero the struct, then set ptr, shape, ndim and either dtype or dtype_name. What stays zero has a
+ * default: row-major strides, the CPU, the dtype's own element size, writable, no owner. If both the number and the
+ * name of a dtype or device are set they must agree.
  *
- * As received from isthmus_to_blob() all fields are set, and the receiver calls release(owner) once; shape and strides point
- * to memory of the owner. */
+ * As received from isthmus_to_blob() all fields are set, and the receiver calls release(owner) once; shape and strides
+ * point to memory of the owner. */
 typedef struct isthmus_blob {
     void* ptr;                           /* first element; NULL only without elements */
     const int64_t* shape;                /* ndim sizes; NULL only when ndim is 0 */
@@ -223,12 +233,12 @@ typedef struct isthmus_blob {
     isthmus_release_fn release;          /* how it is released; NULL when the memory outlives the tensor */
 } isthmus_blob;
 
-/* A tensor over the memory that the blob describes. Takes the owner, also when it fails: release(owner) is called once, when
- * the last reference is gone or before a failing call returns. The blob itself is not kept. */
+/* A tensor over the memory that the blob describes. Takes the owner, also when it fails: release(owner) is called once,
+ * when the last reference is gone or before a failing call returns. The blob itself is not kept. */
 ISTHMUS_C_API isthmus_status isthmus_from_blob(const isthmus_blob* blob, isthmus_tensor** out) ISTHMUS_C_NOEXCEPT;
 
-/* Describes the tensor in a blob that holds a reference of its own. ISTHMUS_BAD_DEVICE for the one tensor that a pointer cannot
- * describe: an offset from a driver's handle. */
+/* Describes the tensor in a blob that holds a reference of its own. ISTHMUS_BAD_DEVICE for the one tensor that a
+ * pointer cannot describe: an offset from a driver's handle. */
 ISTHMUS_C_API isthmus_status isthmus_to_blob(isthmus_tensor* tensor, isthmus_blob* out) ISTHMUS_C_NOEXCEPT;
 
 #if defined(__cplusplus)

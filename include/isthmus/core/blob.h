@@ -20,8 +20,8 @@ struct Blob {
     Tensor owner;                   ///< keeps the memory alive as long as the Blob; empty if the Blob borrows
 };
 
-/// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe: an
-/// offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
+/// Describes a tensor in O(ndim) and holds its owner. Throws Error for the one tensor that a pointer cannot describe:
+/// an offset from a handle (OpenCL, Vulkan, Metal, WebGPU).
 Blob to_blob(const Tensor& tensor);
 
 namespace detail {
@@ -31,8 +31,8 @@ TensorSpec blob_spec(const Blob& blob);
 
 }  // namespace detail
 
-/// A tensor over the memory that `blob` describes; `owner` (any object or callable, as for Tensor::wrap) is kept until the
-/// last view is gone. On failure the owner is released and the Error says which field is wrong.
+/// A tensor over the memory that `blob` describes; `owner` (any object or callable, as for Tensor::wrap) is kept until
+/// the last view is gone. On failure the owner is released and the Error says which field is wrong.
 template <class Owner>
 Result<Tensor> from_blob(const Blob& blob, Owner owner) {
     try {

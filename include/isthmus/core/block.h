@@ -34,13 +34,13 @@ struct OwnerOps {
     const void* (*native)(void* owner) noexcept = nullptr;
     /// Whose memory it is, if there is no source: "torch.Tensor"; NULL for C++.
     const char* producer = nullptr;
-    /// Releases the owner if no foreign code runs: if that decrements a count that others share, or frees memory that is
-    /// ours. False, and nothing released, if this may be the last reference; NULL if that cannot be determined.
+    /// Releases the owner if no foreign code runs: if that decrements a count that others share, or frees memory that
+    /// is ours. False, and nothing released, if this may be the last reference; NULL if that cannot be determined.
     bool (*release_shared)(void* owner) noexcept = nullptr;
     /// The memory is the owner's own. False if the owner was merely declared to keep it.
     bool owns_memory = false;
-    /// The elements of read-only `block`, whose root the owner keeps, in pages of this process alone that may be written: a new
-    /// block with one reference, or NULL. Writes to it are visible neither in `block` nor in its source.
+    /// The elements of read-only `block`, whose root the owner keeps, in pages of this process alone that may be
+    /// written: a new block with one reference, or NULL. Writes to it are visible neither in `block` nor in its source.
     Block* (*private_pages)(void* owner, const Block* block) noexcept = nullptr;
 };
 inline constexpr OwnerOps no_owner_ops{};
@@ -57,12 +57,12 @@ inline constexpr OwnerOps plain_owner_ops = [] {  // no designated initialisers:
 /// The stream of the work on a block's memory.
 union StreamSource {
     std::int64_t number;  ///< with stream_flag: by the numbers of `__dlpack__(stream=)`
-    void* producer;       ///< with producer_flag: the object of the layer above that alone knows it, borrowed from the owner
+    void* producer;  ///< with producer_flag: the object of the layer above that alone knows it, borrowed from the owner
 };
 
-/// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same memory.
-/// `dl.strides` is never NULL, and `dl.byte_offset` is 0 except on devices whose `data` is a handle.
-/// Part of the ABI shared by extensions with the same ISTHMUS_ABI (docs/abi.md).
+/// The one allocation behind a Tensor: the descriptor, the count, the owner; shape and strides follow in the same
+/// memory. `dl.strides` is never NULL, and `dl.byte_offset` is 0 except on devices whose `data` is a handle. Part of
+/// the ABI shared by extensions with the same ISTHMUS_ABI (docs/abi.md).
 struct Block {
     DLTensor dl;
     Atomic<std::uint32_t> refs;
@@ -88,9 +88,10 @@ struct LiveRecord {
     int frame_count;
 };
 
-/// Notified when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions with the same
-/// ISTHMUS_ABI: one of them listens for all. Threads that have not yet seen that it stopped listening may still call any
-/// function, so `created` may come late; `destroyed` is called for each block that was reported, even then.
+/// Notified when a block is made and when it is destroyed (isthmus/core/live.h). Part of the ABI shared by extensions
+/// with the same ISTHMUS_ABI: one of them listens for all. Threads that have not yet seen that it stopped listening may
+/// still call any function, so `created` may come late; `destroyed` is called for each block that was reported, even
+/// then.
 struct Observer {
     void (*created)(Block*) noexcept;
     void (*destroyed)(Block*) noexcept;  ///< before its owner is released
@@ -106,7 +107,8 @@ inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
 inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another block, which is not an alias itself
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream.number` is known
-/// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its sake.
+/// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its
+/// sake.
 inline constexpr Flags watched_flag = Flags{1} << 36;
 /// Of a Borrowed: the framework has not been notified of a coming write.
 inline constexpr Flags unannounced_flag = Flags{1} << 37;
@@ -138,11 +140,12 @@ inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
     place_dims(block, ndim, dims);
 }
 
-/// A block with room for the dims and `extra` bytes behind them; NULL when memory is out. The caller fills `dl` and the owner.
+/// A block with room for the dims and `extra` bytes behind them; NULL when memory is out. The caller fills `dl` and the
+/// owner.
 inline Block* allocate_block(int ndim, std::size_t extra = 0) noexcept {
     // glibc keeps small blocks per thread: our own recycler was measured, and gained nothing.
-    auto* block =
-        static_cast<Block*>(std::malloc(sizeof(Block) + 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t) + extra));
+    auto* block = static_cast<Block*>(
+        std::malloc(sizeof(Block) + 2 * static_cast<std::size_t>(ndim) * sizeof(std::int64_t) + extra));
     if (ISTHMUS_UNLIKELY(block == nullptr)) return nullptr;
     init_block(block, ndim, block->dims());
     return block;
@@ -167,7 +170,9 @@ inline void describe(Block* block, const DLTensor& t, Flags flags) noexcept {
 }
 
 /// The block that holds the owner: the block itself, or the one that it is an alias of.
-inline Block* root_of(Block* block) noexcept { return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block; }
+inline Block* root_of(Block* block) noexcept {
+    return block->flags & alias_flag ? static_cast<Block*>(block->owner) : block;
+}
 inline const Block* root_of(const Block* block) noexcept { return root_of(const_cast<Block*>(block)); }
 
 /// The object of the layer above that keeps the memory, borrowed; NULL if none does.
@@ -176,11 +181,11 @@ inline void* source_of(const Block* block) noexcept {
     return root->ops->source != nullptr ? root->ops->source(root->owner) : nullptr;
 }
 
-/// Whether the memory lives as long as the block does, independently of others: an owner merely named may be a function that
-/// needs other memory.
+/// Whether the memory lives as long as the block does, independently of others: an owner merely named may be a function
+/// that needs other memory.
 bool owns_memory(const Block* block) noexcept;
-/// The elements in pages that may be written and that nobody else sees, for a consumer that knows no read-only memory: a new
-/// block, or NULL if the memory has no private pages.
+/// The elements in pages that may be written and that nobody else sees, for a consumer that knows no read-only memory:
+/// a new block, or NULL if the memory has no private pages.
 Block* private_pages(const Block* block) noexcept;
 
 void announce_to_observer(Block* block) noexcept;
@@ -202,9 +207,10 @@ void end_owner_managed(void* owner) noexcept;
 
 inline void drop_root(void* block) { drop(static_cast<Block*>(block)); }
 
-/// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is out.
-/// A chain of views of views is flat: each holds the root alone. `ops` release the root, and what goes with it.
-Block* alias_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept;
+/// Another description of the memory that `block` keeps alive: `t` is sound and lies within it. NULL when memory is
+/// out. A chain of views of views is flat: each holds the root alone. `ops` release the root, and what goes with it.
+Block* alias_block(Block* block, const DLTensor& t, Flags flags,
+                   const OwnerOps& ops = plain_owner_ops<drop_root>) noexcept;
 
 /// Tells the listener, if there is one, who was handed the block.
 inline void note_consumer(const Block* block, const char* consumer) noexcept {

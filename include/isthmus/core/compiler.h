@@ -1,4 +1,4 @@
-// Differences between compilers: attributes, builtins and atomic operations. A port to another compiler starts and ends here.
+// Differences between compilers: attributes, builtins and atomic operations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,9 +25,11 @@
 /// ISTHMUS_COLD function needs none, since the compiler already takes it to be unlikely.
 #define ISTHMUS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
-/// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely one.
+/// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely
+/// one.
 #define ISTHMUS_COLD __attribute__((cold, noinline))
-/// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for errors).
+/// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for
+/// errors).
 #define ISTHMUS_RARE __attribute__((cold))
 /// A function off the fastest paths that does real work: not inlined, optimised like any other.
 #define ISTHMUS_NOINLINE __attribute__((noinline))
@@ -40,8 +42,8 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
-/// A function whose body depends on an option of the file that is compiled: as a symbol, the linker would take one file's for
-/// that of another, which may have another option.
+/// A function whose body depends on an option of the file that is compiled: as a symbol, the linker would take one
+/// file's for that of another, which may have another option.
 #define ISTHMUS_OF_THIS_FILE __attribute__((always_inline))
 /// A function whose result refers to the memory, not to the view itself: GCC warns of a temporary one.
 #if __has_cpp_attribute(gnu::no_dangling)
@@ -49,11 +51,12 @@
 #else
 #define ISTHMUS_OUTLIVES
 #endif
-/// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one more the
-/// compiler inlines less.
+/// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one
+/// more the compiler inlines less.
 #define ISTHMUS_ADD_OVERFLOWS(a, b, out) __builtin_add_overflow(a, b, &(out))
 #define ISTHMUS_MULTIPLY_OVERFLOWS(a, b, out) __builtin_mul_overflow(a, b, &(out))
-/// A class that a function's caller must not ignore. nvcc takes an assignment to an object of one for an ignored result.
+/// A class that a function's caller must not ignore. nvcc takes an assignment to an object of one for an ignored
+/// result.
 #if defined(__CUDACC__)
 #define ISTHMUS_NODISCARD
 #else
@@ -61,13 +64,13 @@
 #endif
 
 /// The layout of what two extensions in one process share (the Python types, the memory block of a tensor).
-/// A change of that layout raises it (docs/abi.md says when); extensions with different tags then live side by side, and
-/// exchange tensors through DLPack.
+/// A change of that layout raises it (docs/abi.md says when); extensions with different tags then live side by side,
+/// and exchange tensors through DLPack.
 #define ISTHMUS_ABI 2
 #define ISTHMUS_ABI_NAMESPACE abi2
 
-/// Hides every symbol, whatever flags an extension is compiled with: two extensions in one process may be built from different
-/// versions of Isthmus, and the dynamic linker must not merge their symbols.
+/// Hides every symbol, whatever flags an extension is compiled with: two extensions in one process may be built from
+/// different versions of Isthmus, and the dynamic linker must not merge their symbols.
 #define ISTHMUS_BEGIN   \
     namespace isthmus { \
     inline namespace ISTHMUS_ABI_NAMESPACE ISTHMUS_HIDDEN {
@@ -82,8 +85,8 @@ namespace detail {
 /// std::countr_zero of what is not 0, without the instructions that ask.
 ISTHMUS_ALWAYS_INLINE constexpr int trailing_zeros(unsigned long long bits) noexcept { return __builtin_ctzll(bits); }
 
-/// A part of std::atomic_ref: atomic operations on a plain member, of CPython's structs too. <atomic> brings a fifth of a
-/// file's compile time with it (waiting, and with it the clocks), so the compiler's builtins are used.
+/// A part of std::atomic_ref: atomic operations on a plain member, of CPython's structs too. <atomic> brings a fifth of
+/// a file's compile time with it (waiting, and with it the clocks), so the compiler's builtins are used.
 template <class T>
 class AtomicRef {
     using Value = std::remove_const_t<T>;
@@ -94,8 +97,12 @@ public:
     ISTHMUS_ALWAYS_INLINE Value load_relaxed() const noexcept { return load_as<__ATOMIC_RELAXED>(); }
     ISTHMUS_ALWAYS_INLINE Value load_acquire() const noexcept { return load_as<__ATOMIC_ACQUIRE>(); }
     ISTHMUS_ALWAYS_INLINE Value load() const noexcept { return load_as<__ATOMIC_SEQ_CST>(); }
-    ISTHMUS_ALWAYS_INLINE void store_relaxed(Value value) const noexcept { __atomic_store(place_, &value, __ATOMIC_RELAXED); }
-    ISTHMUS_ALWAYS_INLINE void store_release(Value value) const noexcept { __atomic_store(place_, &value, __ATOMIC_RELEASE); }
+    ISTHMUS_ALWAYS_INLINE void store_relaxed(Value value) const noexcept {
+        __atomic_store(place_, &value, __ATOMIC_RELAXED);
+    }
+    ISTHMUS_ALWAYS_INLINE void store_release(Value value) const noexcept {
+        __atomic_store(place_, &value, __ATOMIC_RELEASE);
+    }
     ISTHMUS_ALWAYS_INLINE void store(Value value) const noexcept { __atomic_store(place_, &value, __ATOMIC_SEQ_CST); }
     // These return the value from before.
     ISTHMUS_ALWAYS_INLINE Value exchange(Value value) const noexcept {
@@ -107,13 +114,17 @@ public:
     ISTHMUS_ALWAYS_INLINE Value fetch_sub(Value count) const noexcept {
         return __atomic_fetch_sub(place_, count, __ATOMIC_SEQ_CST);
     }
-    ISTHMUS_ALWAYS_INLINE Value fetch_or(Value bits) const noexcept { return __atomic_fetch_or(place_, bits, __ATOMIC_SEQ_CST); }
+    ISTHMUS_ALWAYS_INLINE Value fetch_or(Value bits) const noexcept {
+        return __atomic_fetch_or(place_, bits, __ATOMIC_SEQ_CST);
+    }
     /// Stores `wanted` if the value is still `expected`; otherwise sets `expected` to the value found.
     ISTHMUS_ALWAYS_INLINE bool compare_exchange(Value& expected, Value wanted) const noexcept {
         return __atomic_compare_exchange_n(place_, &expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
     /// Adds owners. Relaxed: whoever adds one already sees what is owned.
-    ISTHMUS_ALWAYS_INLINE void retain(Value count = 1) const noexcept { __atomic_fetch_add(place_, count, __ATOMIC_RELAXED); }
+    ISTHMUS_ALWAYS_INLINE void retain(Value count = 1) const noexcept {
+        __atomic_fetch_add(place_, count, __ATOMIC_RELAXED);
+    }
     /// Removes owners; the value from before. Whoever removes the last sees what all others have written.
     ISTHMUS_ALWAYS_INLINE Value release(Value count = 1) const noexcept {
         return __atomic_fetch_sub(place_, count, __ATOMIC_ACQ_REL);
@@ -146,7 +157,9 @@ public:
     void store_relaxed(T value) noexcept { AtomicRef(value_).store_relaxed(value); }
     T fetch_add(T count) noexcept { return AtomicRef(value_).fetch_add(count); }
     T fetch_sub(T count) noexcept { return AtomicRef(value_).fetch_sub(count); }
-    bool compare_exchange(T& expected, T wanted) noexcept { return AtomicRef(value_).compare_exchange(expected, wanted); }
+    bool compare_exchange(T& expected, T wanted) noexcept {
+        return AtomicRef(value_).compare_exchange(expected, wanted);
+    }
     void retain() noexcept { AtomicRef(value_).retain(); }
     /// Removes an owner; true for the last one.
     bool release() noexcept { return AtomicRef(value_).release() == T{1}; }

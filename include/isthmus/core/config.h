@@ -33,20 +33,23 @@
 
 #include <isthmus/core/compiler.h>
 
-// Definitions stand in src/, compiled once: by a library, or by the one file of a program that defines ISTHMUS_IMPLEMENTATION.
-// The compiled library of the package fits one C++ library: ISTHMUS_PREBUILT (of --cflags) is the release of its libstdc++, or
-// 0 for libc++.
+// Definitions stand in src/, compiled once: by a library, or by the one file of a program that defines
+// ISTHMUS_IMPLEMENTATION. The compiled library of the package fits one C++ library: ISTHMUS_PREBUILT (of --cflags) is
+// the release of its libstdc++, or 0 for libc++.
 #if defined(ISTHMUS_PREBUILT)
 #if defined(_GLIBCXX_RELEASE)
 #if ISTHMUS_PREBUILT == 0
-#error "Isthmus's compiled library is of libc++, not libstdc++: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#error \
+    "Isthmus's compiled library is of libc++, not libstdc++: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
 #elif !_GLIBCXX_USE_CXX11_ABI
-#error "Isthmus's compiled library has the new std::string: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#error \
+    "Isthmus's compiled library has the new std::string: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
 #elif ISTHMUS_PREBUILT > _GLIBCXX_RELEASE
 #error "Isthmus's compiled library is of a newer GCC: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
 #endif
 #elif ISTHMUS_PREBUILT != 0
-#error "Isthmus's compiled library is of libstdc++, not libc++: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
+#error \
+    "Isthmus's compiled library is of libstdc++, not libc++: define ISTHMUS_IMPLEMENTATION in one .cpp, without --ldflags"
 #endif
 #endif
 #if defined(ISTHMUS_COMPILED)

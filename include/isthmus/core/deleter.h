@@ -22,8 +22,8 @@ void sleep_microseconds(unsigned count) noexcept;
 /// Functions that surround every fork of this process, each of which may be NULL. Windows has no fork.
 void around_forks(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept;
 
-/// Defers pthread_cancel while one exists: a release that is cancelled halfway would leak what is left of the owner, and the
-/// unwinding would terminate the process at the first noexcept function.
+/// Defers pthread_cancel while one exists: a release that is cancelled halfway would leak what is left of the owner,
+/// and the unwinding would terminate the process at the first noexcept function.
 class NoCancellation {
 public:
 #if !defined(_WIN32) && defined(PTHREAD_CANCEL_DISABLE)
@@ -40,10 +40,10 @@ private:
     [[maybe_unused]] int before_ = 0;
 };
 
-/// Runs code that may end up in a Python interpreter, from a function that must not throw. Before CPython 3.14, a thread that
-/// wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the whole process at the
-/// first noexcept function. Here the thread is stopped for good instead, as 3.14 does. Wrap only the call itself: a noexcept
-/// function or a destructor inside `f` would meet the unwinding first.
+/// Runs code that may end up in a Python interpreter, from a function that must not throw. Before CPython 3.14, a
+/// thread that wants the GIL after the interpreter's end is ended by pthread_exit, whose unwinding would terminate the
+/// whole process at the first noexcept function. Here the thread is stopped for good instead, as 3.14 does. Wrap only
+/// the call itself: a noexcept function or a destructor inside `f` would meet the unwinding first.
 template <class F>
 ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #if defined(ISTHMUS_FORCED_UNWIND)
@@ -57,8 +57,8 @@ ISTHMUS_ALWAYS_INLINE auto surviving_exit(F&& f) noexcept -> decltype(f()) {
 #endif
 }
 
-/// Calls a foreign destructor. Its exceptions are swallowed: deleters are C functions by contract, and no caller could handle
-/// it.
+/// Calls a foreign destructor. Its exceptions are swallowed: deleters are C functions by contract, and no caller could
+/// handle it.
 template <class F>
 ISTHMUS_ALWAYS_INLINE void swallowing(F&& f) noexcept {
     surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {

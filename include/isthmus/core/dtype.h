@@ -72,15 +72,16 @@ inline constexpr DType bfloat16{kDLBfloat, 16};
 inline constexpr DType complex32{kDLComplex, 32}, complex64{kDLComplex, 64}, complex128{kDLComplex, 128};
 inline constexpr DType boolean{kDLBool, 8};
 inline constexpr DType float8_e3m4{kDLFloat8_e3m4, 8}, float8_e4m3{kDLFloat8_e4m3, 8},
-    float8_e4m3b11fnuz{kDLFloat8_e4m3b11fnuz, 8}, float8_e4m3fn{kDLFloat8_e4m3fn, 8}, float8_e4m3fnuz{kDLFloat8_e4m3fnuz, 8},
-    float8_e5m2{kDLFloat8_e5m2, 8}, float8_e5m2fnuz{kDLFloat8_e5m2fnuz, 8}, float8_e8m0fnu{kDLFloat8_e8m0fnu, 8};
+    float8_e4m3b11fnuz{kDLFloat8_e4m3b11fnuz, 8}, float8_e4m3fn{kDLFloat8_e4m3fn, 8},
+    float8_e4m3fnuz{kDLFloat8_e4m3fnuz, 8}, float8_e5m2{kDLFloat8_e5m2, 8}, float8_e5m2fnuz{kDLFloat8_e5m2fnuz, 8},
+    float8_e8m0fnu{kDLFloat8_e8m0fnu, 8};
 inline constexpr DType float6_e2m3fn{kDLFloat6_e2m3fn, 6}, float6_e3m2fn{kDLFloat6_e3m2fn, 6};
 inline constexpr DType float4_e2m1fn{kDLFloat4_e2m1fn, 4};
 
 namespace detail {
 
-/// One row per DLPack type code: the name, and the width it fixes (0: the name carries it, and is_valid() says which there
-/// are).
+/// One row per DLPack type code: the name, and the width it fixes (0: the name carries it, and is_valid() says which
+/// there are).
 struct DTypeCode {
     std::string_view name;
     std::uint8_t fixed_bits;
@@ -108,8 +109,8 @@ inline constexpr DTypeCode dtype_codes[] = {
 };
 inline constexpr int dtype_code_count = sizeof(dtype_codes) / sizeof(dtype_codes[0]);
 
-/// std::complex<float> and similar types, recognised by their interface so that <complex> (and with it <sstream>) is not
-/// included.
+/// std::complex<float> and similar types, recognised by their interface so that <complex> (and with it <sstream>) is
+/// not included.
 template <class T>
 concept ComplexLike = requires(const T& z) {
     typename T::value_type;
@@ -180,7 +181,8 @@ concept HasDTypeTraits = requires {
 
 /// True when `T` can be the element type of a View.
 template <class T>
-inline constexpr bool has_dtype = detail::HasDTypeTraits<std::remove_cv_t<T>> || detail::dtype_for<std::remove_cv_t<T>>::known;
+inline constexpr bool has_dtype =
+    detail::HasDTypeTraits<std::remove_cv_t<T>> || detail::dtype_for<std::remove_cv_t<T>>::known;
 
 /// The dtype of the C++ type `T`: arithmetic types, std::complex, and whatever specialises dtype_traits.
 template <class T>
@@ -227,7 +229,8 @@ constexpr bool every_code_has_a_width() {
     }
     return true;
 }
-static_assert(every_code_has_a_width(), "isthmus: a code without a width of its own needs its widths in DType::is_valid()");
+static_assert(every_code_has_a_width(),
+              "isthmus: a code without a width of its own needs its widths in DType::is_valid()");
 }  // namespace detail
 
 ISTHMUS_END

@@ -14,59 +14,41 @@ ISTHMUS_BEGIN
 
 /// Every way in which an exchange can fail. The list only grows at its end: it is part of the C ABI.
 enum class ErrorCode : std::int32_t {
-    not_a_tensor = 1,       ///< the object offers none of the protocols
-    bad_capsule,            ///< a capsule of another name, or with a NULL pointer
-    consumed_capsule,       ///< a capsule that was taken before
-    unsupported_version,    ///< a DLPack major version, or flag bits, that this library cannot read
-    bad_dtype,              ///< a dtype that cannot be expressed, or is not the expected one
-    bad_layout,             ///< a rank, shape or strides that are invalid, or not the expected ones
-    bad_device,             ///< a device that is unknown, or not the expected one
-    read_only,              ///< writable memory was requested and the memory is read-only
-    null_data,              ///< elements without memory
-    overflow,               ///< sizes, strides or offsets that do not fit the address space
-    producer_failed,        ///< the producer raised; its exception is the cause
-    needs_copy,             ///< only a copy could do it, and none was requested
-    not_values,             ///< the bytes are not the values: conjugate, negative, sparse, quantised, …
-    requires_grad,          ///< autograd would not see the write
-    bad_argument,           ///< an argument of the call itself is wrong
-    consumer_failed,        ///< the framework that was to receive the tensor raised; its exception is the cause
-    unavailable,            ///< the framework is not installed, or not usable here
-    bad_thread,             ///< called without the GIL, or in a subinterpreter
-    out_of_memory,          ///< an allocation failed
-    system_failed,          ///< the operating system refused a call; the text says which and why
-    bad_message,            ///< what another process sent is not what it says it is
-    peer_closed,            ///< the other process is gone, or has closed its end
-    timed_out,              ///< the other process did not answer, read or release in time
-    bad_file,               ///< a file is not what it says it is
+    not_a_tensor = 1,     ///< the object offers none of the protocols
+    bad_capsule,          ///< a capsule of another name, or with a NULL pointer
+    consumed_capsule,     ///< a capsule that was taken before
+    unsupported_version,  ///< a DLPack major version, or flag bits, that this library cannot read
+    bad_dtype,            ///< a dtype that cannot be expressed, or is not the expected one
+    bad_layout,           ///< a rank, shape or strides that are invalid, or not the expected ones
+    bad_device,           ///< a device that is unknown, or not the expected one
+    read_only,            ///< writable memory was requested and the memory is read-only
+    null_data,            ///< elements without memory
+    overflow,             ///< sizes, strides or offsets that do not fit the address space
+    producer_failed,      ///< the producer raised; its exception is the cause
+    needs_copy,           ///< only a copy could do it, and none was requested
+    not_values,           ///< the bytes are not the values: conjugate, negative, sparse, quantised, …
+    requires_grad,        ///< autograd would not see the write
+    bad_argument,         ///< an argument of the call itself is wrong
+    consumer_failed,      ///< the framework that was to receive the tensor raised; its exception is the cause
+    unavailable,          ///< the framework is not installed, or not usable here
+    bad_thread,           ///< called without the GIL, or in a subinterpreter
+    out_of_memory,        ///< an allocation failed
+    system_failed,        ///< the operating system refused a call; the text says which and why
+    bad_message,          ///< what another process sent is not what it says it is
+    peer_closed,          ///< the other process is gone, or has closed its end
+    timed_out,            ///< the other process did not answer, read or release in time
+    bad_file,             ///< a file is not what it says it is
 };
 
 namespace detail {
 /// The names of the codes from 1 on.
 inline constexpr const char* error_code_names[] = {
-    "not_a_tensor",
-    "bad_capsule",
-    "consumed_capsule",
-    "unsupported_version",
-    "bad_dtype",
-    "bad_layout",
-    "bad_device",
-    "read_only",
-    "null_data",
-    "overflow",
-    "producer_failed",
-    "needs_copy",
-    "not_values",
-    "requires_grad",
-    "bad_argument",
-    "consumer_failed",
-    "unavailable",
-    "bad_thread",
-    "out_of_memory",
-    "system_failed",
-    "bad_message",
-    "peer_closed",
-    "timed_out",
-    "bad_file",
+    "not_a_tensor", "bad_capsule",   "consumed_capsule", "unsupported_version",
+    "bad_dtype",    "bad_layout",    "bad_device",       "read_only",
+    "null_data",    "overflow",      "producer_failed",  "needs_copy",
+    "not_values",   "requires_grad", "bad_argument",     "consumer_failed",
+    "unavailable",  "bad_thread",    "out_of_memory",    "system_failed",
+    "bad_message",  "peer_closed",   "timed_out",        "bad_file",
 };
 inline constexpr int error_code_count = sizeof(error_code_names) / sizeof(error_code_names[0]);
 static_assert(static_cast<int>(ErrorCode::bad_file) == error_code_count);
@@ -107,8 +89,8 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
 /// Copies share the text; a moved-from or default Error has an empty one.
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
-    /// An error with its text, in which `\x1b` stands for a control character (line ends and tabs stay) and for a byte that is
-    /// not UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
+    /// An error with its text, in which `\x1b` stands for a control character (line ends and tabs stay) and for a byte
+    /// that is not UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
     Error(ErrorCode code, std::string message);
     Error(ErrorCode code, ErrorKind kind, std::string message);
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
@@ -133,9 +115,11 @@ public:
         return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
     }
 
-    /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop_cause` releases it once.
+    /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop_cause` releases
+    /// it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
-    /// Gives the error a foreign exception, which it owns from then on: `drop_cause(cause)` is called once, with the last copy.
+    /// Gives the error a foreign exception, which it owns from then on: `drop_cause(cause)` is called once, with the
+    /// last copy.
     Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept;
     /// The same error with `prefix` before its text: how a caller adds the name of its function.
     Error prefixed(const std::string& prefix) const;

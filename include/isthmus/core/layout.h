@@ -105,8 +105,8 @@ inline std::int64_t nbytes(const DLTensor& t, bool padded) noexcept {
     return result;
 }
 
-/// The step of dimension `i` in bytes, of a descriptor that was found sound. A stride that is never stepped along may be any
-/// number, even one that overflows when counted in bytes; the size of an element is given for it then.
+/// The step of dimension `i` in bytes, of a descriptor that was found sound. A stride that is never stepped along may
+/// be any number, even one that overflows when counted in bytes; the size of an element is given for it then.
 inline std::int64_t byte_stride(const DLTensor& t, int i) noexcept {
     const std::int64_t itemsize = DType(t.dtype).itemsize();
     std::int64_t step = t.strides[i];
@@ -119,14 +119,14 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     return signs < 0;
 }
 
-/// The elements fill their memory without gaps and overlaps, in any order of dimensions and either direction. `numel` must be
-/// above 0.
+/// The elements fill their memory without gaps and overlaps, in any order of dimensions and either direction. `numel`
+/// must be above 0.
 [[nodiscard]] bool is_dense(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept;
 
 /// The first and last byte offset that the elements reach from `data`, relative to it; false when they overflow.
 /// `numel` must be above 0.
-[[nodiscard]] inline bool extent(const std::int64_t* shape, const std::int64_t* strides, int ndim, std::int64_t itemsize,
-                                 std::int64_t& first, std::int64_t& last) noexcept {
+[[nodiscard]] inline bool extent(const std::int64_t* shape, const std::int64_t* strides, int ndim,
+                                 std::int64_t itemsize, std::int64_t& first, std::int64_t& last) noexcept {
     std::int64_t low = 0, high = 0;
     for (int i = 0; i < ndim; ++i) {
         std::int64_t reach = strides[i];
@@ -140,17 +140,18 @@ inline bool has_negative_stride(const DLTensor& t) noexcept {
     return true;
 }
 
-/// Whether elements share memory. For sound sizes and strides, after the simple case of consecutive elements was ruled out.
+/// Whether elements share memory. For sound sizes and strides, after the simple case of consecutive elements was ruled
+/// out.
 bool search_overlap(const std::int64_t* shape, const std::int64_t* strides, int ndim) noexcept;
 
-/// Whether elements share memory, so that a write to one would show in another, as in broadcast tensors and sliding windows.
-/// Sizes and strides must be sound.
+/// Whether elements share memory, so that a write to one would show in another, as in broadcast tensors and sliding
+/// windows. Sizes and strides must be sound.
 [[nodiscard]] inline bool overlaps(const DLTensor& t) noexcept {
     return !is_contiguous(t.shape, t.strides, t.ndim) && search_overlap(t.shape, t.strides, t.ndim);
 }
 
-/// The addresses of a tensor with strides, from its first byte to one past its last, of a descriptor that was found sound; both
-/// are 0 if it has no elements. An element of less than a byte counts as one byte.
+/// The addresses of a tensor with strides, from its first byte to one past its last, of a descriptor that was found
+/// sound; both are 0 if it has no elements. An element of less than a byte counts as one byte.
 struct AddressRange {
     std::uintptr_t begin = 0, end = 0;
 };
@@ -170,8 +171,8 @@ constexpr std::uint64_t magnitude(std::int64_t offset) noexcept {
     return std::uint64_t{0} - static_cast<std::uint64_t>(offset);
 }
 
-/// No system has memory in the last page of the address space: its addresses are the small negative numbers, which C functions
-/// return for errors.
+/// No system has memory in the last page of the address space: its addresses are the small negative numbers, which C
+/// functions return for errors.
 inline constexpr std::uintptr_t last_address = UINTPTR_MAX - 4096;
 
 /// Whether memory from `address` on, up to `last` bytes behind it, leaves the address space.
@@ -179,8 +180,8 @@ constexpr bool reaches_end(std::uintptr_t address, std::int64_t last) noexcept {
     return address > last_address - static_cast<std::uint64_t>(last);
 }
 
-/// is_sound() of row-major elements of the host, whose number was counted without an overflow: with a dtype that the compiler
-/// knows, next to nothing is left to ask.
+/// is_sound() of row-major elements of the host, whose number was counted without an overflow: with a dtype that the
+/// compiler knows, next to nothing is left to ask.
 ISTHMUS_ALWAYS_INLINE bool is_sound_row_major(const void* data, std::int64_t numel, DType dtype, bool padded) noexcept {
     std::int64_t bytes = 0;
     if (!dtype.is_valid() || ISTHMUS_UNLIKELY(!layout::nbytes(numel, dtype, padded, bytes))) return false;

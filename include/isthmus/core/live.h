@@ -25,15 +25,15 @@ struct LiveTensor {
     std::string consumer;   ///< who was handed it last: "numpy", "isthmus.Tensor"; "C++" when nobody else was
     double age;             ///< seconds
     std::string place;      ///< with tracing, where Python was: "train.py:12 in step"
-    std::string cpp_place;  ///< with tracing, the calls in C++, innermost first: "run(int)+0x42 in kernels.so < …"; of a
-                            ///< function without a name, in a library that was stripped, "kernels.so+0x1f30"
+    std::string cpp_place;  ///< with tracing, the calls in C++, innermost first: "run(int)+0x42 in kernels.so < …"; of
+                            ///< a function without a name, in a library that was stripped, "kernels.so+0x1f30"
 };
 
 /// Whether the list that live() returns is being kept.
 bool live_tracking() noexcept;
 
-/// Keeps a list of the tensors made from now on, in this shared object and in all extensions that share its Python types;
-/// `tracing` also records where each was made. `false` stops that, empties the list, and removes the cost.
+/// Keeps a list of the tensors made from now on, in this shared object and in all extensions that share its Python
+/// types; `tracing` also records where each was made. `false` stops that, empties the list, and removes the cost.
 void live_tracking(bool on, bool tracing = false) noexcept;
 
 /// The tensors made since live_tracking(true) that are still alive; empty when the list is not being kept.

@@ -85,16 +85,16 @@ struct Boxed {
     ~Boxed() { delete object; }
 };
 
-/// Whether the name of a type begins so. The standard library's own types are recognised by "std::", which nobody else may use,
-/// without the headers that declare them.
+/// Whether the name of a type begins so. The standard library's own types are recognised by "std::", which nobody else
+/// may use, without the headers that declare them.
 template <class X>
 constexpr bool is_called(std::string_view beginning) noexcept {
     constexpr std::string_view said = __PRETTY_FUNCTION__, mark = "X = ";
     static_assert(said.find(mark) != std::string_view::npos);
     return said.substr(said.find(mark) + mark.size()).substr(0, beginning.size()) == beginning;
 }
-/// Whether the end of an owner frees memory and does nothing else: no code of anybody runs that could wait, throw or end
-/// another tensor.
+/// Whether the end of an owner frees memory and does nothing else: no code of anybody runs that could wait, throw or
+/// end another tensor.
 template <class Owner>
 constexpr bool only_frees() noexcept {
     if constexpr (std::is_trivially_destructible_v<Owner>)
@@ -110,8 +110,8 @@ constexpr bool only_frees() noexcept {
 
 ISTHMUS_COLD Error no_memory_for_owner(std::size_t bytes);
 
-/// A block whose owner follows in the same allocation. Room for the dims is set aside before their number is known; a tensor of
-/// more than that many dimensions pays for a second allocation.
+/// A block whose owner follows in the same allocation. Room for the dims is set aside before their number is known; a
+/// tensor of more than that many dimensions pays for a second allocation.
 struct OwnedHead {
     static constexpr int inline_dims = 8;
 
@@ -129,8 +129,8 @@ struct OwnedHead {
     /// Checks what the owner says of its elements, and completes the block. Throws Error.
     void complete(const TensorSpec& spec, Flags flags);
     /// The same for row-major elements of the host, of which the owner holds as many as `held` says; any number for -1.
-    ISTHMUS_ALWAYS_INLINE void complete(void* data, DType dtype, Flags flags, const std::int64_t* sizes, std::size_t count,
-                                        std::int64_t held) {
+    ISTHMUS_ALWAYS_INLINE void complete(void* data, DType dtype, Flags flags, const std::int64_t* sizes,
+                                        std::size_t count, std::int64_t held) {
         if (ISTHMUS_UNLIKELY(count > static_cast<std::size_t>(max_ndim))) throw too_many_dims(count);
         const int ndim = static_cast<int>(count);
         reserve_dims(ndim);
@@ -144,7 +144,8 @@ struct OwnedHead {
         std::int64_t n = 0;
         const bool counted = layout::numel(sizes, ndim, n);
         if (ISTHMUS_UNLIKELY(held >= 0 && (!counted || n != held))) throw wrong_count(sizes, ndim, held);
-        if (ISTHMUS_UNLIKELY(!counted || !is_sound_row_major(data, n, dtype, (flags & flag::padded) != 0))) check_row_major();
+        if (ISTHMUS_UNLIKELY(!counted || !is_sound_row_major(data, n, dtype, (flags & flag::padded) != 0)))
+            check_row_major();
         (void)layout::row_major(t.shape, ndim, t.strides);
         announce(&block);
     }
@@ -164,7 +165,8 @@ struct OwnedBlock : OwnedHead {
         if constexpr (slack == 0)
             return storage;
         else
-            return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(storage) + slack) & ~std::uintptr_t{slack});
+            return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(storage) + slack) &
+                                           ~std::uintptr_t{slack});
     }
     Owner& owner() noexcept { return *std::launder(static_cast<Owner*>(place())); }
 

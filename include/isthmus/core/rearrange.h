@@ -1,4 +1,4 @@
-// Parts and other shapes of the same memory: the arithmetic behind slice(), select(), reshape(), transpose(), broadcast_to().
+// The arithmetic behind slice(), select(), reshape(), transpose() and broadcast_to().
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,8 @@ int dimension_of(const char* call, int dimension, int ndim);
 /// Resolves an index: negative ones count from the end. Throws Error(bad_argument) if it does not exist.
 std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::int64_t size);
 
-/// Some elements of one dimension: those of [start, stop), every `step`th. Negative bounds count from the end, and bounds
-/// outside the dimension are clipped, as in Python's slices.
+/// Some elements of one dimension: those of [start, stop), every `step`th. Negative bounds count from the end, and
+/// bounds outside the dimension are clipped, as in Python's slices.
 struct Cut {
     std::int64_t offset = 0;  ///< how many elements further the first one is
     std::int64_t size = 0;
@@ -26,20 +26,21 @@ struct Cut {
     Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop, std::int64_t step);
 };
 
-/// Moves the first element by `offset` elements. Throws Error(bad_layout) if it would begin within a byte of a packed type.
+/// Moves the first element by `offset` elements. Throws Error(bad_layout) if it would begin within a byte of a packed
+/// type.
 void move_first_element(DLTensor& t, std::int64_t offset, bool padded);
-/// Writes the sizes of `wanted`, one of which may be -1 and then follows from the others. Throws Error(bad_layout) if they do not
-/// hold exactly the elements of `shape`.
-void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim,
-                    std::int64_t* out);
-/// Writes the strides that give the same memory another shape with as many elements. Throws Error(bad_layout) if that needs a
-/// copy.
+/// Writes the sizes of `wanted`, one of which may be -1 and then follows from the others. Throws Error(bad_layout) if
+/// they do not hold exactly the elements of `shape`.
+void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* wanted, int wanted_ndim, std::int64_t* out);
+/// Writes the strides that give the same memory another shape with as many elements. Throws Error(bad_layout) if that
+/// needs a copy.
 void reshape_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                    int wanted_ndim, std::int64_t* out);
+                     int wanted_ndim, std::int64_t* out);
 /// Writes the strides that repeat dimensions of size 1 and add new ones in front. Throws Error(bad_layout).
 void broadcast_strides(const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* wanted,
-                    int wanted_ndim, std::int64_t* out);
-/// Writes the order of the dimensions; empty `axes` reverse it. Throws Error(bad_argument) if `axes` is not a permutation.
+                       int wanted_ndim, std::int64_t* out);
+/// Writes the order of the dimensions; empty `axes` reverse it. Throws Error(bad_argument) if `axes` is not a
+/// permutation.
 void resolve_axes(std::span<const std::int64_t> axes, int ndim, int* out);
 
 }  // namespace detail

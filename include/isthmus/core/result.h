@@ -173,16 +173,18 @@ private:
     static auto and_then_on(Self&& self, F&& f) {
         using R = std::remove_cvref_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
         static_assert(detail::is_result<R>, "isthmus: the function given to and_then must return a Result");
-        static_assert(!detail::is_view_of_temporary<Self&&, T, typename R::value_type>,
-                      "isthmus: the view would outlive the temporary Result that holds its tensor; name that Result first");
+        static_assert(
+            !detail::is_view_of_temporary<Self&&, T, typename R::value_type>,
+            "isthmus: the view would outlive the temporary Result that holds its tensor; name that Result first");
         if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self));
         return R(Error(std::forward<Self>(self).error_));
     }
     template <class Self, class F>
     static auto transform_on(Self&& self, F&& f) {
         using U = std::remove_cv_t<decltype(std::forward<F>(f)(*std::forward<Self>(self)))>;
-        static_assert(!detail::is_view_of_temporary<Self&&, T, U>,
-                      "isthmus: the view would outlive the temporary Result that holds its tensor; name that Result first");
+        static_assert(
+            !detail::is_view_of_temporary<Self&&, T, U>,
+            "isthmus: the view would outlive the temporary Result that holds its tensor; name that Result first");
         if constexpr (std::is_void_v<U>) {
             if (self.has_value_) return std::forward<F>(f)(*std::forward<Self>(self)), Result<U>();
             return Result<U>(Error(std::forward<Self>(self).error_));

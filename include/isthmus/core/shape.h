@@ -10,8 +10,9 @@
 
 ISTHMUS_BEGIN
 
-/// A list of sizes or strides, as an argument: a braced list, or any contiguous range of int64 or of another integer type.
-/// A view of a range of int64, else a copy of at most max_ndim numbers: for the length of a call, never to be stored.
+/// A list of sizes or strides, as an argument: a braced list, or any contiguous range of int64 or of another integer
+/// type. A view of a range of int64, else a copy of at most max_ndim numbers: for the length of a call, never to be
+/// stored.
 class Shape {
 public:
     Shape() noexcept : data_(nullptr), size_(0) {}
@@ -68,9 +69,9 @@ private:
     std::int64_t own_[max_ndim];
 };
 
-/// A list of sizes or strides that may be stored, unlike Shape, with the interface of a std::vector<std::int64_t> as far as
-/// such a list needs it. Of more than max_ndim numbers it keeps only the count, so that the receiver can refuse it. (<vector>
-/// would cost every file that includes this 50 ms.)
+/// A list of sizes or strides that may be stored, unlike Shape, with the interface of a std::vector<std::int64_t> as
+/// far as such a list needs it. Of more than max_ndim numbers it keeps only the count, so that the receiver can refuse
+/// it. (<vector> would cost every file that includes this 50 ms.)
 class SizesList {
 public:
     /// As std::vector has it.
@@ -79,7 +80,9 @@ public:
     /// Empty.
     SizesList() noexcept : size_(0) {}
     /// A copy of the numbers.
-    SizesList(std::initializer_list<std::int64_t> values) noexcept : SizesList() { assign(values.begin(), values.end()); }
+    SizesList(std::initializer_list<std::int64_t> values) noexcept : SizesList() {
+        assign(values.begin(), values.end());
+    }
     /// A copy of any range of numbers.
     template <class R>
         requires requires(const R& r) {

@@ -22,7 +22,8 @@ class Accessors {
 public:
     /// Address of the first element, the byte offset included; a driver's handle on OpenCL, Vulkan, Metal and WebGPU.
     void* data() const noexcept { return dl().data; }
-    /// Sizes, one per dimension. Of a temporary a copy, so that `for (auto n : make().shape())` reads none that are gone.
+    /// Sizes, one per dimension. Of a temporary a copy, so that `for (auto n : make().shape())` reads none that are
+    /// gone.
     std::span<const std::int64_t> shape() const& noexcept { return dims(dl().shape); }
     SizesList shape() const&& noexcept { return dims(dl().shape); }
     /// Steps in elements, one per dimension; never missing.
@@ -90,10 +91,12 @@ public:
     /// The memory is read-only when `data` points to const. Throws Error (the owner is then gone as well).
     template <class Owner>
     static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
-        return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) { return spec(data, shape, strides, dtype, device); });
+        return adopt<detail::AtEnd::call>(std::move(owner),
+                                          [&](auto&) { return spec(data, shape, strides, dtype, device); });
     }
     template <class Owner>
-    static Tensor wrap(const void* data, const Shape& shape, const Shape& strides, DType dtype, Device device, Owner owner) {
+    static Tensor wrap(const void* data, const Shape& shape, const Shape& strides, DType dtype, Device device,
+                       Owner owner) {
         return adopt<detail::AtEnd::call>(std::move(owner), [&](auto&) {
             TensorSpec s = spec(const_cast<void*>(data), shape, strides, dtype, device);
             s.read_only = true;
@@ -109,9 +112,9 @@ public:
     }
 
     /// Takes a container that owns its elements (std::vector, std::array, std::string, …), a std::unique_ptr<T[]> or a
-    /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind a
-    /// pointer the caller must give the right length. Types that are not owners do not compile: spans, expressions, arrays with
-    /// strides.
+    /// std::shared_ptr<T[]> without copying the elements. For a container the sizes must multiply to its length; behind
+    /// a pointer the caller must give the right length. Types that are not owners do not compile: spans, expressions,
+    /// arrays with strides.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::OwnableWithShape<X>
     static Tensor own(X&& x, const Shape& shape) {
@@ -160,11 +163,13 @@ public:
         return {};
     }
 
-    /// Takes ownership of a managed tensor, also when it is refused: its deleter has then run, once (DLPack 1.3, dlpack.h).
+    /// Takes ownership of a managed tensor, also when it is refused: its deleter has then run, once (DLPack 1.3,
+    /// dlpack.h).
     static Result<Tensor> from_dlpack(DLManagedTensorVersioned* managed);
     static Result<Tensor> from_dlpack(DLManagedTensor* managed);
-    /// A managed tensor that shares this memory; the receiver calls its deleter, on any thread. NULL when memory is out.
-    /// A view that lies differently in the same memory keeps its own sizes and strides: nothing is shared but the elements.
+    /// A managed tensor that shares this memory; the receiver calls its deleter, on any thread. NULL when memory is
+    /// out. A view that lies differently in the same memory keeps its own sizes and strides: nothing is shared but the
+    /// elements.
     DLManagedTensorVersioned* to_dlpack() const noexcept;
     /// The same in the layout before DLPack 1.0, which has no flags: NULL also for a tensor that is read-only (ask
     /// read_only()) or whose sub-byte elements are padded (ask is_padded()).
@@ -175,25 +180,27 @@ public:
     /// The same owner, another description (what a slice or a reshape is made of). Throws Error when it is not sound.
     Tensor as_strided(void* data, const Shape& shape, const Shape& strides, DType dtype) const;
 
-    // Parts and other shapes of the same memory, with the same owner; a negative number counts from the end. They throw Error.
+    // Parts and other shapes of the same memory, with the same owner; a negative number counts from the end. They throw
+    // Error.
 
     /// Index `i` of one dimension, which is gone.
     Tensor select(int dimension, std::int64_t i) const;
-    /// The elements [start, stop) of one dimension, every `step`th, cut off at the end of the dimension, as Python's slices.
+    /// The elements [start, stop) of one dimension, every `step`th, cut off at the end of the dimension, as Python's
+    /// slices.
     Tensor slice(int dimension, std::int64_t start, std::int64_t stop = INT64_MAX, std::int64_t step = 1) const;
     /// The dimensions in the order of `axes`; without them in the opposite order.
     Tensor transpose(const Shape& axes = {}) const;
-    /// The elements in row-major order in another shape, one of whose sizes may be -1: the rest. Never a copy: a shape that
-    /// needs a copy is an Error(bad_layout).
+    /// The elements in row-major order in another shape, one of whose sizes may be -1: the rest. Never a copy: a shape
+    /// that needs a copy is an Error(bad_layout).
     Tensor reshape(const Shape& shape) const;
     /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts. To be read.
     Tensor broadcast_to(const Shape& shape) const;
     /// The same memory if it is row-major without gaps, else a copy of it, which only host memory has.
     Tensor contiguous() const;
 
-    /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory, plain `T`
-    /// refuses it; device memory is refused, since the host must not touch it, unless a constraint asks for it. The view is
-    /// valid as long as this tensor. More can be asked: view<const float, 2, c_contiguous>().
+    /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory,
+    /// plain `T` refuses it; device memory is refused, since the host must not touch it, unless a constraint asks for
+    /// it. The view is valid as long as this tensor. More can be asked: view<const float, 2, c_contiguous>().
     template <class T, int N, class... C>
     Result<View<T, N, C...>> view() const&;
     template <class T, int N, class... C>
@@ -206,8 +213,8 @@ public:
         requires detail::is_view<V>
     Result<V> view() const&& = delete;
 
-    /// The stream that the work on the memory is on, by the numbers of `__dlpack__(stream=)` (CUDA: 1 legacy, 2 per thread, an
-    /// address; ROCm: 0, an address); no_stream if none is known, which means the legacy default stream.
+    /// The stream that the work on the memory is on, by the numbers of `__dlpack__(stream=)` (CUDA: 1 legacy, 2 per
+    /// thread, an address; ROCm: 0, an address); no_stream if none is known, which means the legacy default stream.
     std::int64_t stream() const noexcept { return (flags() & detail::stream_flag) ? block_->stream.number : no_stream; }
     /// Sets the stream of the work on the memory, so that a consumer's stream waits for it. The stream must live
     /// until the last export. Not while another thread uses a handle on the same memory.

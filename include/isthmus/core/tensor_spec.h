@@ -66,8 +66,8 @@ template <class T, std::size_t n>
 inline constexpr bool is_std_array<std::array<T, n>> = true;
 
 /// A container that owns its elements, one after the other: std::array, or by the interface that the standard asks of a
-/// contiguous container with an allocator (std::vector, std::string, and their like in other libraries). data() and size()
-/// alone say neither: spans, expressions and strided arrays have them too.
+/// contiguous container with an allocator (std::vector, std::string, and their like in other libraries). data() and
+/// size() alone say neither: spans, expressions and strided arrays have them too.
 template <class C>
 concept Container = !std::is_const_v<C> && !HasTensorTraits<C> && requires(C& c) {
     typename C::value_type;
@@ -80,8 +80,8 @@ concept Container = !std::is_const_v<C> && !HasTensorTraits<C> && requires(C& c)
     c.push_back(element);
 });
 
-/// std::unique_ptr<T[]> and std::shared_ptr<T[]>, recognised by their interface so that <memory> is not included. A pointer
-/// that only observes an array has neither a deleter nor a count.
+/// std::unique_ptr<T[]> and std::shared_ptr<T[]>, recognised by their interface so that <memory> is not included. A
+/// pointer that only observes an array has neither a deleter nor a count.
 template <class P>
 inline constexpr bool points_to_array = false;
 template <template <class...> class Pointer, class T, class... Rest>
@@ -117,8 +117,9 @@ constexpr void refuse_owner() {
                   "isthmus: own() takes its argument away; write Tensor::own(std::move(x))");
     static_assert(with_shape || !ArrayPointer<U>,
                   "isthmus: a pointer does not know how many elements it has; write Tensor::own(std::move(p), shape)");
-    static_assert(!with_shape || !HasTensorTraits<U>,
-                  "isthmus: isthmus::tensor_traits describes this type, shape and all; write Tensor::own(std::move(x))");
+    static_assert(
+        !with_shape || !HasTensorTraits<U>,
+        "isthmus: isthmus::tensor_traits describes this type, shape and all; write Tensor::own(std::move(x))");
     static_assert(
         known,
         "isthmus: own() takes what owns its elements: std::vector, std::array, std::string, std::unique_ptr<T[]>, "

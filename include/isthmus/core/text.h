@@ -15,7 +15,8 @@ struct Device;
 
 namespace detail {
 
-/// A piece of a message: text, which must live until concat() is done, a number, or anything with a function that appends it.
+/// A piece of a message: text, which must live until concat() is done, a number, or anything with a function that
+/// appends it.
 class Piece {
 public:
     using Number = unsigned long long;
@@ -48,12 +49,13 @@ private:
     Number value_;
 };
 
-/// The pieces joined. All messages are made by this one function: a chain of std::string's `+` compiles to a temporary and its
-/// clean-up for each piece, which used to be a large part of a module's code.
+/// The pieces joined. All messages are made by this one function: a chain of std::string's `+` compiles to a temporary
+/// and its clean-up for each piece, which used to be a large part of a module's code.
 ISTHMUS_COLD std::string concat(std::initializer_list<Piece> pieces);
 
-/// The text of an error as it is passed to the function that makes the error: one text, or pieces that are joined there, so
-/// that the caller has no std::string to clean up. For parameters only: it refers to temporaries of the caller's expression.
+/// The text of an error as it is passed to the function that makes the error: one text, or pieces that are joined
+/// there, so that the caller has no std::string to clean up. For parameters only: it refers to temporaries of the
+/// caller's expression.
 class Message {
 public:
     Message(const char* text) noexcept : data_(text), size_(up_to_nul) {}
@@ -85,8 +87,8 @@ Piece sizes_text(const std::int64_t* values, int count) noexcept;
 
 /// Whether the bytes are UTF-8 (RFC 3629: no surrogates, nothing longer than it has to be, nothing past U+10FFFF).
 bool is_utf8(std::string_view text) noexcept;
-/// The text with "\x1b" in place of a control character (all but line ends and tabs) and of a byte that is not UTF-8: names in
-/// files, keys and other exceptions' texts may hold any bytes.
+/// The text with "\x1b" in place of a control character (all but line ends and tabs) and of a byte that is not UTF-8:
+/// names in files, keys and other exceptions' texts may hold any bytes.
 ISTHMUS_COLD std::string printable(std::string text);
 
 }  // namespace detail

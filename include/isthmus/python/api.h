@@ -81,8 +81,9 @@ constexpr const char* array_class(Framework framework) noexcept {
 
 }  // namespace detail
 
-/// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its kind, with
-/// `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like pass unchanged.
+/// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its
+/// kind, with `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like
+/// pass unchanged.
 void set_python_error(const Error& error) noexcept;
 
 /// "torch"
@@ -102,9 +103,9 @@ struct ImportOptions {
     /// No stream is named.
     static constexpr std::int64_t no_stream = isthmus::no_stream;
 
-    /// Refuse memory that must not be written. For PyTorch this also notifies autograd of the write: what torch refuses for an
-    /// in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and the version
-    /// counter is bumped, as by that operation.
+    /// Refuse memory that must not be written. For PyTorch this also notifies autograd of the write: what torch refuses
+    /// for an in-place operation (a leaf that requires grad, or a view of it, while grad mode is on) is refused, and
+    /// the version counter is bumped, as by that operation.
     bool require_writable = false;
     /// Off: the importing code notifies autograd with announce_write(), once the write is certain.
     bool announce = true;
@@ -115,9 +116,9 @@ struct ImportOptions {
     /// read.
     bool refuse_grad = false;
     Copy copy = Copy::never;  ///< whether the elements may be copied
-    /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the data
-    /// safe to use there, and the tensor is on that stream. Without one nothing is ordered: device data is as its producer's
-    /// own current stream leaves it, which Tensor::stream() returns if it is known (docs/devices.md).
+    /// The consumer's stream, by the numbers of the array API standard's `__dlpack__(stream=)`: the producer makes the
+    /// data safe to use there, and the tensor is on that stream. Without one nothing is ordered: device data is as its
+    /// producer's own current stream leaves it, which Tensor::stream() returns if it is known (docs/devices.md).
     std::int64_t stream = no_stream;
     /// The newest DLPack version to ask for.
     DLPackVersion max_version{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
@@ -247,14 +248,15 @@ void give_back(PyObject* object, Borrowed& borrowed) noexcept;
 /// The same for from_py(): the handle is empty afterwards. If it was shared since, the capsule stays consumed.
 void give_back(PyObject* object, Tensor& tensor) noexcept;
 
-/// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch tensor's version
-/// counter moves. Nothing happens for an object of another framework. The GIL must be held. An error means that the framework
-/// refuses the write; `argument` is the argument's name, for its text.
+/// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch
+/// tensor's version counter moves. Nothing happens for an object of another framework. The GIL must be held. An error
+/// means that the framework refuses the write; `argument` is the argument's name, for its text.
 Result<void> announce_write(PyObject* object, const char* argument = nullptr) noexcept;
 
-/// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is cheapest there.
-/// A tensor that came from that framework and is unchanged is the same object again. The GIL must be held.
-/// Refuses what the framework does not support, or would silently copy or make writable; `options` allows the last two.
+/// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is
+/// cheapest there. A tensor that came from that framework and is unchanged is the same object again. The GIL must be
+/// held. Refuses what the framework does not support, or would silently copy or make writable; `options` allows the
+/// last two.
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework = Framework::tensor,
                         const ExportOptions& options = default_export) noexcept;
 
@@ -267,9 +269,10 @@ Result<PyObject*> to_py(Tensor&& tensor, Framework framework = Framework::tensor
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
                              const ExportOptions& options = default_export) noexcept;
 
-/// New memory for a result, not zeroed, in the framework of `example`: of torch's or CuPy's allocator and on its device for their
-/// tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like() makes an array of the
-/// example's framework of it. `device`: another one than the example's. Throws Error; the GIL must be held.
+/// New memory for a result, not zeroed, in the framework of `example`: of torch's or CuPy's allocator and on its device
+/// for their tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like()
+/// makes an array of the example's framework of it. `device`: another one than the example's. Throws Error; the GIL
+/// must be held.
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype);
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device);
 

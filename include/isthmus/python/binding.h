@@ -11,7 +11,8 @@
 
 ISTHMUS_BEGIN
 
-/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and outlives it.
+/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and
+/// outlives it.
 struct Reply {
     Tensor tensor;             ///< the result
     PyObject* like = nullptr;  ///< borrowed; NULL for an isthmus.Tensor
@@ -52,8 +53,8 @@ template <class S>
 concept HasFields = requires { typename S::fields; } && is_fields<typename S::fields>;
 }  // namespace detail
 
-/// A struct for the caller: in the form of the object `like`, which is an argument of the call and outlives it; a dict if
-/// that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
+/// A struct for the caller: in the form of the object `like`, which is an argument of the call and outlives it; a dict
+/// if that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
 template <detail::HasFields S>
 struct FieldsReply {
     S fields;                  ///< the struct
@@ -76,8 +77,9 @@ inline constexpr bool is_handle = std::is_same_v<X, Borrowed> || std::is_same_v<
 template <class V, detail::Literal name = "", detail::Literal function = "">
 class Argument {
 public:
-    static_assert(detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
-                  "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
+    static_assert(
+        detail::is_view<V> || detail::is_handle<V> || detail::HasFields<V>,
+        "isthmus: an Argument is made of a View, a Borrowed, a Tensor, or a struct with fields (isthmus/fields.h)");
     /// Whether a mismatch raises at once: it does if there is a name.
     static constexpr bool raises = !name.view().empty();
     /// The names in errors; NULL if none was given.
@@ -110,8 +112,8 @@ private:
     PyObject* object_ = nullptr;
 };
 
-/// New memory for a result, not zeroed, in the argument's framework (empty_like() of api.h), of its shape and dtype if nothing
-/// else is said: `return x.reply(empty_like(x))`. Throws Error.
+/// New memory for a result, not zeroed, in the argument's framework (empty_like() of api.h), of its shape and dtype if
+/// nothing else is said: `return x.reply(empty_like(x))`. Throws Error.
 template <class V, detail::Literal... names>
 Tensor empty_like(const Argument<V, names...>& argument, const Shape& shape, DType dtype) {
     return empty_like(argument.object(), shape, dtype, argument->device());
@@ -218,7 +220,7 @@ public:
 private:
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
     Result<void> check_object(PyObject* object, const Requirement& r, const char* function, const char* argument,
-                       Match* match) noexcept;
+                              Match* match) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> commit_now(const char* function, const char* argument) noexcept;
     bool commit_or_raise(const char* function, const char* argument) noexcept;

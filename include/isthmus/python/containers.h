@@ -23,9 +23,9 @@ Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcep
 /// Reads the items of a mapping, into a list of pairs that holds them.
 Loaded hold_items(PyObject* object, Ref& held) noexcept;
 
-// One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container of them.
-// A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays where it
-// is made; and raise(), which throws the Python exception that is set.
+// One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container
+// of them. A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays
+// where it is made; and raise(), which throws the Python exception that is set.
 
 template <class Binder, class X>
 struct Contents;

@@ -16,9 +16,10 @@ ISTHMUS_BEGIN
 ///     Tensor::wrap(grid.cells, {grid.h, grid.w}, {}, float32, Device::cpu(), PyOwner(self))
 ///
 /// Holds a reference, which the tensor takes over: it is released on whatever thread the last handle is dropped,
-/// with the GIL, also while the interpreter ends; never to a later interpreter than its own. In Python it is the tensor's
-/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error if the object is NULL,
-/// or the interpreter is not the one in use.
+/// with the GIL, also while the interpreter ends; never to a later interpreter than its own. In Python it is the
+/// tensor's
+/// `.owner`, and the garbage collector sees it. The GIL must be held when one is made. Throws Error if the object is
+/// NULL, or the interpreter is not the one in use.
 class PyOwner {
 public:
     /// A new reference to `object`.

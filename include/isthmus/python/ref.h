@@ -44,8 +44,8 @@ public:
         std::swap(object_, other.object_);
         return *this;
     }
-    /// When the interpreter's end has stopped a thread inside a call, its stack is unwound without the GIL: the reference is
-    /// then leaked.
+    /// When the interpreter's end has stopped a thread inside a call, its stack is unwound without the GIL: the
+    /// reference is then leaked.
     ~Ref() noexcept(false) {
         if (object_ != nullptr) give_back(object_);
     }

@@ -206,7 +206,9 @@ def describe(engine: str, framework: Framework, x: object, pack: Pack) -> tuple[
     return engine, policy_of(engine), framework.name, piece, tuple(layout), told
 
 
-def rebuild(engine: str, policy: Policy, framework: str, arrived: Arrived, layout: tuple[Any, ...], told: Any) -> object:
+def rebuild(
+    engine: str, policy: Policy, framework: str, arrived: Arrived, layout: tuple[Any, ...], told: Any
+) -> object:
     """Make a tensor of what has arrived, under this process's own policy or else under the sender's."""
     row = FRAMEWORKS[framework]
     return row.rebuild(arrived, Layout(*layout), told, policy_of(engine, policy))

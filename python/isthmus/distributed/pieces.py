@@ -76,7 +76,14 @@ class Piece:
     __slots__ = ("__weakref__", "_data", "_end", "_layout", "_pack", "_replaced", "_start", "_whole", "is_replaced")
 
     def __init__(
-        self, data: Tensor, pack: Pack, start: int, end: int, packed: Layout | None, replaced: tuple[Piece, ...], whole: object
+        self,
+        data: Tensor,
+        pack: Pack,
+        start: int,
+        end: int,
+        packed: Layout | None,
+        replaced: tuple[Piece, ...],
+        whole: object,
     ) -> None:
         self._data, self._pack, self._start, self._end = data, pack, start, end
         #: Of the only view, if the elements are packed and those between them are left out.
@@ -168,7 +175,11 @@ def piece_of(pack: Pack, layout: Layout, base: int, owner: object, compact: Call
     replaced: list[Piece] = []
     grown = True
     while grown:
-        met = [p for p in living if p not in replaced and p.overlaps(low, high, layout if sparse and not replaced else None)]
+        met = [
+            p
+            for p in living
+            if p not in replaced and p.overlaps(low, high, layout if sparse and not replaced else None)
+        ]
         grown = bool(met)
         replaced += met
         low, high = min([low, *(p._start for p in met)]), max([high, *(p._end for p in met)])
@@ -183,7 +194,9 @@ def piece_of(pack: Pack, layout: Layout, base: int, owner: object, compact: Call
     return piece
 
 
-def lone_piece(pack: Pack, layout: Layout, address: int, owner: object, compact: Callable[[], tuple[int, object]]) -> Piece:
+def lone_piece(
+    pack: Pack, layout: Layout, address: int, owner: object, compact: Callable[[], tuple[int, object]]
+) -> Piece:
     """The piece that has the elements of `layout`, for one tensor alone. `address` is where positions count from."""
     low, high = layout.reach()
     sparse = high - low > layout.nbytes
@@ -195,7 +208,9 @@ def lone_piece(pack: Pack, layout: Layout, address: int, owner: object, compact:
 class Arrived:
     """The bytes of a piece, where they arrived: in a buffer that the engine has received."""
 
-    def __init__(self, buffer: Any, start: int, packed: bool, replaced: tuple[Arrived, ...], inline: bool = False) -> None:
+    def __init__(
+        self, buffer: Any, start: int, packed: bool, replaced: tuple[Arrived, ...], inline: bool = False
+    ) -> None:
         self._flat = _isthmus._rebuild(buffer, "uint8", (memoryview(buffer).nbytes,), False)
         self._start, self._packed, self._inline = start, packed, inline
         #: What views keep in common, by kind: a framework's own storage, once it is made.

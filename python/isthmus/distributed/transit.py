@@ -174,7 +174,9 @@ class _Exit:
 
         # After its queues have written what they hold, which is at -5. Set before a queue's thread sends anything: what
         # is added while the finalizers run is not run.
-        util.Finalize(None, lambda: _desk.wait(_MAIN_WAITS if parent_process() is None else _CHILD_WAITS), exitpriority=-10)
+        util.Finalize(
+            None, lambda: _desk.wait(_MAIN_WAITS if parent_process() is None else _CHILD_WAITS), exitpriority=-10
+        )
 
 
 _exit = _Exit()
@@ -312,7 +314,9 @@ def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
     if pid == os.getpid() and name == _desk.name:
         own = _desk.take(number)
         if own is None:
-            raise _failed(f"the tensor of {nbytes} bytes has been fetched already: a message is read once", "consumed_capsule")
+            raise _failed(
+                f"the tensor of {nbytes} bytes has been fetched already: a message is read once", "consumed_capsule"
+            )
         # Sent and received within this process too, which maps it anew: forked children must not see writes to it.
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ends[0], ends[1]:

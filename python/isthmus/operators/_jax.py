@@ -108,7 +108,9 @@ class JaxOperator(KnownOperator):
             return None
 
         def refuse(wanted: str) -> TypeError:
-            return TypeError(f"{self.function}(): argument {row['name']!r}: expected {wanted}, got {type(value).__name__}")
+            return TypeError(
+                f"{self.function}(): argument {row['name']!r}: expected {wanted}, got {type(value).__name__}"
+            )
 
         if kind == "text":
             if not isinstance(value, str):
@@ -157,7 +159,11 @@ class JaxOperator(KnownOperator):
         none."""
         results = self.check(values)
         ranks = {i: self.inputs[i].get("rank", 0) for i in places}  # of a scalar 0
-        lead = max((values[i].ndim - rank for i, rank in ranks.items() if rank >= 0), default=0) if self.table["batch"] else 0
+        lead = (
+            max((values[i].ndim - rank for i, rank in ranks.items() if rank >= 0), default=0)
+            if self.table["batch"]
+            else 0
+        )
         operands = [
             values[i].reshape((1,) * (lead - values[i].ndim + ranks[i]) + values[i].shape) if lead else values[i]
             for i in places

@@ -26,7 +26,9 @@ class _Codes:
                 self.differ = self.differ or not isinstance(size, int)
                 return size if isinstance(size, int) else self.new(size)
             return name
-        if name is None or (isinstance(name, tuple) and isinstance(size, int) and size == 1):  # 1 broadcasts with any other
+        if name is None or (
+            isinstance(name, tuple) and isinstance(size, int) and size == 1
+        ):  # 1 broadcasts with any other
             return size if isinstance(size, int) else self.new(size)
         if name not in self.named:
             self.named[name] = size, size if isinstance(size, int) else self.new(size)

@@ -36,7 +36,9 @@ def must_see(_op: Any, values: Iterable[Any]) -> bool:
     if torch._C._len_torch_dispatch_stack() > 0:
         return True
     for tensor in tensors:
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or torch._C._functorch.is_functorch_wrapped_tensor(
+            tensor
+        ):
             return True
         if tensor.requires_grad and torch.is_grad_enabled():
             return True
@@ -46,7 +48,9 @@ def must_see(_op: Any, values: Iterable[Any]) -> bool:
 def call(op: Any, arguments: dict[str, Any]) -> Any:
     """The call by torch's dispatcher; NotImplemented if it would lose a gradient."""
     known = register(op)
-    watched = torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values())
+    watched = torch.is_grad_enabled() and any(
+        isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values()
+    )
     if watched and known.gradient is None and not known.table["writes"]:
         plain = all(type(v) is torch.Tensor or not isinstance(v, torch.Tensor) for v in arguments.values())
         if plain and torch._C._len_torch_dispatch_stack() == 0:
@@ -148,7 +152,9 @@ class TorchOperator(KnownOperator):
                 return self.fake(batch, args)
             if not self.outs:
                 return None
-            stacked = tuple(torch.stack(column).reshape(*lead, *column[0].shape) for column in zip(*results, strict=True))
+            stacked = tuple(
+                torch.stack(column).reshape(*lead, *column[0].shape) for column in zip(*results, strict=True)
+            )
             return stacked[0] if len(self.outs) == 1 else stacked
 
         self.library.impl(self.function, run, key)
@@ -159,7 +165,8 @@ class TorchOperator(KnownOperator):
         first = next(a for a in arguments if isinstance(a, torch.Tensor))
         said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else a for a in arguments]
         results = tuple(
-            first.new_empty(sizes, dtype=getattr(torch, dtype)) for dtype, sizes in infer(self.op, said, batch or -1, _same)
+            first.new_empty(sizes, dtype=getattr(torch, dtype))
+            for dtype, sizes in infer(self.op, said, batch or -1, _same)
         )
         return self.packed(results)
 
@@ -246,7 +253,9 @@ class TorchOperator(KnownOperator):
             ctx.outs = [(o.shape, o.dtype) for o in (output if isinstance(output, tuple) else (output,))]
 
         def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-            arguments = [rest if tensor is None else tensor for tensor, rest in zip(ctx.saved_tensors, ctx.rest, strict=True)]
+            arguments = [
+                rest if tensor is None else tensor for tensor, rest in zip(ctx.saved_tensors, ctx.rest, strict=True)
+            ]
             return (*[None] * ctx.offset, *self.backward(ctx.batch, gradients, ctx.outs, arguments))
 
         members: dict[str, Callable[..., Any]] = {"forward": forward, "setup_context": setup, "backward": backward}
@@ -285,14 +294,17 @@ class TorchOperator(KnownOperator):
                     " hand over torch.autograd.forward_ad.unpack_dual(x).primal"
                 )
 
-    def backward(self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    def backward(
+        self, batch: int, gradients: Sequence[Any], outs: Sequence[Any], arguments: Sequence[Any]
+    ) -> list[Any]:
         """By input, its gradient or None. gradients: by result, None if it was not used; outs: by result, shape,
         dtype."""
         if self.gradient is None:
             raise RuntimeError(f"{self.name} has no gradient; register it in C++ with .gradient<g>()")
         example = next(a for a in arguments if isinstance(a, torch.Tensor))
         given = [
-            example.new_zeros(shape, dtype=dtype) if g is None else g for g, (shape, dtype) in zip(gradients, outs, strict=True)
+            example.new_zeros(shape, dtype=dtype) if g is None else g
+            for g, (shape, dtype) in zip(gradients, outs, strict=True)
         ]
         by_input: list[Any] = [None] * len(arguments)
         for row, result in zip(self.gradient.outs, self.gradient.run(batch, [*given, *arguments]), strict=True):

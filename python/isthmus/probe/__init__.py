@@ -29,10 +29,14 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
         "was shared (addresses compared), whether it may be written, what one call cost, and whether an array that came from "
         "the framework goes back as the same object.",
     )
-    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help=f"all of them unless named: {', '.join(FRAMEWORKS)}")
+    parser.add_argument(
+        "frameworks", nargs="*", metavar="FRAMEWORK", help=f"all of them unless named: {', '.join(FRAMEWORKS)}"
+    )
     parser.add_argument("--json", action="store_true", help="print what was found as JSON instead")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with a picture")
-    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="seconds for each framework (%(default)g)")
+    parser.add_argument(
+        "--timeout", type=float, default=120, metavar="S", help="seconds for each framework (%(default)g)"
+    )
     parser.add_argument("--quiet", action="store_true", help="do not tell on stderr which framework is at work")
     parser.set_defaults(run=_run, fail=parser.error)
 

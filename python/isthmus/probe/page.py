@@ -58,10 +58,14 @@ def _picture(rows: list[dict[str, Any]]) -> str:
             if "ns" in found:
                 kind = part if found["shared"] else "copies"
                 width = max(x(found["ns"]) - _LEFT, 2)
-                parts.append(f'<rect class="{kind}" x="{_LEFT}" y="{y + offset}" width="{width:.0f}" height="15" rx="2"/>')
+                parts.append(
+                    f'<rect class="{kind}" x="{_LEFT}" y="{y + offset}" width="{width:.0f}" height="15" rx="2"/>'
+                )
                 parts.append(f'<text x="{_LEFT + width + 6:.0f}" y="{y + offset + 12}">{found["ns"]:,.0f} ns</text>')
             else:
-                parts.append(f'<text x="{_LEFT + 6}" y="{y + offset + 12}" opacity=".7">{escape(memory_of(found))}</text>')
+                parts.append(
+                    f'<text x="{_LEFT + 6}" y="{y + offset + 12}" opacity=".7">{escape(memory_of(found))}</text>'
+                )
     return "\n".join([*parts, "</svg>"])
 
 

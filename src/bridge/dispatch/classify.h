@@ -5,9 +5,9 @@
 #include "../runtime/interned.h"  // Python.h must come before any standard header
 
 #include "../framework/facts.h"
+#include "../protocol/import_request.h"
 #include "producers.h"
 #include "protocols.h"
-#include "../protocol/import_request.h"
 
 #if defined(Py_GIL_DISABLED)
 #include <cstring>
@@ -36,8 +36,8 @@ inline std::size_t type_cache_slot(PyTypeObject* type) noexcept {
 
 #if defined(Py_GIL_DISABLED)
 
-/// Read by any number of threads without a lock, and written by one: an entry is copied word by word, and the copy counts only
-/// if no thread wrote meanwhile, by the number of writes (it is odd during one).
+/// Read by any number of threads without a lock, and written by one: an entry is copied word by word, and the copy
+/// counts only if no thread wrote meanwhile, by the number of writes (it is odd during one).
 class TypeCache {
 public:
     bool find(PyTypeObject* type, ProducerType& out) const noexcept {
@@ -51,9 +51,7 @@ public:
     void remember(const ProducerType& entry) noexcept {
         Slot& slot = slots_[type_cache_slot(entry.type)];
         std::uint32_t writes = load_shared(slot.writes);
-        if (writes % 2 != 0 ||
-            !AtomicRef(slot.writes).compare_exchange(writes, writes + 1))
-            return;
+        if (writes % 2 != 0 || !AtomicRef(slot.writes).compare_exchange(writes, writes + 1)) return;
         Words words{};
         std::memcpy(words.of, &entry, sizeof entry);
         for (std::size_t i = 0; i < word_count; ++i) store_shared(slot.words.of[i], words.of[i]);
@@ -113,9 +111,9 @@ struct TypeCache {
 ISTHMUS_STATE PerLife<TypeCache> type_cache;
 
 #if PY_VERSION_HEX < 0x030B0000
-/// Before CPython 3.11 sys._clear_type_cache() takes the tags from all types and counts from the beginning again: another type,
-/// or the same one in another state, may then get a tag that is known here. The witness is a class that nobody looks up
-/// attributes on: it loses its tag with the others, and gets a new one only here.
+/// Before CPython 3.11 sys._clear_type_cache() takes the tags from all types and counts from the beginning again:
+/// another type, or the same one in another state, may then get a tag that is known here. The witness is a class that
+/// nobody looks up attributes on: it loses its tag with the others, and gets a new one only here.
 inline bool tags_are_the_same() noexcept {
     return type_cache->witness != nullptr && version_of(type_cache->witness) == type_cache->witness_version;
 }
@@ -139,8 +137,8 @@ constexpr bool start_type_cache() noexcept { return true; }
 #endif
 
 /// NULL for a type that is not in the cache. A type that dies and another
-/// that gets its address have different tags, and so have two states of one type; no entry has 0, the tag of a type without
-/// one.
+/// that gets its address have different tags, and so have two states of one type; no entry has 0, the tag of a type
+/// without one.
 #if defined(Py_GIL_DISABLED)
 inline const ProducerType* cached_type(PyTypeObject* type, ProducerType& copy) noexcept {
     return ISTHMUS_LIKELY(type_cache->find(type, copy)) ? &copy : nullptr;
@@ -148,12 +146,13 @@ inline const ProducerType* cached_type(PyTypeObject* type, ProducerType& copy) n
 #else
 inline const ProducerType* cached_type(PyTypeObject* type, const TypeCopy&) noexcept {
     const ProducerType& entry = type_cache->entry(type);
-    return ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type) && tags_are_the_same()) ? &entry : nullptr;
+    return ISTHMUS_LIKELY(entry.type == type && entry.version == version_of(type) && tags_are_the_same()) ? &entry
+                                                                                                          : nullptr;
 }
 #endif
 
-/// The framework that a type belongs to, and whether its instances are arrays there. The package alone does not tell: it also
-/// has dtypes, streams and buffers, and any class may use its name.
+/// The framework that a type belongs to, and whether its instances are arrays there. The package alone does not tell:
+/// it also has dtypes, streams and buffers, and any class may use its name.
 inline void find_framework_of(ProducerType& type) {
     if (offers_isthmus_tensor(type)) {
         type.framework = Framework::tensor;
@@ -182,7 +181,8 @@ inline Protocol choose_protocol(ProducerType& type) {
     const Hint* hint = find_hint(type.type);
     if (hint != nullptr) type.hint = hint->call;
     for (const ProtocolFacts& row : protocols) {
-        if (offers(row, type)) return hint != nullptr && hint->is_table && row.of_tables ? Protocol::none : row.protocol;
+        if (offers(row, type))
+            return hint != nullptr && hint->is_table && row.of_tables ? Protocol::none : row.protocol;
         if (PyErr_Occurred() != nullptr) break;  // an interrupt, which the next look into a type would clear
     }
     return Protocol::none;
@@ -200,12 +200,13 @@ ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, Produce
     if (PyErr_Occurred() != nullptr) return nullptr;
     // The result holds for that version only: another thread may have changed the type meanwhile.
     if (version == version_of(type)) scratch.version = version;
-    if (scratch.version != 0 && scratch.protocol != Protocol::none && scratch.complete) type_cache.begin().remember(scratch);
+    if (scratch.version != 0 && scratch.protocol != Protocol::none && scratch.complete)
+        type_cache.begin().remember(scratch);
     return &scratch;
 }
 
-/// The facts about a type; `scratch` may hold them, and does on the first look. NULL with a Python exception set. The caller
-/// copies the result before foreign code runs, which may replace the cache entry.
+/// The facts about a type; `scratch` may hold them, and does on the first look. NULL with a Python exception set. The
+/// caller copies the result before foreign code runs, which may replace the cache entry.
 inline const ProducerType* find_type(PyTypeObject* type, ProducerType& scratch) {
     const ProducerType* known = cached_type(type, scratch);
     return ISTHMUS_LIKELY(known != nullptr) ? known : classify(type, scratch);

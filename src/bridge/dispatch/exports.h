@@ -42,9 +42,10 @@ inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkF
                      "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or "
                      "allow_read_only_loss");
     if (legacy_loses_padding(block))
-        return make_error(ErrorCode::bad_dtype,
-                          {DType(block->dl.dtype),
-                           " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one"});
+        return make_error(
+            ErrorCode::bad_dtype,
+            {DType(block->dl.dtype),
+             " with a byte for each element is what a legacy capsule cannot say; ask for a versioned one"});
     if (!order_export(block)) return fail_to_order();
     PyObject* capsule = legacy_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");

@@ -4,8 +4,8 @@
 
 #include "../runtime/classes.h"  // Python.h must come before any standard header
 
-#include "../runtime/errors.h"
 #include "../protocol/import_request.h"
+#include "../runtime/errors.h"
 
 ISTHMUS_BEGIN
 
@@ -52,8 +52,8 @@ inline const Hint* find_hint(PyTypeObject* type) {
 }
 
 struct KnownProducer {
-    const char* public_name;             ///< the class under its public name in the package
-    const char* names[2] = {};           ///< and what it calls itself, which tells also while the package is out of sys.modules
+    const char* public_name;    ///< the class under its public name in the package
+    const char* names[2] = {};  ///< and what it calls itself, which tells also while the package is out of sys.modules
     Protocol protocol = Protocol::none;  ///< none: as any other type
     bool immutable = false;              ///< see ProducerType
     bool only_dlpack = false;            ///< see ProducerType
@@ -82,7 +82,8 @@ inline constexpr KnownProducer known_producers[] = {
      .immutable = true},
     {.public_name = "torch.nn.parameter.UninitializedTensorMixin",
      .names = {"torch.nn.parameter.UninitializedTensorMixin"},
-     .refusal = "it is uninitialized, and has neither shape nor values yet; call .materialize(shape), or run the module once"},
+     .refusal =
+         "it is uninitialized, and has neither shape nor values yet; call .materialize(shape), or run the module once"},
     {.public_name = "torch._subclasses.fake_tensor.FakeTensor",
      .names = {"torch._subclasses.fake_tensor.FakeTensor"},
      .refusal = "a fake tensor has no memory; call this outside of FakeTensorMode and torch.compile"},
@@ -94,8 +95,8 @@ inline constexpr KnownProducer known_producers[] = {
      .refusal = "its mask would be lost; call .filled() or take .data"},
 };
 
-/// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence leaves
-/// nothing uncertain.
+/// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence
+/// leaves nothing uncertain.
 inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
     for (const char* name : known.names)
         if (name != nullptr && has_base_called(type, name)) return true;

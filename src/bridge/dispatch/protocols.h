@@ -35,8 +35,8 @@ inline bool is_numpy_array_type(ProducerType& type) {
            array->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(NumpyArray));
 }
 
-/// The base of torch.Tensor that C++ makes: in torch's own module, or in libtorch's pointer to torch.Tensor, which it still has
-/// while a test has taken the module out of sys.modules.
+/// The base of torch.Tensor that C++ makes: in torch's own module, or in libtorch's pointer to torch.Tensor, which it
+/// still has while a test has taken the module out of sys.modules.
 inline Ref loaded_torch_base() {
     if (Ref base = loaded_class("torch._C.TensorBase")) return base;
     const PyTypeObject* tensor = torch_class_of_library();
@@ -49,7 +49,8 @@ inline bool is_torch(ProducerType& type) {
     return base && PyType_IsSubtype(type.type, as_type(base));
 }
 
-// Each answers for one row of isthmus/python/dispatch/protocols.h, and notes what its importer wants to know of the type.
+// Each answers for one row of isthmus/python/dispatch/protocols.h, and notes what its importer wants to know of the
+// type.
 
 inline bool offers_isthmus_tensor(ProducerType& type) {
     const PyTypeObject* tensor = load_shared(shared_runtime()->tensor);
@@ -72,27 +73,33 @@ inline bool offers_capsule(ProducerType& type) { return type.type == &PyCapsule_
 /// Only what is known by its name (known_producers).
 inline bool offers_nothing(ProducerType&) { return false; }
 
-/// One import path. Dispatch, the sentence that says what a tensor is, the search on instances, `isthmus probe` and the table of
-/// docs/import.md are all made of these rows.
+/// One import path. Dispatch, the sentence that says what a tensor is, the search on instances, `isthmus probe` and the
+/// table of docs/import.md are all made of these rows.
 struct ProtocolFacts {
     Protocol protocol;
     const char* name;                                ///< as `isthmus probe` writes it
     PyObject* Interned::* attribute = nullptr;       ///< of the type, if having it is the offer
     bool (*offers)(ProducerType&) = offers_nothing;  ///< if no attribute decides
     const char* wanted = nullptr;                    ///< in the sentence that says what would have been taken
-    /// The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the same.
+    /// The protocol is looked for on the type, as Python does for its own; an instance that carries it is taken all the
+    /// same.
     bool on_instance = false;
-    bool of_tables =
-        false;  ///< offered by tables of many columns as well, which are not tensors (producers.h)
+    bool of_tables = false;  ///< offered by tables of many columns as well, which are not tensors (producers.h)
     /// Fills the request, or leaves the error there. NULL: nothing is offered.
     bool (*import)(ImportRequest&) = nullptr;
 };
 
 inline constexpr ProtocolFacts protocols[] = {
     {.protocol = Protocol::none, .name = "none"},
-    {.protocol = Protocol::isthmus_tensor, .name = "isthmus", .offers = offers_isthmus_tensor, .import = import_isthmus_tensor},
+    {.protocol = Protocol::isthmus_tensor,
+     .name = "isthmus",
+     .offers = offers_isthmus_tensor,
+     .import = import_isthmus_tensor},
     {.protocol = Protocol::buffer_or_dlpack, .name = "buffer or __dlpack__", .import = import_buffer_or_dlpack},
-    {.protocol = Protocol::torch_stable, .name = "torch stable C shims", .offers = offers_torch_stable, .import = import_torch},
+    {.protocol = Protocol::torch_stable,
+     .name = "torch stable C shims",
+     .offers = offers_torch_stable,
+     .import = import_torch},
     {.protocol = Protocol::torch_exchange,  // PyTorch 2.10 to 2.13
      .name = "torch C exchange API",
      .offers = offers_torch_exchange,
@@ -107,7 +114,10 @@ inline constexpr ProtocolFacts protocols[] = {
      .offers = offers_numpy_scalar,
      .import = import_numpy_scalar},
     {.protocol = Protocol::openvino, .name = "openvino's array", .import = import_openvino},
-    {.protocol = Protocol::exchange_api, .name = "C exchange API", .offers = offers_exchange_api, .import = import_exchange},
+    {.protocol = Protocol::exchange_api,
+     .name = "C exchange API",
+     .offers = offers_exchange_api,
+     .import = import_exchange},
     {.protocol = Protocol::dlpack_method,
      .name = "__dlpack__",
      .attribute = &Interned::dlpack,

@@ -1,4 +1,4 @@
-// Whether the object that a tensor was made from may be handed back: it still shows the tensor's own memory, shape and dtype.
+// Whether the object that a tensor was made from still shows the tensor's memory, shape and dtype.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,11 +12,12 @@ namespace detail {
 
 /// Whether the stride of dimension i, in steps of so many bytes, is this one.
 ISTHMUS_ALWAYS_INLINE bool same_stride(const DLTensor& t, int i, std::int64_t stride, std::int64_t step) noexcept {
-    return static_cast<std::uint64_t>(t.strides[i]) * static_cast<std::uint64_t>(step) == static_cast<std::uint64_t>(stride);
+    return static_cast<std::uint64_t>(t.strides[i]) * static_cast<std::uint64_t>(step) ==
+           static_cast<std::uint64_t>(stride);
 }
 /// Strides of dimensions that are never stepped along may be anything.
-ISTHMUS_COLD inline bool same_dims_that_matter(const DLTensor& t, const std::int64_t* shape, const std::int64_t* strides,
-                                               std::int64_t step) noexcept {
+ISTHMUS_COLD inline bool same_dims_that_matter(const DLTensor& t, const std::int64_t* shape,
+                                               const std::int64_t* strides, std::int64_t step) noexcept {
     bool same = true, empty = false;
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] != shape[i]) return false;
@@ -58,17 +59,17 @@ ISTHMUS_ALWAYS_INLINE bool torch_handle_still_shows(PyObject* object, void* hand
     std::int64_t ndim = 0, *shape = nullptr, *strides = nullptr;
     std::int32_t number = 0, device = 0;
     const void* data = nullptr;
-    if (torch.get_dim(handle, &ndim) != 0 || ndim != t.ndim || torch.get_const_data_ptr(handle, &data) != 0 || data != t.data ||
-        torch.get_dtype(handle, &number) != 0 || torch_dtype_table.dtype_of(number) != DType(t.dtype) ||
-        torch.get_device_type(handle, &device) != 0)
+    if (torch.get_dim(handle, &ndim) != 0 || ndim != t.ndim || torch.get_const_data_ptr(handle, &data) != 0 ||
+        data != t.data || torch.get_dtype(handle, &number) != 0 ||
+        torch_dtype_table.dtype_of(number) != DType(t.dtype) || torch.get_device_type(handle, &device) != 0)
         return false;
     DLDevice now{kDLCPU, 0};
     if (ISTHMUS_UNLIKELY(device != torch.device_cpu)) {
         now.device_type = torch_gpu_type();
         torch.get_device_index(handle, &now.device_id);
     }
-    if (Device(now) != Device(t.device) || torch.get_sizes(handle, &shape) != 0 || torch.get_strides(handle, &strides) != 0 ||
-        !same_dims(t, shape, strides))
+    if (Device(now) != Device(t.device) || torch.get_sizes(handle, &shape) != 0 ||
+        torch.get_strides(handle, &strides) != 0 || !same_dims(t, shape, strides))
         return false;
     AskShims ask{object, handle, t.dtype.code};
     return ask.lazy_bit() == LazyBit::none && !ask.failed;
@@ -97,8 +98,8 @@ ISTHMUS_ALWAYS_INLINE bool may_be_same_object(const Block* block, Framework fram
            (ops.framework == 0 || ops.framework == static_cast<std::uint32_t>(framework));
 }
 
-/// same_object() of a block with PythonOwners::array_object that shows an array of NumPy's own dtypes, as own_plain_numpy()
-/// makes it. NULL for any other, which same_object() must look at.
+/// same_object() of a block with PythonOwners::array_object that shows an array of NumPy's own dtypes, as
+/// own_plain_numpy() makes it. NULL for any other, which same_object() must look at.
 ISTHMUS_NOINLINE inline PyObject* same_plain_numpy(const Block* block, Framework framework) noexcept {
     if (block->flags & stream_flag) return nullptr;
     auto* object = static_cast<PyObject*>(block->owner);
@@ -110,8 +111,8 @@ ISTHMUS_NOINLINE inline PyObject* same_plain_numpy(const Block* block, Framework
     return numpy_shifts.has(number) && numpy_still_shows(object, block->dl) ? Py_NewRef(object) : nullptr;
 }
 
-/// Of a block with may_be_same_object(): the object it was imported from, if it is an array of the requested framework and
-/// unchanged: a new reference, or NULL. No Python exception stays set that was not set before.
+/// Of a block with may_be_same_object(): the object it was imported from, if it is an array of the requested framework
+/// and unchanged: a new reference, or NULL. No Python exception stays set that was not set before.
 ISTHMUS_ALWAYS_INLINE PyObject* same_object(const Block* block, Framework framework) {
     Ref object(array_of(block));
     if (ISTHMUS_UNLIKELY(!object)) return nullptr;

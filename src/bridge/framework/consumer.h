@@ -6,11 +6,11 @@
 
 #include <isthmus/core/copy.h>
 #include <isthmus/core/result.h>
-#include "facts.h"
-#include "numpy/dtypes.h"
 #include <isthmus/python/api.h>
 #include "../protocol/capsule.h"
 #include "../protocol/exchange_api.h"
+#include "facts.h"
+#include "numpy/dtypes.h"
 
 ISTHMUS_BEGIN
 
@@ -42,7 +42,8 @@ inline const Consumer* find_consumer(const FrameworkFacts& facts) {
     if (found.function == nullptr) return nullptr;
     if (facts.exchange_type != nullptr) {
         Ref type(import_attribute(facts.module_of_type, facts.exchange_type));
-        if (type && PyType_Check(type.get())) found.api = find_exchange_api(reinterpret_cast<PyTypeObject*>(type.get()));
+        if (type && PyType_Check(type.get()))
+            found.api = find_exchange_api(reinterpret_cast<PyTypeObject*>(type.get()));
         if (found.api != nullptr && found.api->managed_tensor_to_py_object_no_sync == nullptr) found.api = nullptr;
         if (is_interrupted()) return Py_DECREF(found.function), nullptr;
     }
@@ -62,7 +63,8 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
     return false;
 }
 
-/// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not cure.
+/// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not
+/// cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
         return make_error(ErrorCode::bad_layout,
@@ -73,7 +75,8 @@ inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts
                           {"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
                            " are not contiguous, as ", facts.name, " needs; copy it first"});
     if (!options.allow_copy && facts.always_copies)
-        return make_error(ErrorCode::needs_copy, {facts.name, " always copies what it imports; allow it with allow_copy"});
+        return make_error(ErrorCode::needs_copy,
+                          {facts.name, " always copies what it imports; allow it with allow_copy"});
     if (!options.allow_copy && is_misplaced(t, facts))
         return make_error(ErrorCode::needs_copy,
                           {"data at ", hex(t.data), " is not aligned to ", facts.alignment, " bytes, so ", facts.name,
@@ -91,8 +94,8 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
         retain(block);
         return Ref(object_of_block(block));
     }
-    // The flags matter only to a consumer that could write. Some ask for the legacy form, which cannot carry them, and never
-    // write.
+    // The flags matter only to a consumer that could write. Some ask for the legacy form, which cannot carry them, and
+    // never write.
     Block* shown = alias_block(block, block->dl, block->flags & (kept ? flag::dlpack_known : flag::padded));
     if (shown != nullptr) {
         shown->flags &= ~watched_flag;
@@ -103,14 +106,15 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
 }
 
 /// Calls the framework's from_dlpack with what consumable() made, and with `more` unless that is NULL.
-inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype, PyObject* given,
-                                       PyObject* more = nullptr) {
+inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype,
+                                       PyObject* given, PyObject* more = nullptr) {
     if (given == nullptr)
         return error_from_exception(ErrorCode::consumer_failed, nullptr, {"making the object for ", facts.name});
     PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
     if (array != nullptr) return array;
     std::string what = concat({facts.module, ".", facts.from_dlpack, "()"});
-    if (numpy_type_number(dtype) < 0) what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
+    if (numpy_type_number(dtype) < 0)
+        what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
     return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
 }
 
@@ -130,8 +134,8 @@ ISTHMUS_COLD inline Error explain_other_dtype(PyObject* made, const DLTensor& t,
     return Error(ErrorCode::bad_dtype, std::move(what));
 }
 
-/// Whether the array shows the block's own memory, or is a requested copy with its dtype, if the framework can be asked. Takes
-/// over the reference.
+/// Whether the array shows the block's own memory, or is a requested copy with its dtype, if the framework can be
+/// asked. Takes over the reference.
 inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, const FrameworkFacts& facts,
                                           const ExportOptions& options) {
     Ref array(made);
@@ -170,7 +174,8 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const
     }
     const Consumer* consumer = find_consumer(facts);
     if (consumer == nullptr) return consumer_is_missing(facts);
-    if (consumer->api != nullptr && !layout::has_negative_stride(t)) return block_to_exchange(block, consumer->api, facts.name);
+    if (consumer->api != nullptr && !layout::has_negative_stride(t))
+        return block_to_exchange(block, consumer->api, facts.name);
     if (facts.form == ExportForm::legacy_capsule)
         if (auto said = check_legacy_padding(block, facts); !said) return std::move(said).error();
     // An isthmus.Tensor can order the consumer's stream; a capsule cannot.

@@ -23,8 +23,8 @@ enum class ReadOnly : std::uint8_t {
     lost,       ///< it would be writable there: refused unless the caller allows it
 };
 
-/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with its own export path also has a row in
-/// dispatch/exports.h.
+/// One row per framework. Plain data, measured (docs/frameworks.md); a framework with its own export path also has a
+/// row in dispatch/exports.h.
 struct FrameworkFacts {
     Framework framework;
     std::string_view name;              ///< as users write it: t.to("torch")
@@ -41,8 +41,8 @@ struct FrameworkFacts {
     bool needs_contiguous = false;        ///< refuses, or copies, other strides
     bool no_negative_strides = false;     ///< misreads them, out of bounds
     bool always_copies = false;
-    const char* pointer = nullptr;         ///< method of the result that gives its address, to see a silent copy
-    const char* wide_dtypes = nullptr;     ///< the option that makes it keep 64-bit dtypes, if it narrows them by default
+    const char* pointer = nullptr;      ///< method of the result that gives its address, to see a silent copy
+    const char* wide_dtypes = nullptr;  ///< the option that makes it keep 64-bit dtypes, if it narrows them by default
     const char* module_of_type = nullptr;  ///< of the array type whose exchange API takes a tensor, if that is cheaper
     const char* exchange_type = nullptr;
 };

@@ -1,4 +1,4 @@
-// The export path to JAX on the host: jaxlib's own entry, used only if it makes the same array as jax.dlpack.from_dlpack.
+// The export path to JAX on the host: jaxlib's own entry, if it makes the same array as jax.dlpack.from_dlpack.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The entry that `jax.dlpack.from_dlpack` itself finally calls. All of it is private to JAX: it is used only if a first array made each
-/// way has the same properties, and never with a version that has other names or makes something else. Every reference is NULL
-/// then.
+/// The entry that `jax.dlpack.from_dlpack` itself finally calls. All of it is private to JAX: it is used only if a
+/// first array made each way has the same properties, and never with a version that has other names or makes something
+/// else. Every reference is NULL then.
 struct JaxHost {
     PyObject* make;         ///< jaxlib's dlpack_managed_tensor_to_buffer(capsule, device, stream, copy, device_type)
     PyObject* get_backend;  ///< asked each time: a program may clear the backends and make others
@@ -33,7 +33,8 @@ struct JaxHost {
         PyObject* const arguments[] = {capsule.get(), device.get(), Py_None, Py_None, device_type};
         return Ref(PyObject_Vectorcall(make, arguments, 5, nullptr));
     }
-    /// Whether JAX keeps 64-bit dtypes now, a setting of the thread; without it JAX narrows what it is given to 32 bits.
+    /// Whether JAX keeps 64-bit dtypes now, a setting of the thread; without it JAX narrows what it is given to 32
+    /// bits.
     bool has_wide_dtypes() const {
         const Ref answer(PyObject_GetAttr(config, wide));
         return answer && PyObject_IsTrue(answer.get()) > 0;
@@ -49,7 +50,8 @@ struct JaxHost {
                (wide = PyUnicode_InternFromString("jax_enable_x64")) != nullptr;
     }
     void give_back() {
-        for (PyObject* held : {make, get_backend, find_device, platform, number, device_type, config, wide}) Py_XDECREF(held);
+        for (PyObject* held : {make, get_backend, find_device, platform, number, device_type, config, wide})
+            Py_XDECREF(held);
         *this = {};
     }
 };
@@ -59,8 +61,8 @@ struct JaxHostLooked {
 };
 ISTHMUS_STATE PerLife<JaxHostLooked> jax_host;
 
-/// Whether two arrays are the same to JAX: in all by which its compiled functions, its transformations and its placement tell
-/// arrays apart, and in their memory.
+/// Whether two arrays are the same to JAX: in all by which its compiled functions, its transformations and its
+/// placement tell arrays apart, and in their memory.
 inline bool are_same_to_jax(PyObject* one, PyObject* other, const char* pointer) {
     bool same = Py_TYPE(one) == Py_TYPE(other);
     for (const char* fact : {"aval", "weak_type", "committed", "sharding", "dtype", "shape"}) {
@@ -103,12 +105,14 @@ constexpr bool is_wide(DType dtype) noexcept { return dtype.bits() >= (dtype.cod
 
 inline Result<PyObject*> export_to_jax(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
     const DLTensor& t = block->dl;
-    if (Device(t.device) != Device::cpu() || legacy_loses_padding(block)) return export_by_consumer(block, facts, options);
+    if (Device(t.device) != Device::cpu() || legacy_loses_padding(block))
+        return export_by_consumer(block, facts, options);
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
     const JaxHost* host = find_jax_host(facts);
     if (ISTHMUS_LIKELY(host != nullptr) && (!is_wide(t.dtype) || host->has_wide_dtypes()))
         if (Ref array = host->array_of(block)) return check_not_copied(array.release(), t, facts, options);
-    if (is_interrupted()) return error_from_exception(ErrorCode::consumer_failed, nullptr, {"making an array of ", facts.name});
+    if (is_interrupted())
+        return error_from_exception(ErrorCode::consumer_failed, nullptr, {"making an array of ", facts.name});
     return export_by_consumer(block, facts, options);
 }
 

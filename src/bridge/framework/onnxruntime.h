@@ -8,9 +8,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Up to 1.31, OrtValue.from_dlpack(capsule, is_bool) takes booleans as bytes, and an argument says that they are booleans.
-/// From 1.32 on, OrtValue.from_dlpack(capsule) takes DLPack's booleans. The function that computes the argument's value exists
-/// as long as the argument does.
+/// Up to 1.31, OrtValue.from_dlpack(capsule, is_bool) takes booleans as bytes, and an argument says that they are
+/// booleans. From 1.32 on, OrtValue.from_dlpack(capsule) takes DLPack's booleans. The function that computes the
+/// argument's value exists as long as the argument does.
 inline bool onnxruntime_takes_bytes_for_bool(const FrameworkFacts& facts) {
     const Ref module(PyImport_ImportModule(facts.module)),
         tells(module ? PyObject_GetAttrString(module.get(), "is_dlpack_uint8_tensor") : nullptr);
@@ -18,7 +18,8 @@ inline bool onnxruntime_takes_bytes_for_bool(const FrameworkFacts& facts) {
     return static_cast<bool>(tells);
 }
 
-inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
+inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFacts& facts,
+                                               const ExportOptions& options) {
     const DLTensor& t = block->dl;
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
     const Consumer* consumer = find_consumer(facts);

@@ -10,8 +10,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The element types of OpenVINO that DLPack also has, by the names of `element_type.get_type_name()` (ov::element::Type_t,
-/// openvino/core/type/element_type.hpp). The array shows bf16 as float16 and each float8 as bytes, so its dtype is not used.
+/// The element types of OpenVINO that DLPack also has, by the names of `element_type.get_type_name()`
+/// (ov::element::Type_t, openvino/core/type/element_type.hpp). The array shows bf16 as float16 and each float8 as
+/// bytes, so its dtype is not used.
 struct OpenvinoElement {
     const char* name;
     DType dtype;
@@ -59,12 +60,13 @@ ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
     if (!ask_openvino_dtype(request, dtype)) return false;
     Ref array(PyObject_GetAttrString(request.object, "data"));
     if (!array || !take_buffer(array.get(), request.out.buffer(), PyBUF_FULL_RO))
-        return request.fail_with_exception(ErrorCode::producer_failed, {"the data of this ", type_name(request.object)});
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {"the data of this ", type_name(request.object)});
     request.out.hold_buffer();
     if (request.out.buffer().itemsize != dtype.itemsize())
-        return request.fail(ErrorCode::bad_dtype,
-                            {"the data of this ", type_name(request.object), " has elements of ", request.out.buffer().itemsize,
-                             " bytes; wanted ", dtype.itemsize(), ", as its element type ", dtype, " says"});
+        return request.fail(ErrorCode::bad_dtype, {"the data of this ", type_name(request.object), " has elements of ",
+                                                   request.out.buffer().itemsize, " bytes; wanted ", dtype.itemsize(),
+                                                   ", as its element type ", dtype, " says"});
     if (!import_held_buffer(request)) return false;
     request.out.dl().dtype = dtype;
     return true;

@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include <isthmus/core/compiler.h>
-#include "../runtime/classes.h"
+#include "../../core/libraries.h"
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/import.h"
 #include "../protocol/import_request.h"
-#include "../../core/libraries.h"
+#include "../runtime/classes.h"
 
 ISTHMUS_BEGIN
 
@@ -24,8 +24,8 @@ inline bool is_tensorflow_host(const char* name) noexcept {
            std::string_view(name).find("device:CPU:") != std::string_view::npos;
 }
 
-/// The dtype of a TF_DataType (tensorflow/c/tf_datatype.h, whose numbers are those of a protocol buffer and stay); false for
-/// all whose elements are not numbers of that width as they lie in memory.
+/// The dtype of a TF_DataType (tensorflow/c/tf_datatype.h, whose numbers are those of a protocol buffer and stay);
+/// false for all whose elements are not numbers of that width as they lie in memory.
 constexpr bool dtype_of_tensorflow(int type, DType& out) noexcept {
     switch (type) {
         case 1:
@@ -63,8 +63,9 @@ constexpr bool dtype_of_tensorflow(int type, DType& out) noexcept {
     }
 }
 
-/// TensorFlow's eager C functions (tensorflow/c/eager/c_api.h, c_api_experimental.h, tensorflow/c/tf_status.h) and the way from
-/// a Python object to its handle (tensorflow/python/eager/pywrap_tensor.h), from the libraries that the process has loaded.
+/// TensorFlow's eager C functions (tensorflow/c/eager/c_api.h, c_api_experimental.h, tensorflow/c/tf_status.h) and the
+/// way from a Python object to its handle (tensorflow/python/eager/pywrap_tensor.h), from the libraries that the
+/// process has loaded.
 struct TensorFlowHandles {
     using Handle = void*;
     using StatusHandle = void*;
@@ -84,20 +85,23 @@ struct TensorFlowHandles {
         // The library's dependencies are searched as well: libtensorflow_cc and libtensorflow_framework.
         return python != nullptr && find_symbol(python, "_Z22EagerTensor_CheckExactPK7_object", is_exact) &&
                find_symbol(python, "_Z18EagerTensor_HandlePK7_object", handle_of) &&
-               find_symbol(python, "TF_NewStatus", new_status) && find_symbol(python, "TF_DeleteStatus", delete_status) &&
+               find_symbol(python, "TF_NewStatus", new_status) &&
+               find_symbol(python, "TF_DeleteStatus", delete_status) &&
                find_symbol(python, "TFE_TensorHandleBackingDeviceName", backing_device) &&
                find_symbol(python, "TFE_TensorHandleDataType", data_type) &&
-               find_symbol(python, "TFE_TensorHandleNumDims", count_dims) && find_symbol(python, "TFE_TensorHandleDim", dim) &&
+               find_symbol(python, "TFE_TensorHandleNumDims", count_dims) &&
+               find_symbol(python, "TFE_TensorHandleDim", dim) &&
                find_symbol(python, "TFE_TensorHandleDevicePointer", pointer);
     }
 
-    /// The memory of a handle with numbers on the host: everything of `t` but its strides, with the sizes written to `shape`.
-    /// False for any other, and if TensorFlow fails, which Python then reports. Waits for the operation that makes the tensor,
-    /// which may need the GIL: the caller must not hold it.
+    /// The memory of a handle with numbers on the host: everything of `t` but its strides, with the sizes written to
+    /// `shape`. False for any other, and if TensorFlow fails, which Python then reports. Waits for the operation that
+    /// makes the tensor, which may need the GIL: the caller must not hold it.
     bool describe(Handle handle, DLTensor& t, std::int64_t* shape, StatusHandle status) const noexcept {
         DType dtype;
         const char* device = backing_device(handle, status);
-        if (device == nullptr || !is_tensorflow_host(device) || !dtype_of_tensorflow(data_type(handle), dtype)) return false;
+        if (device == nullptr || !is_tensorflow_host(device) || !dtype_of_tensorflow(data_type(handle), dtype))
+            return false;
         const int ndim = count_dims(handle, status);
         if (ndim < 0 || ndim > max_ndim) return false;
         for (int i = 0; i < ndim; ++i)
@@ -115,7 +119,8 @@ class TensorFlowStatus {
 public:
     explicit TensorFlowStatus(const TensorFlowHandles& functions) noexcept : functions_(functions) {
         status_ = spare_tensorflow_status.load_relaxed();
-        if (status_ == nullptr || !spare_tensorflow_status.compare_exchange(status_, nullptr)) status_ = functions.new_status();
+        if (status_ == nullptr || !spare_tensorflow_status.compare_exchange(status_, nullptr))
+            status_ = functions.new_status();
     }
     TensorFlowStatus(const TensorFlowStatus&) = delete;
     TensorFlowStatus& operator=(const TensorFlowStatus&) = delete;
@@ -139,7 +144,8 @@ struct TensorFlowInThisLife {
 ISTHMUS_STATE PerLife<TensorFlowInThisLife> tensorflow_life;
 
 /// describe() of an object; false also for a class derived from TensorFlow's, which may answer differently.
-inline bool describe_eager_tensor(const TensorFlowHandles& functions, PyObject* object, DLTensor& t, std::int64_t* shape) {
+inline bool describe_eager_tensor(const TensorFlowHandles& functions, PyObject* object, DLTensor& t,
+                                  std::int64_t* shape) {
     if (!functions.is_exact(object)) return false;
     void* handle = functions.handle_of(object);
     if (handle == nullptr) return false;
@@ -151,7 +157,8 @@ inline bool describe_eager_tensor(const TensorFlowHandles& functions, PyObject* 
 }
 
 /// Whether the functions give for this object what Python gave: the memory of its buffer and the name of its device.
-inline bool agree_with_python(const TensorFlowHandles& functions, PyObject* object, const DLTensor& known, PyObject* device) {
+inline bool agree_with_python(const TensorFlowHandles& functions, PyObject* object, const DLTensor& known,
+                              PyObject* device) {
     DLTensor t;
     std::int64_t shape[max_ndim];
     if (!describe_eager_tensor(functions, object, t, shape)) return false;
@@ -162,8 +169,8 @@ inline bool agree_with_python(const TensorFlowHandles& functions, PyObject* obje
            std::memcmp(shape, known.shape, sizeof shape[0] * static_cast<std::size_t>(t.ndim)) == 0;
 }
 
-/// Decides, by a tensor whose buffer was taken, whether the functions are used from now on. One without elements or dimensions
-/// shows too little.
+/// Decides, by a tensor whose buffer was taken, whether the functions are used from now on. One without elements or
+/// dimensions shows too little.
 ISTHMUS_NOINLINE inline void look_for_tensorflow_handles(PyObject* object, const DLTensor& known, PyObject* device) {
     if (known.ndim < 1 || layout::numel(known) < 1) return;
     TensorFlowInThisLife found{true, false, {}};
@@ -171,8 +178,8 @@ ISTHMUS_NOINLINE inline void look_for_tensorflow_handles(PyObject* object, const
     (void)tensorflow_life.keep(found);
 }
 
-/// TensorFlow's dtypes that were found to be numbers, first come first. TensorFlow has one object per dtype, for good; a
-/// reference to each keeps its address from becoming another's.
+/// TensorFlow's dtypes that were found to be numbers, first come first. TensorFlow has one object per dtype, for good;
+/// a reference to each keeps its address from becoming another's.
 class NumericDTypes {
 public:
     bool has(PyObject* dtype) const noexcept {
@@ -201,7 +208,8 @@ ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject*
     Ref name(dtype != nullptr ? PyObject_GetAttrString(dtype, "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, {"the dtype of this ", type_name(request.object)});
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {"the dtype of this ", type_name(request.object)});
     const std::string found = text;
     if (found == "string" || found == "resource" || found == "variant")
         return request.fail(ErrorCode::bad_dtype, {"dtype ", found, " of this ", type_name(request.object),
@@ -209,12 +217,13 @@ ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject*
     if (found.size() > 1 && found.front() == 'q')
         return request.fail(
             ErrorCode::not_values,
-            {"dtype ", found, ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first"});
+            {"dtype ", found,
+             ": the bytes of a quantised tensor are not its values; call tf.quantization.dequantize first"});
     if (has_base_called(Py_TYPE(dtype), "tensorflow.python.framework.dtypes.DType")) numeric_dtypes.begin().add(dtype);
     return true;
 }
-/// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when asked for a capsule of strings, so the dtype
-/// must be asked for first; asking for its buffer is harmless.
+/// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when asked for a capsule of strings, so
+/// the dtype must be asked for first; asking for its buffer is harmless.
 ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
     const Ref dtype(PyObject_GetAttr(request.object, interned().dtype));
     return (dtype && numeric_dtypes->has(dtype.get())) || ask_numeric_dtype(request, dtype.get());
@@ -227,13 +236,14 @@ ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, Ref
     name = Ref(PyObject_GetAttr(request.object, interned().backing_device));
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, {"the device of this ", type_name(request.object)});
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {"the device of this ", type_name(request.object)});
     on_host = is_tensorflow_host(text);
     return true;
 }
 
-/// Whether a buffer's format leaves no doubt about the dtype: a quantised tensor also shows integers, of 8, 16 or 32 bits, and
-/// a tensor of strings shows objects.
+/// Whether a buffer's format leaves no doubt about the dtype: a quantised tensor also shows integers, of 8, 16 or 32
+/// bits, and a tensor of strings shows objects.
 inline bool is_certain_format(const Py_buffer& view) noexcept {
     switch (view.format != nullptr ? *view.format : '\0') {
         case 'e':
@@ -252,8 +262,8 @@ inline bool is_certain_format(const Py_buffer& view) noexcept {
     }
 }
 
-/// The request for a buffer of JAX: strides cost it time, and without them only row-major memory is lent (PEP 3118). All
-/// other layouts come by `__dlpack__`.
+/// The request for a buffer of JAX: strides cost it time, and without them only row-major memory is lent (PEP 3118).
+/// All other layouts come by `__dlpack__`.
 inline constexpr int row_major_buffer = PyBUF_ND | PyBUF_FORMAT;
 
 /// Fills the request by TensorFlow's own functions for an EagerTensor; false if they fail. The object
@@ -262,7 +272,8 @@ inline bool take_eager_tensor(ImportRequest& request) {
     const TensorFlowInThisLife& tensorflow = *tensorflow_life;
     if (ISTHMUS_UNLIKELY(!tensorflow.shown)) return false;
     request.keep_alive();  // other threads run meanwhile
-    if (!describe_eager_tensor(tensorflow.functions, request.object, request.out.dl(), request.out.shape())) return false;
+    if (!describe_eager_tensor(tensorflow.functions, request.object, request.out.dl(), request.out.shape()))
+        return false;
     if (request.owning) request.out.hold_object(request.object);
     return true;
 }
@@ -288,7 +299,8 @@ inline bool import_buffer_or_dlpack(ImportRequest& request) {
             return true;
         }
         if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
+            return request.fail_with_exception(ErrorCode::producer_failed,
+                                               {"the buffer of this ", type_name(request.object)});
         PyErr_Clear();
     }
     if (ISTHMUS_UNLIKELY(strings_abort) && !has_numeric_dtype(request)) return false;

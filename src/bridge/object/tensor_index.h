@@ -133,8 +133,9 @@ inline Py_ssize_t tensor_length(PyObject* self) {
 }
 /// Of one element it would be that element, which may lie on a device; of more there is none.
 inline int tensor_bool(PyObject*) {
-    PyErr_SetString(PyExc_TypeError,
-                    "an isthmus.Tensor is neither true nor false: compare it with None, or take an array of it: x.to('numpy')");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "an isthmus.Tensor is neither true nor false: compare it with None, or take an array of it: x.to('numpy')");
     return -1;
 }
 

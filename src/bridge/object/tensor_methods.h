@@ -8,10 +8,10 @@
 #include <isthmus/core/view/view.h>
 #include "../framework/facts.h"
 #include "../framework/numpy/export.h"
-#include "value_types.h"
 #include "../runtime/errors.h"
-#include "../runtime/tensor_object.h"
 #include "../runtime/lookups.h"
+#include "../runtime/tensor_object.h"
+#include "value_types.h"
 
 ISTHMUS_BEGIN
 
@@ -52,12 +52,13 @@ inline PyGetSetDef tensor_getset[] = {
      nullptr},
     {"strides", getter<[](Block* b) { return tuple_of(b->dl.strides, b->dl.ndim); }>, nullptr,
      "Steps in elements, one per dimension.", nullptr},
-    {"byte_strides", getter<[](Block* b) { return tuple_of(b->dl.strides, b->dl.ndim, DType(b->dl.dtype).itemsize()); }>,
-     nullptr, "Steps in bytes, one per dimension.", nullptr},
+    {"byte_strides",
+     getter<[](Block* b) { return tuple_of(b->dl.strides, b->dl.ndim, DType(b->dl.dtype).itemsize()); }>, nullptr,
+     "Steps in bytes, one per dimension.", nullptr},
     {"dtype", getter<[](Block* b) { return new_value_object(shared_runtime()->dtype, DType(b->dl.dtype)); }>, nullptr,
      "What one element is (isthmus.DType).", nullptr},
-    {"device", getter<[](Block* b) { return new_value_object(shared_runtime()->device, Device(b->dl.device)); }>, nullptr,
-     "Where the memory is (isthmus.Device).", nullptr},
+    {"device", getter<[](Block* b) { return new_value_object(shared_runtime()->device, Device(b->dl.device)); }>,
+     nullptr, "Where the memory is (isthmus.Device).", nullptr},
     {"read_only", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::read_only) != 0); }>, nullptr,
      "The memory must not be written.", nullptr},
     {"is_copied", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::copied) != 0); }>, nullptr,
@@ -65,16 +66,17 @@ inline PyGetSetDef tensor_getset[] = {
     {"is_padded", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::padded) != 0); }>, nullptr,
      "Elements of fewer than 8 bits have whole bytes of their own.", nullptr},
     {"is_contiguous",
-     getter<[](Block* b) { return PyBool_FromLong(layout::is_contiguous(b->dl.shape, b->dl.strides, b->dl.ndim)); }>, nullptr,
-     "Row-major and compact.", nullptr},
+     getter<[](Block* b) { return PyBool_FromLong(layout::is_contiguous(b->dl.shape, b->dl.strides, b->dl.ndim)); }>,
+     nullptr, "Row-major and compact.", nullptr},
     {"ndim", getter<[](Block* b) { return PyLong_FromLong(b->dl.ndim); }>, nullptr, "Number of dimensions.", nullptr},
     {"size", getter<[](Block* b) { return PyLong_FromLongLong(layout::numel(b->dl)); }>, nullptr, "Number of elements.",
      nullptr},
     {"itemsize", getter<[](Block* b) { return PyLong_FromLongLong(DType(b->dl.dtype).itemsize()); }>, nullptr,
      "Bytes of one element, rounded up.", nullptr},
-    {"nbytes", getter<[](Block* b) { return PyLong_FromLongLong(layout::nbytes(b->dl, b->flags & flag::padded)); }>, nullptr,
-     "Bytes of all elements when compact.", nullptr},
-    {"owner", getter<block_owner>, nullptr, "The Python object that keeps the memory alive, or None when C++ does.", nullptr},
+    {"nbytes", getter<[](Block* b) { return PyLong_FromLongLong(layout::nbytes(b->dl, b->flags & flag::padded)); }>,
+     nullptr, "Bytes of all elements when compact.", nullptr},
+    {"owner", getter<block_owner>, nullptr, "The Python object that keeps the memory alive, or None when C++ does.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -82,7 +84,8 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
     static const char* names[] = {"", "allow_read_only_loss", "allow_copy", nullptr};
     const char* name = nullptr;
     int read_only_loss = 0, copy = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|$pp:to", const_cast<char**>(names), &name, &read_only_loss, &copy))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|$pp:to", const_cast<char**>(names), &name, &read_only_loss,
+                                     &copy))
         return nullptr;
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
@@ -108,8 +111,8 @@ inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
     return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
 }
 
-/// `__array__(dtype=None, copy=None)` (NumPy 2's semantics, on 1.x too): the same memory, unless the dtype or the caller wants
-/// a copy.
+/// `__array__(dtype=None, copy=None)` (NumPy 2's semantics, on 1.x too): the same memory, unless the dtype or the
+/// caller wants a copy.
 inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"dtype", "copy", nullptr};
     PyObject *dtype = Py_None, *copy = Py_None;
@@ -132,8 +135,9 @@ inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* key
         if (equal < 0) return nullptr;
         other = equal == 0;
         if (other && copy == Py_False)
-            return raise_argument("dtype", dtype,
-                                  (concat({"the tensor's own dtype ", DType(block->dl.dtype), " with copy=False"})).c_str());
+            return raise_argument(
+                "dtype", dtype,
+                (concat({"the tensor's own dtype ", DType(block->dl.dtype), " with copy=False"})).c_str());
         if (other) return PyObject_CallMethod(array.get(), "astype", "O", wanted.get());
     }
     return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();
@@ -151,8 +155,8 @@ inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
     return tensor.as_strided(static_cast<char*>(tensor.data()) + low, {tensor.nbytes()}, {1}, uint8);
 }
 
-/// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the bytes are a
-/// PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
+/// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the
+/// bytes are a PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
 inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
@@ -187,8 +191,9 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     Ref shape(rebuild ? tuple_of(t.shape, t.ndim) : nullptr);
     // The strides of sizes 1 and 0 come back too, though no element is reached by them.
     std::int64_t row_major[max_ndim];
-    const bool plain = !dense || (layout::row_major(t.shape, t.ndim, row_major) &&
-                                  std::memcmp(row_major, t.strides, static_cast<std::size_t>(t.ndim) * sizeof *row_major) == 0);
+    const bool plain =
+        !dense || (layout::row_major(t.shape, t.ndim, row_major) &&
+                   std::memcmp(row_major, t.strides, static_cast<std::size_t>(t.ndim) * sizeof *row_major) == 0);
     Ref strides(!shape ? nullptr : plain ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim));
     if (!strides) return nullptr;
     return Py_BuildValue("O(OsOOOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),

@@ -8,12 +8,12 @@
 
 #include <array>
 
-#include "tensor_methods.h"
-#include "tensor_index.h"
 #include "../protocol/array_interface.h"
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/export.h"
 #include "../protocol/exchange_api.h"
+#include "tensor_index.h"
+#include "tensor_methods.h"
 
 ISTHMUS_BEGIN
 
@@ -40,9 +40,9 @@ inline void tensor_dealloc(PyObject* self) {
     Py_DECREF(type);
 }
 
-/// The object that the collector sees behind this one, borrowed: the isthmus.Tensor of the root if the block is an alias that
-/// holds it, else the owner. NULL if somebody else holds the block, or its root: only what goes with this object, or with
-/// others that lead to it, is part of a cycle.
+/// The object that the collector sees behind this one, borrowed: the isthmus.Tensor of the root if the block is an
+/// alias that holds it, else the owner. NULL if somebody else holds the block, or its root: only what goes with this
+/// object, or with others that lead to it, is part of a cycle.
 inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;
     if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->shown_aliases)) return nullptr;
@@ -57,8 +57,8 @@ inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(next);
     return 0;
 }
-/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very object, and so
-/// may an alias, whose own turn comes first.
+/// Breaks the cycles that tensor_traverse() shows, and no others: a handle elsewhere may still ask for this very
+/// object, and so may an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
     if (tensor_reaches(object) != nullptr && load_shared(object->block->shown_aliases) == 0) tensor_drop_block(object);
@@ -66,7 +66,8 @@ inline int tensor_clear(PyObject* self) {
 }
 
 inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
-    PyErr_SetString(PyExc_TypeError, "isthmus.Tensor has no constructor; use isthmus.from_dlpack(x) or isthmus.from_blob(...)");
+    PyErr_SetString(PyExc_TypeError,
+                    "isthmus.Tensor has no constructor; use isthmus.from_dlpack(x) or isthmus.from_blob(...)");
     return nullptr;
 }
 
@@ -88,25 +89,31 @@ inline PyTypeObject* make_tensor_class() {
     static PyMethodDef methods[] = {
         {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_dlpack)),
          METH_FASTCALL | METH_KEYWORDS,
-         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule (array API "
+         "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule "
+         "(array API "
          "standard 2024.12, DLPack 1.3)."},
         {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
          "__dlpack_device__($self, /)\n--\n\n(device type, device id) as DLPack numbers them."},
-        {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_array)), METH_VARARGS | METH_KEYWORDS,
-         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one is "
+        {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_array)),
+         METH_VARARGS | METH_KEYWORDS,
+         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one "
+         "is "
          "wanted."},
         {"__reduce_ex__", tensor_reduce, METH_O,
          "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
         {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,
-         "to($self, framework, /, *, allow_read_only_loss=False, allow_copy=False)\n--\n\nThe same memory as an array of "
+         "to($self, framework, /, *, allow_read_only_loss=False, allow_copy=False)\n--\n\nThe same memory as an array "
+         "of "
          "`framework` ('numpy', 'torch', 'jax', …), or an error that "
          "says why not."},
-        {"as_read_only", tensor_as_read_only, METH_NOARGS, "as_read_only($self, /)\n--\n\nThe same memory, to be read only."},
+        {"as_read_only", tensor_as_read_only, METH_NOARGS,
+         "as_read_only($self, /)\n--\n\nThe same memory, to be read only."},
         {nullptr, nullptr, 0, nullptr},
     };
     PyType_Slot type_slots[] = {
-        {Py_tp_doc, const_cast<char*>("A tensor of any framework, or of C++, that every framework accepts without a copy.\n\n"
-                                      "Made by isthmus.from_dlpack(x) and isthmus.from_blob(...), and by C++ extensions.")},
+        {Py_tp_doc,
+         const_cast<char*>("A tensor of any framework, or of C++, that every framework accepts without a copy.\n\n"
+                           "Made by isthmus.from_dlpack(x) and isthmus.from_blob(...), and by C++ extensions.")},
         {Py_tp_new, reinterpret_cast<void*>(tensor_no_new)},
         {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc)},
         {Py_tp_traverse, reinterpret_cast<void*>(tensor_traverse)},
@@ -146,14 +153,16 @@ inline bool make_type_once(PyTypeObject*& place, PyTypeObject* (*make)()) {
 
 /// The tensor's own is the last: whoever finds it finds them all.
 ISTHMUS_NOINLINE inline bool make_types(SharedRuntime& shared) {
-    return make_type_once(shared.device_type, make_device_type_class) && make_type_once(shared.dtype, make_dtype_class) &&
-           make_type_once(shared.device, make_device_class) && make_type_once(shared.tensor, make_tensor_class);
+    return make_type_once(shared.device_type, make_device_type_class) &&
+           make_type_once(shared.dtype, make_dtype_class) && make_type_once(shared.device, make_device_class) &&
+           make_type_once(shared.tensor, make_tensor_class);
 }
 
 /// The shared part with the Python types made. NULL with a Python exception set.
 inline SharedRuntime* shared_types() {
     SharedRuntime* shared = shared_runtime();
-    if (ISTHMUS_UNLIKELY(shared != nullptr && load_shared(shared->tensor) == nullptr) && !make_types(*shared)) return nullptr;
+    if (ISTHMUS_UNLIKELY(shared != nullptr && load_shared(shared->tensor) == nullptr) && !make_types(*shared))
+        return nullptr;
     return shared;
 }
 

@@ -9,16 +9,16 @@
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
 #include "../runtime/classes.h"
-#include "../runtime/shared_runtime.h"
 #include "../runtime/lookups.h"
+#include "../runtime/shared_runtime.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// isthmus.DType and isthmus.Device: small immutable values that equal their own kind and their name as name() writes it, whose
-/// hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes and so are not
-/// equal.
+/// isthmus.DType and isthmus.Device: small immutable values that equal their own kind and their name as name() writes
+/// it, whose hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes
+/// and so are not equal.
 template <class Value>
 struct ValueObject {
     PyObject_HEAD Value value;
@@ -56,8 +56,8 @@ inline bool value_from_tuple(PyObject* tuple, Device& out) {
     return out.is_valid();
 }
 
-/// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's byte
-/// order.
+/// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's
+/// byte order.
 inline bool value_of_framework(PyObject* object, DType& out) {
     if (PyType_Check(object)) {
         const ClassName said(reinterpret_cast<PyTypeObject*>(object));
@@ -111,8 +111,8 @@ ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const DType&) {
     int numbers[3] = {0, 0, 1};
     if (read_numbers(found, numbers) < 0)
         return "a name such as 'float32', a dtype of isthmus or a framework, or (code, bits, lanes)";
-    return concat({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ", numbers[2],
-                   " is no dtype"});
+    return concat({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ",
+                   numbers[2], " is no dtype"});
 }
 ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const Device&) {
     int numbers[2] = {};
@@ -158,14 +158,15 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
         return nullptr;
     }
     const bool one = PyTuple_GET_SIZE(arguments) == 1;
-    const bool good = one ? value_from_python(PyTuple_GET_ITEM(arguments, 0), type, value) : value_from_tuple(arguments, value);
+    const bool good =
+        one ? value_from_python(PyTuple_GET_ITEM(arguments, 0), type, value) : value_from_tuple(arguments, value);
     if (good) return new_value_object(type, value);
     Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    set_python_error(
-        Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
-              concat({"found ", utf8, "; wanted ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
+    set_python_error(Error(
+        std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
+        concat({"found ", utf8, "; wanted ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
     return nullptr;
 }
 template <class Value>
@@ -212,18 +213,21 @@ PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* ge
     return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }
 
-/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it. It has no hash: that would
-/// have to be the number's and the name's at once.
+/// isthmus.DeviceType: an int, DLPack's number, that also compares with its name and prints as it. It has no hash: that
+/// would have to be the number's and the name's at once.
 inline PyObject* new_device_type(int type) {
     return PyObject_CallFunction(reinterpret_cast<PyObject*>(shared_runtime()->device_type), "i", type);
 }
 
-inline std::string device_type_name(PyObject* number) { return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name(); }
+inline std::string device_type_name(PyObject* number) {
+    return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name();
+}
 
 inline PyTypeObject* make_device_type_class() {
     PyType_Slot type_slots[] = {
-        {Py_tp_doc, const_cast<char*>(
-                        "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
+        {Py_tp_doc,
+         const_cast<char*>(
+             "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
         {Py_tp_str,
          reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
@@ -249,8 +253,8 @@ inline PyTypeObject* make_dtype_class() {
          "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
         {"code", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).code); }, nullptr,
          "DLPack's type code (DLDataTypeCode)", nullptr},
-        {"bits", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).bits()); }, nullptr, "bits of one lane",
-         nullptr},
+        {"bits", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).bits()); }, nullptr,
+         "bits of one lane", nullptr},
         {"lanes", [](PyObject* s, void*) { return PyLong_FromLong(value_of<DType>(s).lanes()); }, nullptr,
          "lanes of a vector type, else 1", nullptr},
         {"itemsize", [](PyObject* s, void*) { return PyLong_FromLongLong(value_of<DType>(s).itemsize()); }, nullptr,
@@ -258,8 +262,9 @@ inline PyTypeObject* make_dtype_class() {
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
     return make_value_type<DType>(
-        "isthmus.DType", "DType(name) or DType(code, bits, lanes=1)\n--\n\nWhat one element is: DLPack's code, bits and lanes.",
-        getset, dtype_iter);
+        "isthmus.DType",
+        "DType(name) or DType(code, bits, lanes=1)\n--\n\nWhat one element is: DLPack's code, bits and lanes.", getset,
+        dtype_iter);
 }
 
 inline PyTypeObject* make_device_class() {
@@ -267,13 +272,13 @@ inline PyTypeObject* make_device_class() {
         {"name", [](PyObject* s, void*) { return value_str<Device>(s); }, nullptr, "'cpu', 'cuda:0'", nullptr},
         {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr,
          "DLPack's device type: a number that equals its name, 'cuda'", nullptr},
-        {"id", [](PyObject* s, void*) { return PyLong_FromLong(value_of<Device>(s).id); }, nullptr, "index of the device",
-         nullptr},
+        {"id", [](PyObject* s, void*) { return PyLong_FromLong(value_of<Device>(s).id); }, nullptr,
+         "index of the device", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    return make_value_type<Device>("isthmus.Device",
-                                   "Device(name) or Device(type, id)\n--\n\nWhere memory is: DLPack's device type and index.",
-                                   getset, device_iter);
+    return make_value_type<Device>(
+        "isthmus.Device", "Device(name) or Device(type, id)\n--\n\nWhere memory is: DLPack's device type and index.",
+        getset, device_iter);
 }
 
 }  // namespace detail

@@ -3,10 +3,10 @@
 #include "call.h"  // Python.h must come before any standard header
 
 #include <isthmus/python/arguments.h>
-#include "../runtime/classes.h"
 #include "../dispatch/classify.h"
 #include "../protocol/import_request.h"
 #include "../results.h"
+#include "../runtime/classes.h"
 
 ISTHMUS_BEGIN
 

@@ -209,7 +209,8 @@ PyObject* operator_get_gradient(PyObject* self, void*) {
 PyObject* operator_get_identity(PyObject* self, void*) {
     return PyLong_FromVoidPtr(reinterpret_cast<void*>(definition_of(self).functions.torch));
 }
-/// The object that `make` creates when first needed, then kept in `place`: a new reference, or NULL with a Python exception set.
+/// The object that `make` creates when first needed, then kept in `place`: a new reference, or NULL with a Python
+/// exception set.
 template <class F>
 PyObject* kept_once(PyObject*& place, F&& make) {
     if (load_shared(place) == nullptr) {

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <string_view>
 
+#include "../runtime/lookups.h"
+#include "../runtime/tensor_object.h"
 #include "buffer.h"
 #include "export.h"
 #include "import_request.h"
 #include "typestr.h"
-#include "../runtime/tensor_object.h"
-#include "../runtime/lookups.h"
 
 ISTHMUS_BEGIN
 
@@ -23,8 +23,8 @@ inline bool read_sizes(PyObject* tuple, std::int64_t* out, int& count) {
     return PyTuple_Check(tuple) && read_integers(tuple, out, max_ndim, count) == Integers::ok;
 }
 
-/// Whether an exporter owns its memory and there are only `references` to it, so that nobody else can have the memory. For
-/// other exporters (an ndarray, a mapping) the memory may belong to another object: they do not count as copies.
+/// Whether an exporter owns its memory and there are only `references` to it, so that nobody else can have the memory.
+/// For other exporters (an ndarray, a mapping) the memory may belong to another object: they do not count as copies.
 inline bool is_only_ours(PyObject* exporter, Py_ssize_t references) {
     if (Py_REFCNT(exporter) != references) return false;
     if (PyMemoryView_Check(exporter)) {
@@ -70,9 +70,10 @@ struct InterfaceBuffer {
     }
 };
 
-/// `__cuda_array_interface__` does not name the device: the driver is queried. Its stream (version 3) is that of the data; None
-/// says that there is nothing to wait for.
-ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream, std::int64_t& producer) {
+/// `__cuda_array_interface__` does not name the device: the driver is queried. Its stream (version 3) is that of the
+/// data; None says that there is nothing to wait for.
+ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream,
+                                             std::int64_t& producer) {
     constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     t.device = DLDevice{kDLCUDA, 0};
     const StreamDriver* driver = driver_of(t.device);
@@ -117,7 +118,8 @@ struct InterfaceReader {
     bool open() {
         const Interned& names = interned();
         dict = Ref(PyObject_GetAttr(request.object, cuda ? names.cuda_array_interface : names.array_interface));
-        if (!dict) return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
+        if (!dict)
+            return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
         if (PyDict_Check(dict.get())) return true;
         return request.fail(ErrorCode::producer_failed,
                             {type_name(request.object), attribute, " is a ", type_name(dict.get()), "; wanted a dict"});
@@ -132,8 +134,10 @@ struct InterfaceReader {
     }
     bool read_dtype(DLTensor& t) {
         const Ref typestr = item("typestr");
-        const std::string_view text = typestr && PyUnicode_Check(typestr.get()) ? utf8_of(typestr.get()) : std::string_view();
-        if (text.data() == nullptr) return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
+        const std::string_view text =
+            typestr && PyUnicode_Check(typestr.get()) ? utf8_of(typestr.get()) : std::string_view();
+        if (text.data() == nullptr)
+            return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
         DType dtype;
         bool foreign_order = false;
         if (!parse_typestr(text, dtype, foreign_order)) {
@@ -142,7 +146,8 @@ struct InterfaceReader {
             return fail(ErrorCode::bad_dtype, {"typestr '", text, "', which has no counterpart in DLPack"});
         }
         t.dtype = dtype;
-        if (item("mask")) return fail(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
+        if (item("mask"))
+            return fail(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
         return true;
     }
     bool read_data(DLTensor& t) {
@@ -155,7 +160,8 @@ struct InterfaceReader {
         std::int64_t bytes[max_ndim];
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
-            return fail(ErrorCode::bad_layout, {"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"});
+            return fail(ErrorCode::bad_layout,
+                        {"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"});
         t.strides = request.out.strides();
         const auto* steps = reinterpret_cast<const Py_ssize_t*>(bytes);
         return element_strides(steps, ndim, DType(t.dtype).itemsize(), t.strides) ||
@@ -164,7 +170,8 @@ struct InterfaceReader {
 
 private:
     bool read_address(DLTensor& t, PyObject* data) {
-        constexpr const char* wanted = "no valid 'data'; wanted a tuple (address, read-only), the address from 0 to 2**64 - 1";
+        constexpr const char* wanted =
+            "no valid 'data'; wanted a tuple (address, read-only), the address from 0 to 2**64 - 1";
         if (PyTuple_GET_SIZE(data) != 2) return fail(ErrorCode::null_data, wanted);
         // Must be an unsigned number: a negative one is not an address, though PyLong_AsVoidPtr() accepts it.
         Ref number(PyNumber_Index(PyTuple_GET_ITEM(data, 0)));
@@ -184,8 +191,8 @@ private:
         if (!buffer.open(request, exporter))
             return request.fail_with_exception(ErrorCode::producer_failed,
                                                {"the buffer of ", type_name(request.object), attribute});
-        // The dict was made for this request, and so was everything that only it refers to (except for our own `data` and
-        // `buffer`).
+        // The dict was made for this request, and so was everything that only it refers to (except for our own `data`
+        // and `buffer`).
         buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
         if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
@@ -196,8 +203,8 @@ private:
     }
 };
 
-/// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its stream).
-/// Neither has a way to release the memory: holding the object itself keeps it alive.
+/// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its
+/// stream). Neither has a way to release the memory: holding the object itself keeps it alive.
 ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda) {
     request.keep_alive();
     InterfaceReader reader(request, cuda);
@@ -205,7 +212,8 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     t.device = DLDevice{kDLCPU, 0};
     t.byte_offset = 0;
     t.strides = nullptr;
-    if (!reader.open() || !reader.read_shape(t) || !reader.read_dtype(t) || !reader.read_data(t) || !reader.read_strides(t))
+    if (!reader.open() || !reader.read_shape(t) || !reader.read_dtype(t) || !reader.read_data(t) ||
+        !reader.read_strides(t))
         return false;
     std::int64_t producer = no_stream;
     if (cuda && !place_cuda_data(request, t, reader.item("stream").get(), producer)) return false;
@@ -213,11 +221,12 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))
-            return reader.fail(ErrorCode::overflow, {"elements beyond the ", reader.buffer.size, " bytes of its buffer"});
+            return reader.fail(ErrorCode::overflow,
+                               {"elements beyond the ", reader.buffer.size, " bytes of its buffer"});
         return request.accept_sound(flags);
     }
-    // The dict may own the memory (through a memoryview among its values, say) and may have been made for this request only; so
-    // may the object that returned it.
+    // The dict may own the memory (through a memoryview among its values, say) and may have been made for this request
+    // only; so may the object that returned it.
     PyObject* dict = reader.dict.get();
     if (request.owning || Py_REFCNT(dict) == 1 || Py_REFCNT(request.object) == 1) {
         PyObject* both = PyTuple_Pack(2, request.object, dict);
@@ -240,8 +249,8 @@ inline PyObject* interface_stream(const Block* block) {
     return order_export(block, legacy) ? PyLong_FromLongLong(legacy) : nullptr;
 }
 
-/// `__array_interface__` and `__cuda_array_interface__`, both version 3. Raises AttributeError, so that `hasattr` is right,
-/// if the interface cannot express the memory or the dtype.
+/// `__array_interface__` and `__cuda_array_interface__`, both version 3. Raises AttributeError, so that `hasattr` is
+/// right, if the interface cannot express the memory or the dtype.
 inline PyObject* array_interface(Block* block, bool cuda) {
     const DLTensor& t = block->dl;
     const Device device = t.device;
@@ -249,9 +258,9 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     const bool here = cuda ? device.type == kDLCUDA || device.type == kDLCUDAManaged : device.is_host();
     const std::string typestr = typestr_of(t.dtype);
     if (!here || typestr.empty()) {
-        PyErr_Format(
-            PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
-            here ? (concat({"dtype ", DType(t.dtype), " has no typestr"})).c_str() : (concat({"it is on ", device})).c_str());
+        PyErr_Format(PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
+                     here ? (concat({"dtype ", DType(t.dtype), " has no typestr"})).c_str()
+                          : (concat({"it is on ", device})).c_str());
         return nullptr;
     }
     Ref shape(tuple_of(t.shape, t.ndim));
@@ -260,9 +269,9 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(steps, t.ndim));
     Ref address(PyLong_FromVoidPtr(t.data));
     if (!shape || !strides || !address) return nullptr;
-    PyObject* dict =
-        Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data", address.get(),
-                      (block->flags & flag::read_only) ? Py_True : Py_False, "strides", strides.get(), "version", 3);
+    PyObject* dict = Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data",
+                                   address.get(), (block->flags & flag::read_only) ? Py_True : Py_False, "strides",
+                                   strides.get(), "version", 3);
     if (dict == nullptr || !cuda) return dict;
     const Ref stream(interface_stream(block));
     if (!stream || PyDict_SetItemString(dict, "stream", stream.get()) != 0) Py_CLEAR(dict);

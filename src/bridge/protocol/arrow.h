@@ -51,7 +51,8 @@ struct ArrowImport {
     Ref call(PyObject* name) const {
         request.keep_alive();
         Ref answer(PyObject_CallMethodNoArgs(request.object, name));
-        if (!answer) request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".", method, "()"});
+        if (!answer)
+            request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".", method, "()"});
         return answer;
     }
     /// Fills the descriptor except for the device, and checks it.
@@ -64,8 +65,8 @@ struct ArrowImport {
         if (reader.found_unsound()) return request.fail_unsound(t, flag::read_only);
         return fail(done.error().code(), done.error().what());
     }
-    /// Takes an array that was read: it is moved only once everything has succeeded, and stays with its owner until then.
-    /// Arrow's arrays are immutable, so the tensor is read-only.
+    /// Takes an array that was read: it is moved only once everything has succeeded, and stays with its owner until
+    /// then. Arrow's arrays are immutable, so the tensor is read-only.
     bool take(ArrowArray& array) const {
         auto* kept = static_cast<ArrowArray*>(std::malloc(sizeof(ArrowArray)));
         if (kept == nullptr) return request.fail_out_of_memory();
@@ -94,8 +95,10 @@ inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray&
         return import.fail(ErrorCode::bad_device, {"is on device number ", array.device_id});
     if (!accept_stream(request, t.device)) return false;
     const std::int64_t after = request.options.has_stream() ? request.options.stream : legacy_stream(t.device);
-    if (array.sync_event == nullptr || order_event(t.device, *static_cast<void**>(array.sync_event), after)) return true;
-    return import.fail(ErrorCode::unavailable, {"has an event of ", Device(t.device), " that cannot be waited for here"});
+    if (array.sync_event == nullptr || order_event(t.device, *static_cast<void**>(array.sync_event), after))
+        return true;
+    return import.fail(ErrorCode::unavailable,
+                       {"has an event of ", Device(t.device), " that cannot be waited for here"});
 }
 
 /// `__arrow_c_device_array__`, or `__arrow_c_array__`.
@@ -134,8 +137,9 @@ struct ArrowChunks {
         const std::string what = concat({type_name(import.request.object), ".", import.method, "()"});
         if (PyErr_Occurred() != nullptr) return import.request.fail_with_exception(ErrorCode::producer_failed, what);
         const char* text = stream.get_last_error != nullptr ? stream.get_last_error(&stream) : nullptr;
-        return import.request.fail(ErrorCode::producer_failed, {what, " gave a stream that failed",
-                                                                (text != nullptr ? ": " : ""), (text != nullptr ? text : "")});
+        return import.request.fail(
+            ErrorCode::producer_failed,
+            {what, " gave a stream that failed", (text != nullptr ? ": " : ""), (text != nullptr ? text : "")});
     }
     /// Reads up to the end, or up to `most` chunks.
     bool collect() {
@@ -152,8 +156,9 @@ struct ArrowChunks {
     bool is_one() const noexcept { return at_end && filled <= 1; }
     ISTHMUS_COLD bool fail_many() const {
         const char* call = import.request.producer.hint;
-        return import.fail(ErrorCode::needs_copy, {"is in ", (at_end ? filled : most), (at_end ? "" : " or more"), " chunks; ",
-                                                   (call != nullptr ? call : "combining them"), " gives one"});
+        return import.fail(ErrorCode::needs_copy,
+                           {"is in ", (at_end ? filled : most), (at_end ? "" : " or more"), " chunks; ",
+                            (call != nullptr ? call : "combining them"), " gives one"});
     }
 };
 
@@ -169,7 +174,8 @@ ISTHMUS_NOINLINE inline bool import_arrow_stream(ImportRequest& request) {
     request.out.dl().device = DLDevice{kDLCPU, 0};
     ArrowChunks chunks{import, *stream};
     ArrowOwned<ArrowSchema> schema;
-    if (stream->get_schema(stream, &schema.value) != 0 || PyErr_Occurred() != nullptr || schema.value.release == nullptr)
+    if (stream->get_schema(stream, &schema.value) != 0 || PyErr_Occurred() != nullptr ||
+        schema.value.release == nullptr)
         return chunks.fail();
     // A stream can be read only once: what its schema rules out is refused before anything is taken from it.
     if (!import.read(&schema.value, nullptr) || !chunks.collect()) return false;

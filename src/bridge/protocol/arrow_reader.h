@@ -59,7 +59,8 @@ inline constexpr ArrowFormat arrow_formats[] = {
     {'l', int64}, {'L', uint64}, {'e', float16}, {'f', float32}, {'g', float64},
 };
 
-/// Whether the metadata of a field (a count, then keys and values, each preceded by its length) names an extension type.
+/// Whether the metadata of a field (a count, then keys and values, each preceded by its length) names an extension
+/// type.
 inline bool is_arrow_extension(const char* metadata) noexcept {
     if (metadata == nullptr) return false;
     const auto number = [&] {
@@ -93,8 +94,8 @@ inline bool all_bits_set(const void* bitmap, std::int64_t first, std::int64_t co
     return true;
 }
 
-/// Reads an Arrow array of numbers, or of fixed-size lists of them, without nulls. Uses nothing of Python, and trusts what no
-/// reader can check: that buffers, children and metadata are as long as the structs say.
+/// Reads an Arrow array of numbers, or of fixed-size lists of them, without nulls. Uses nothing of Python, and trusts
+/// what no reader can check: that buffers, children and metadata are as long as the structs say.
 class ArrowReader {
 public:
     /// Fills `t` except for the device, which is set already; `t.shape` has room for max_ndim sizes.
@@ -118,7 +119,8 @@ private:
         std::int64_t end = 0;
         const ArrowArray* array = range.array;
         if (array == nullptr) return true;
-        return array->offset >= 0 && range.count >= 0 && !ISTHMUS_ADD_OVERFLOWS(range.first, array->offset, range.first) &&
+        return array->offset >= 0 && range.count >= 0 &&
+               !ISTHMUS_ADD_OVERFLOWS(range.first, array->offset, range.first) &&
                !ISTHMUS_ADD_OVERFLOWS(range.first, range.count, end) && array->n_buffers == buffers &&
                array->buffers != nullptr;
     }
@@ -155,8 +157,9 @@ inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArra
         if (auto known = read_format(schema, range.array, list_size); !known) return known;
         const bool list = list_size >= 0;
         if (!begin(range, list ? 1 : 2))
-            return make_error(ErrorCode::bad_layout, {"has length ", range.array->length, ", offset ", range.array->offset,
-                                                      " and ", range.array->n_buffers, " buffers"});
+            return make_error(ErrorCode::bad_layout,
+                              {"has length ", range.array->length, ", offset ", range.array->offset, " and ",
+                               range.array->n_buffers, " buffers"});
         levels[t_.ndim - 1] = range;
         if (!list) return finish(range, levels);
         if (!has_one_child(schema) || !has_one_child(range.array) || t_.ndim == max_ndim)
@@ -170,7 +173,8 @@ inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArra
 }
 
 /// The dtype of numbers, or the size of lists.
-inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const ArrowArray* array, std::int64_t& list_size) {
+inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const ArrowArray* array,
+                                             std::int64_t& list_size) {
     const std::string_view format = schema->format != nullptr ? schema->format : "";
     const auto bad = [&](const char* why) {
         return make_error(ErrorCode::bad_dtype, {"has the format '", format, "': ", why});

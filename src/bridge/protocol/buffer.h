@@ -4,8 +4,8 @@
 
 #include "import_request.h"  // Python.h must come before any standard header
 
-#include "buffer_format.h"
 #include "../runtime/tensor_object.h"
+#include "buffer_format.h"
 
 ISTHMUS_BEGIN
 
@@ -41,8 +41,8 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
         if (t.shape[i] == 1) continue;
         if (bytes[i] % itemsize != 0)
             return request.fail(ErrorCode::needs_copy,
-                                {"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ", itemsize,
-                                 "-byte element; copy it first"});
+                                {"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ",
+                                 itemsize, "-byte element; copy it first"});
         t.strides[i] = bytes[i] / itemsize;
     }
     return true;
@@ -50,12 +50,13 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
 
 ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const char* format, Py_ssize_t itemsize,
                                                bool foreign_order) {
-    const std::string found =
-        concat({"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
+    const std::string found = concat(
+        {"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
     if (foreign_order)
         return request.fail(ErrorCode::not_values,
                             {found, ", which is not in this machine's byte order; swap the bytes first"});
-    return request.fail(ErrorCode::bad_dtype, {found, "; wanted one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
+    return request.fail(ErrorCode::bad_dtype,
+                        {found, "; wanted one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
 }
 
 /// The tensor of a buffer that `request.out.buffer()` holds (PEP 3118), always host memory.
@@ -88,8 +89,9 @@ inline bool import_held_buffer(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(view.suboffsets != nullptr))
         for (int i = 0; i < view.ndim; ++i)
             if (view.suboffsets[i] >= 0)
-                return request.fail(ErrorCode::bad_layout, {"the buffer of this ", type_name(request.object),
-                                                            " is indirect (suboffsets), an array of pointers; copy it first"});
+                return request.fail(ErrorCode::bad_layout,
+                                    {"the buffer of this ", type_name(request.object),
+                                     " is indirect (suboffsets), an array of pointers; copy it first"});
     const Flags flags = view.readonly ? flag::read_only : 0;
     if (view.strides == nullptr) {
         std::int64_t numel = 0;
@@ -107,7 +109,8 @@ inline bool import_held_buffer(ImportRequest& request) {
 /// Any exporter of the buffer protocol.
 inline bool import_buffer(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(!take_buffer(request.object, request.out.buffer(), PyBUF_FULL_RO)))
-        return request.fail_with_exception(ErrorCode::producer_failed, {"the buffer of this ", type_name(request.object)});
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {"the buffer of this ", type_name(request.object)});
     return import_held_buffer(request);
 }
 
@@ -128,8 +131,9 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
         return refuse_buffer(ErrorCode::bad_device,
                              {"the tensor is on ", Device(t.device), "; the buffer protocol is for host memory"});
     if (format == nullptr)
-        return refuse_buffer(ErrorCode::bad_dtype,
-                             {"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()});
+        return refuse_buffer(
+            ErrorCode::bad_dtype,
+            {"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()});
     const bool read_only = (block->flags & flag::read_only) != 0;
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only)
         return refuse_buffer(ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");

@@ -57,9 +57,10 @@ constexpr const FormatLetter* find_format_letter(char letter) noexcept {
 }
 
 /// The dtype of a format of one element. False for structures, repeats, strings, objects and another byte order;
-/// `foreign_order` is set for the last. The letter gives the kind of number; the width is the exporter's itemsize, which
-/// differs between a native and a standard 'l'.
-inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out, bool& foreign_order) noexcept {
+/// `foreign_order` is set for the last. The letter gives the kind of number; the width is the exporter's itemsize,
+/// which differs between a native and a standard 'l'.
+inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out,
+                                bool& foreign_order) noexcept {
     foreign_order = false;
     bool foreign = false;
     if (!format.empty()) {
@@ -84,7 +85,8 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
     const FormatLetter* row = find_format_letter(format.front());
     if (row == nullptr) return false;
     const Py_ssize_t width = complex ? itemsize / 2 : itemsize;
-    if ((width != row->bytes && width != row->standard_bytes) || (complex && row->complex == nullptr) || 8 * itemsize > 255)
+    if ((width != row->bytes && width != row->standard_bytes) || (complex && row->complex == nullptr) ||
+        8 * itemsize > 255)
         return false;
     foreign_order = foreign && width > 1;
     if (!foreign_order) out = DType(complex ? kDLComplex : row->code, static_cast<int>(8 * itemsize));

@@ -8,9 +8,9 @@
 
 #include <isthmus/core/config.h>
 #include <isthmus/python/api.h>
-#include "import_request.h"
-#include "../runtime/tensor_object.h"
 #include "../../core/dlpack.h"
+#include "../runtime/tensor_object.h"
+#include "import_request.h"
 
 ISTHMUS_BEGIN
 
@@ -48,7 +48,8 @@ Managed* on_device(Managed* managed, Device device) noexcept {
     return managed;
 }
 
-/// A versioned capsule over a share of the block; NULL with a Python exception set. `extra` are flags for this export alone.
+/// A versioned capsule over a share of the block; NULL with a Python exception set. `extra` are flags for this export
+/// alone.
 inline PyObject* versioned_capsule(Block* block, Flags extra = 0) {
     return wrap_managed(Export<DLManagedTensorVersioned>::make(block, (block->flags & ~flag::copied) | extra));
 }
@@ -87,8 +88,8 @@ inline bool point_capsule_to(PyObject* capsule, void* pointer) noexcept {
     return PyCapsule_SetPointer(capsule, pointer) == 0;
 }
 
-/// Replaces a managed tensor that this shared object exported by an alias of the block behind it: the garbage collector sees
-/// whose memory it is, and round trips build no chain. The capsule points to the root from then on.
+/// Replaces a managed tensor that this shared object exported by an alias of the block behind it: the garbage collector
+/// sees whose memory it is, and round trips build no chain. The capsule points to the root from then on.
 template <class Managed>
 bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
     Block* alias = alias_shown_block(exported, managed->dl_tensor, request.out.flags());
@@ -102,8 +103,8 @@ bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
 inline bool is_of_another_major(const DLManagedTensorVersioned* m) noexcept { return !version_is_readable(m->version); }
 inline bool is_of_another_major(const DLManagedTensor*) noexcept { return false; }
 
-/// Takes what the capsule holds, once, however many threads try; NULL if it no longer has this name. Comes before anything
-/// else: what another thread may release at any moment must not be read.
+/// Takes what the capsule holds, once, however many threads try; NULL if it no longer has this name. Comes before
+/// anything else: what another thread may release at any moment must not be read.
 template <class Managed>
 Managed* claim_capsule(PyObject* capsule, const char* name, const char* used) noexcept {
     const ObjectLock lock(capsule);
@@ -129,7 +130,8 @@ ISTHMUS_COLD inline bool refuse_consumed(ImportRequest& request, const char* nam
 template <class Managed>
 bool hold_claimed(ImportRequest& request, PyObject* capsule, Managed* managed) {
     request.out.dl() = managed->dl_tensor;
-    if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device)) return false;
+    if (!request.accept_sound(managed_flags(managed)) || !accept_stream(request, managed->dl_tensor.device))
+        return false;
     // A capsule that a producer's method returned comes with its object, which already is the source.
     if (Block* exported = request.owning && capsule == request.object ? Export<Managed>::block_of(managed) : nullptr)
         return share_exported(request, managed, exported);
@@ -144,8 +146,8 @@ bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name
     if (ISTHMUS_UNLIKELY(managed == nullptr)) return refuse_consumed(request, used);
     if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
         Error error = explain_unacceptable(managed, request.options.argument);
-        // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise the
-        // capsule stays its producer's, whose destructor ends it.
+        // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise
+        // the capsule stays its producer's, whose destructor ends it.
         if (is_of_another_major(managed))
             end_managed_in_python<Managed>(managed);
         else
@@ -166,8 +168,8 @@ inline bool make_whole(PyObject* capsule, bool versioned) noexcept {
     return unclaim_capsule(capsule, versioned ? capsule_name_versioned : capsule_name);
 }
 
-/// Undoes an import of this capsule if `owner` is what it held: the capsule can then be consumed again. False if it stays
-/// taken.
+/// Undoes an import of this capsule if `owner` is what it held: the capsule can then be consumed again. False if it
+/// stays taken.
 inline bool give_back_capsule(PyObject* capsule, const void* owner) noexcept {
     bool versioned = false;
     return was_taken(capsule, owner, versioned) && make_whole(capsule, versioned);
@@ -193,9 +195,11 @@ inline const char* name_of_capsule(PyObject* capsule) noexcept {
 inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
     const char* name = name_of_capsule(capsule);
     if (name == nullptr)
-        return request.fail(ErrorCode::bad_capsule, "the capsule has no name; wanted 'dltensor_versioned' or 'dltensor'");
+        return request.fail(ErrorCode::bad_capsule,
+                            "the capsule has no name; wanted 'dltensor_versioned' or 'dltensor'");
     if (std::strcmp(name, capsule_name_versioned) == 0)
-        return consume_capsule<DLManagedTensorVersioned>(request, capsule, capsule_name_versioned, capsule_name_versioned_used);
+        return consume_capsule<DLManagedTensorVersioned>(request, capsule, capsule_name_versioned,
+                                                         capsule_name_versioned_used);
     if (std::strcmp(name, capsule_name) == 0)
         return consume_capsule<DLManagedTensor>(request, capsule, capsule_name, capsule_name_used);
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)

@@ -7,19 +7,19 @@
 #include <string_view>
 
 #include <isthmus/core/copy.h>
+#include "../../core/dlpack.h"
+#include "../runtime/tensor_object.h"
 #include "capsule.h"
 #include "dlpack_method/import.h"
 #include "export.h"
-#include "../runtime/tensor_object.h"
-#include "../../core/dlpack.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// The C exchange API of a type (DLPack 1.3, dlpack.h: DLPackExchangeAPI), or NULL: an attribute of the type that is a capsule
-/// called "dlpack_exchange_api", of this major version or with one in its chain, and with the functions it must have.
-/// If the attribute is anything else it is ignored; no exception stays set.
+/// The C exchange API of a type (DLPack 1.3, dlpack.h: DLPackExchangeAPI), or NULL: an attribute of the type that is a
+/// capsule called "dlpack_exchange_api", of this major version or with one in its chain, and with the functions it must
+/// have. If the attribute is anything else it is ignored; no exception stays set.
 inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     // As Python looks up special methods: an attribute of a metaclass belongs to the class object.
     Ref capsule = type_item(type, interned().exchange_api);
@@ -40,8 +40,8 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     return nullptr;
 }
 
-/// The current stream of the framework behind an exchange table (DLPack 1.3, dlpack.h: DLPackCurrentWorkStream); no_stream
-/// if it cannot tell.
+/// The current stream of the framework behind an exchange table (DLPack 1.3, dlpack.h: DLPackCurrentWorkStream);
+/// no_stream if it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t current_stream(const DLPackExchangeAPI* api, Device device) noexcept {
     void* stream = nullptr;
     if (api == nullptr || api->current_work_stream == nullptr) return no_stream;
@@ -55,11 +55,12 @@ ISTHMUS_NOINLINE inline std::int64_t current_stream(const DLPackExchangeAPI* api
 /// Finishes an import by the table.
 inline bool settle_exchanged(ImportRequest& request, const DLPackExchangeAPI* api) {
     const Device device = request.out.dl().device;
-    return ISTHMUS_LIKELY(!has_streams(device.type)) || settle_device_stream(request, current_stream(api, device), false);
+    return ISTHMUS_LIKELY(!has_streams(device.type)) ||
+           settle_device_stream(request, current_stream(api, device), false);
 }
 
-/// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so read-only memory
-/// would look writable.
+/// Import by the exchange API. The managed form is used for borrowing too: the bare DLTensor has no flags, so read-only
+/// memory would look writable.
 inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAPI* api) {
     request.keep_alive();
     DLManagedTensorVersioned* managed = nullptr;
@@ -83,8 +84,8 @@ inline bool import_exchange(ImportRequest& request) {
                                             : import_exchange_table(request, request.producer.api);
 }
 
-// The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function throws; if
-// one calls Python, a garbage collection may run any code.
+// The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function
+// throws; if one calls Python, a garbage collection may run any code.
 
 inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                              void (*set_error)(void*, const char*, const char*)) noexcept {
@@ -97,7 +98,8 @@ inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out
                 throw make_error(ErrorCode::bad_device,
                                  {"isthmus allocates on the cpu only, not on ", Device(prototype->device)});
             const Tensor made = Tensor::empty(
-                std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)), prototype->dtype);
+                std::span<const std::int64_t>(prototype->shape, static_cast<std::size_t>(prototype->ndim)),
+                prototype->dtype);
             *out = made.to_dlpack();
             if (*out == nullptr) throw Error(ErrorCode::out_of_memory, "no memory for an export");
             return 0;
@@ -117,9 +119,9 @@ inline Block* exchange_block(void* object) {
     SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) return nullptr;
     if (object == nullptr || !PyObject_TypeCheck(static_cast<PyObject*>(object), load_shared(shared->tensor))) {
-        set_python_error(make_error(
-            ErrorCode::not_a_tensor,
-            {"expected an isthmus.Tensor, got ", object != nullptr ? type_name(static_cast<PyObject*>(object)) : "NULL"}));
+        set_python_error(make_error(ErrorCode::not_a_tensor,
+                                    {"expected an isthmus.Tensor, got ",
+                                     object != nullptr ? type_name(static_cast<PyObject*>(object)) : "NULL"}));
         return nullptr;
     }
     return block_of(static_cast<PyObject*>(object));
@@ -131,23 +133,24 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
         Block* block = exchange_block(object);
         if (block == nullptr || refuse_watched(block) || !order_export(block)) return -1;
         const Exit exit(block);
-        if (exit.block() != nullptr) *out = Export<DLManagedTensorVersioned>::make(exit.block(), block->flags & ~flag::copied);
+        if (exit.block() != nullptr)
+            *out = Export<DLManagedTensorVersioned>::make(exit.block(), block->flags & ~flag::copied);
         note_consumer(block, "C exchange API");
         if (*out == nullptr) PyErr_NoMemory();
         return *out != nullptr ? 0 : -1;
     });
 }
 
-/// The bare descriptor has no flags: read-only memory would look writable, and padded sub-byte elements packed, so both are
-/// refused here.
+/// The bare descriptor has no flags: read-only memory would look writable, and padded sub-byte elements packed, so both
+/// are refused here.
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     return surviving_exit([&] {
         Block* block = exchange_block(object);
         if (block == nullptr || refuse_watched(block)) return -1;
         if (block->flags & flag::read_only) {
-            set_python_error(
-                Error(ErrorCode::read_only,
-                      "the memory is read-only, which a bare DLTensor cannot say; use managed_tensor_from_py_object_no_sync"));
+            set_python_error(Error(ErrorCode::read_only,
+                                   "the memory is read-only, which a bare DLTensor cannot say; use "
+                                   "managed_tensor_from_py_object_no_sync"));
             return -1;
         }
         if (legacy_loses_padding(block)) {

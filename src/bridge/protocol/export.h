@@ -7,14 +7,15 @@
 #include <isthmus/core/block.h>
 #include <isthmus/core/tensor.h>
 #include <isthmus/python/api.h>
-#include "dlpack_method/call.h"
 #include "../runtime/tensor_object.h"
+#include "dlpack_method/call.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Of a block with watched_flag: a writable alias of it would be written behind autograd's back, and a result has no gradient.
+/// Of a block with watched_flag: a writable alias of it would be written behind autograd's back, and a result has no
+/// gradient.
 inline constexpr const char* watched_memory =
     "the memory is that of a torch tensor that requires grad, or has a tangent; take x.detach() of the tensor, or "
     "torch.autograd.forward_ad.unpack_dual(x).primal, and hand over that";
@@ -28,10 +29,11 @@ inline bool refuse_watched(const Block* block) noexcept {
 
 static_assert(tensor_framework == static_cast<std::uint32_t>(Framework::tensor));
 
-/// Whether an export of a block must hold the isthmus.Tensor that shows it: if nothing keeps the memory, the caller who is
-/// responsible for it may have tied it to that object (a binder's keep_alive).
+/// Whether an export of a block must hold the isthmus.Tensor that shows it: if nothing keeps the memory, the caller who
+/// is responsible for it may have tied it to that object (a binder's keep_alive).
 inline bool exit_needs_object(const Block* block) noexcept {
-    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag && shown_object(root_of(block)) != nullptr;
+    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag &&
+           shown_object(root_of(block)) != nullptr;
 }
 
 /// The block that is exported from an isthmus.Tensor, during the export: its own, or an alias that holds the object.
@@ -58,7 +60,8 @@ inline std::int64_t stream_of(const Block* block) noexcept {
     return (block->flags & stream_flag) ? block->stream.number : legacy_stream(block->dl.device);
 }
 ISTHMUS_COLD inline Error explain_order(const Block* block, std::int64_t after) {
-    return Error(ErrorCode::producer_failed, ErrorKind::buffer, explain_order(block->dl.device, stream_of(block), after));
+    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
+                 explain_order(block->dl.device, stream_of(block), after));
 }
 
 /// Makes a consumer's stream (-1: none) wait for the work on a block's memory. False with a Python exception set.

@@ -6,10 +6,10 @@
 
 #include <isthmus/core/error.h>
 #include <isthmus/python/api.h>
+#include "../../core/validate.h"
 #include "../runtime/object_owner.h"
 #include "../runtime/streams.h"
 #include "dlpack_method/call.h"
-#include "../../core/validate.h"
 
 ISTHMUS_BEGIN
 
@@ -43,10 +43,10 @@ struct ProducerType {
     unsigned int version = 0;  ///< CPython's tag of this very state of this very type; 0: it has none
     Protocol protocol = Protocol::none;
     Framework framework = Framework::none;  ///< in which a result belongs that is to be like an instance
-    bool is_array = false;                  ///< instances are arrays of that framework, not only something of its package
-    bool complete = true;          ///< false: a module that would tell more is not loaded now, so this is not to be remembered
-    bool immutable = false;        ///< the memory must not be written, though its protocol cannot say so
-    bool only_dlpack = false;      ///< no other protocol is used: neither for the memory, nor for whether it may be written
+    bool is_array = false;  ///< instances are arrays of that framework, not only something of its package
+    bool complete = true;   ///< false: a module that would tell more is not loaded now, so this is not to be remembered
+    bool immutable = false;    ///< the memory must not be written, though its protocol cannot say so
+    bool only_dlpack = false;  ///< no other protocol is used: neither for the memory, nor for whether it may be written
     bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are read before its memory
     bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
     const DLPackExchangeAPI* api = nullptr;
@@ -76,9 +76,7 @@ struct BorrowedBuilder {
     }
 
     /// The object that alone knows the stream. Only with producer_flag.
-    static PyObject* producer_of(const Borrowed& b) noexcept {
-        return static_cast<PyObject*>(b.stream_.producer);
-    }
+    static PyObject* producer_of(const Borrowed& b) noexcept { return static_cast<PyObject*>(b.stream_.producer); }
 
     void hold(void* owner, const OwnerOps& ops) const noexcept {
         b.owner_ = owner;
@@ -118,8 +116,8 @@ struct BorrowedBuilder {
     /// Drops what is held without releasing it: something else now owns it.
     void forget() const noexcept { b.ops_ = nullptr; }
 
-    /// Moves the held owner into a block, together with a reference to `source`, the imported object, if that is not what
-    /// is held. False (and nothing moved) when memory is out.
+    /// Moves the held owner into a block, together with a reference to `source`, the imported object, if that is not
+    /// what is held. False (and nothing moved) when memory is out.
     ISTHMUS_ALWAYS_INLINE bool into_block(Block*& out, PyObject* source) const noexcept {
         if (Block* held = held_block()) {
             out = held;
@@ -128,8 +126,8 @@ struct BorrowedBuilder {
         }
         const OwnerOps* ops = b.ops_ != nullptr ? b.ops_ : &no_owner_ops;
         const bool has_buffer = ops->source == source_of_buffer;  // known when compiling, if the owner is of libtorch
-        // A buffer may belong to another object than the one asked (TensorFlow's belongs to its ndarray); the way back needs
-        // the imported one.
+        // A buffer may belong to another object than the one asked (TensorFlow's belongs to its ndarray); the way back
+        // needs the imported one.
         const bool has_source = source != nullptr && (ops->array == nullptr || (has_buffer && b.buffer_.obj != source));
         const std::size_t extra = (has_buffer ? sizeof(Py_buffer) : 0) + (has_source ? sizeof(Sourced) : 0);
         Block* block = allocate_block(b.dl_.ndim, extra);
@@ -206,9 +204,12 @@ struct ImportRequest {
     ISTHMUS_COLD bool fail_with_exception(ErrorCode code, Message what) {
         return fail(error_from_exception(code, options.argument, what));
     }
-    ISTHMUS_COLD bool fail_unsound(const DLTensor& t, Flags flags) { return fail(explain_unsound(t, flags, options.argument)); }
+    ISTHMUS_COLD bool fail_unsound(const DLTensor& t, Flags flags) {
+        return fail(explain_unsound(t, flags, options.argument));
+    }
     ISTHMUS_COLD bool fail_read_only() {
-        return fail(ErrorCode::read_only, {"the memory of this ", type_name(object), " is read-only; wanted writable memory"});
+        return fail(ErrorCode::read_only,
+                    {"the memory of this ", type_name(object), " is read-only; wanted writable memory"});
     }
     ISTHMUS_COLD bool fail_overlap() {
         return fail(ErrorCode::bad_layout, {"wanted writable memory, but the ", overlap_text(out.dl())});
@@ -225,7 +226,8 @@ struct ImportRequest {
         if (ISTHMUS_UNLIKELY((flags & flag::copied) && options.copy == Copy::never)) return fail_copied();
         return true;
     }
-    /// Checks the descriptor, writes the strides if there are none, and checks that the memory is writable if that is required.
+    /// Checks the descriptor, writes the strides if there are none, and checks that the memory is writable if that is
+    /// required.
     bool accept(Flags flags) {
         DLTensor& t = out.dl();
         if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) return fail_unsound(t, flags);
@@ -253,15 +255,15 @@ struct ImportRequest {
 ISTHMUS_NOINLINE inline bool accept_named_stream(ImportRequest& request, Device device) {
     const char* wanted = has_streams(device.type) ? wanted_stream(device, request.options.stream) : nullptr;
     if (wanted == nullptr) return true;
-    return request.fail(ErrorCode::bad_argument,
-                        {"option 'stream': found ", request.options.stream, " for data on ", device, "; wanted ", wanted});
+    return request.fail(ErrorCode::bad_argument, {"option 'stream': found ", request.options.stream, " for data on ",
+                                                  device, "; wanted ", wanted});
 }
 inline bool accept_stream(ImportRequest& request, Device device) {
     return ISTHMUS_LIKELY(!request.options.has_stream()) || accept_named_stream(request, device);
 }
 
-/// `producer` is the stream that the data is on; no_stream if it is unknown, which is taken for the legacy default stream.
-/// `ordered`: the consumer's stream already waits for that work.
+/// `producer` is the stream that the data is on; no_stream if it is unknown, which is taken for the legacy default
+/// stream. `ordered`: the consumer's stream already waits for that work.
 ISTHMUS_NOINLINE inline bool settle_device_stream(ImportRequest& request, std::int64_t producer, bool ordered) {
     const Device device = request.out.dl().device;
     if (request.options.has_stream()) {
@@ -294,9 +296,9 @@ ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::in
         return error_from_exception(ErrorCode::producer_failed, nullptr, "__dlpack__() of the producer");
     }
     if (order_streams(tensor.device(), stream_of(tensor), after)) return {};
-    return Error(
-        ErrorCode::producer_failed, ErrorKind::buffer,
-        concat({"the driver could not order stream ", after, " after stream ", stream_of(tensor), " of ", tensor.device()}));
+    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
+                 concat({"the driver could not order stream ", after, " after stream ", stream_of(tensor), " of ",
+                         tensor.device()}));
 }
 
 }  // namespace detail

@@ -31,11 +31,13 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
     Block* block = reinterpret_cast<TensorObject*>(request.object)->block;
     if (ISTHMUS_UNLIKELY(block == nullptr))
         return request.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
-    if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only))) return request.fail_read_only();
+    if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only)))
+        return request.fail_read_only();
     if (ISTHMUS_UNLIKELY(block->flags & watched_flag) && request.options.refuse_grad)
         return request.fail(ErrorCode::requires_grad, watched_memory);
     request.out.dl() = block->dl;
-    if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl)) return request.fail_overlap();
+    if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl))
+        return request.fail_overlap();
     if (ISTHMUS_UNLIKELY(request.options.has_stream()) && has_streams(block->dl.device.device_type))
         return share_on_stream(request, block);
     request.out.share_flags(block);

@@ -23,7 +23,8 @@ inline constexpr TypestrLetter typestr_letters[] = {
 inline constexpr char foreign_byte_order = PY_LITTLE_ENDIAN ? '>' : '<';
 inline constexpr char native_byte_order = PY_LITTLE_ENDIAN ? '<' : '>';
 
-/// The dtype of a typestr ("<f4", "|b1"). False if it has none; `foreign_order` says that only the byte order is the reason.
+/// The dtype of a typestr ("<f4", "|b1"). False if it has none; `foreign_order` says that only the byte order is the
+/// reason.
 inline bool parse_typestr(std::string_view typestr, DType& out, bool& foreign_order) noexcept {
     foreign_order = false;
     if (typestr.size() < 3 || typestr.size() > 4) return false;

@@ -24,15 +24,19 @@ bool any_base(PyTypeObject* type, F&& look) {
 }
 
 // "numpy", "MaskedArray" and "numpy.ma" of "numpy.ma.MaskedArray".
-inline std::string_view package_of(std::string_view qualified) noexcept { return qualified.substr(0, qualified.find('.')); }
-inline std::string_view name_of(std::string_view qualified) noexcept { return qualified.substr(qualified.rfind('.') + 1); }
+inline std::string_view package_of(std::string_view qualified) noexcept {
+    return qualified.substr(0, qualified.find('.'));
+}
+inline std::string_view name_of(std::string_view qualified) noexcept {
+    return qualified.substr(qualified.rfind('.') + 1);
+}
 inline std::string_view module_of(std::string_view qualified) noexcept {
     const std::size_t dot = qualified.rfind('.');
     return dot == qualified.npos ? std::string_view() : qualified.substr(0, dot);
 }
 
-/// The full name of a class, as type_name() writes it but without a copy, so that many names may be compared. Valid as long as
-/// the class does not change.
+/// The full name of a class, as type_name() writes it but without a copy, so that many names may be compared. Valid as
+/// long as the class does not change.
 struct ClassName {
     std::string_view module, name;
     Ref said;  ///< what `module` is a part of
@@ -63,8 +67,8 @@ inline PyTypeObject* as_type(const Ref& object) noexcept { return reinterpret_ca
 /// A module imported so far; empty if sys.modules does not have it (not yet, or not any more).
 inline Ref loaded_module(const char* name) { return dict_item(PyImport_GetModuleDict(), name); }
 
-/// The class that "package.module.Name" means in the modules imported so far; empty if that module is not imported, or has
-/// no such class.
+/// The class that "package.module.Name" means in the modules imported so far; empty if that module is not imported, or
+/// has no such class.
 inline Ref loaded_class(std::string_view qualified) {
     const std::string module(module_of(qualified)), name(name_of(qualified));
     const Ref loaded = loaded_module(module.c_str());
@@ -73,8 +77,8 @@ inline Ref loaded_class(std::string_view qualified) {
     return found && PyType_Check(found.get()) ? std::move(found) : Ref();
 }
 
-/// Whether the type is a public class or derived from it. `complete` becomes false if the type has a base of that package
-/// but the class cannot be found, so that the answer is not certain.
+/// Whether the type is a public class or derived from it. `complete` becomes false if the type has a base of that
+/// package but the class cannot be found, so that the answer is not certain.
 inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& complete) {
     if (!has_base_of_package(type, package_of(qualified))) return false;
     const Ref known = loaded_class(qualified);
@@ -88,8 +92,8 @@ inline bool type_has(PyTypeObject* type, PyObject* name) {
     return found && found.get() != Py_None;
 }
 
-/// Whether an object has the attribute with a value other than None. Any exception but AttributeError stays set, and the answer
-/// is no.
+/// Whether an object has the attribute with a value other than None. Any exception but AttributeError stays set, and
+/// the answer is no.
 inline bool has_attribute(PyObject* object, PyObject* name) {
     Ref value(PyObject_GetAttr(object, name));
     if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();

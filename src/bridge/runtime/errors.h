@@ -42,8 +42,8 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
-/// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out of
-/// memory. A binder passes it on unchanged.
+/// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out
+/// of memory. A binder passes it on unchanged.
 inline bool passes_through(PyObject* exception) noexcept {
     return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
            PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
@@ -58,8 +58,8 @@ inline bool is_interrupted() noexcept {
     return false;
 }
 
-/// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python code
-/// and may be called with an exception set begin with this; they must leave no other.
+/// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python
+/// code and may be called with an exception set begin with this; they must leave no other.
 class PendingException {
 public:
     explicit PendingException(bool have_python = true) noexcept {
@@ -76,12 +76,13 @@ private:
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
-/// The text of a str as UTF-8, whole even if it holds a NUL; it lives as long as the str. NULL, with a Python exception set,
-/// for NULL and for what cannot be encoded (a lone surrogate).
+/// The text of a str as UTF-8, whole even if it holds a NUL; it lives as long as the str. NULL, with a Python exception
+/// set, for NULL and for what cannot be encoded (a lone surrogate).
 inline std::string_view utf8_of(PyObject* text) noexcept {
     Py_ssize_t size = 0;
     const char* utf8 = text != nullptr ? PyUnicode_AsUTF8AndSize(text, &size) : nullptr;
-    return utf8 != nullptr ? std::string_view(utf8, static_cast<std::size_t>(size)) : std::string_view();  // the size may be -1
+    return utf8 != nullptr ? std::string_view(utf8, static_cast<std::size_t>(size))
+                           : std::string_view();  // the size may be -1
 }
 
 /// "ValueError: no such buffer": an exception in one line.
@@ -94,20 +95,21 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
     return text;
 }
 
-/// A cause is an exception and nothing more: which of these functions drops it says which session it belongs to. An error may
-/// outlive the interpreter, and the next one must not release what another has left. (It would have to outlive four to be taken
-/// for a later session's.)
+/// A cause is an exception and nothing more: which of these functions drops it says which session it belongs to. An
+/// error may outlive the interpreter, and the next one must not release what another has left. (It would have to
+/// outlive four to be taken for a later session's.)
 inline constexpr std::uint32_t told_lives = 4;
 inline std::uint32_t told_life() noexcept { return interpreter_life.generation.load_relaxed() % told_lives; }
 template <std::uint32_t life>
 void drop_cause(void* cause) {
     if (told_life() == life) drop_object(static_cast<PyObject*>(cause));
 }
-inline constexpr void (*drop_cause_of_life[told_lives])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>, drop_cause<3>};
+inline constexpr void (*drop_cause_of_life[told_lives])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>,
+                                                                  drop_cause<3>};
 
-/// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not say why)
-/// the text says so. Of another interpreter's exception the words alone are kept: a cause is released to our interpreter,
-/// whose allocator does not know it.
+/// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not
+/// say why) the text says so. Of another interpreter's exception the words alone are kept: a cause is released to our
+/// interpreter, whose allocator does not know it.
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
     if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
@@ -120,8 +122,8 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
-/// str() of an object; empty, and without an exception set, if that fails or the object is NULL (the result of a call that
-/// failed).
+/// str() of an object; empty, and without an exception set, if that fails or the object is NULL (the result of a call
+/// that failed).
 inline std::string text_of(PyObject* object) {
     Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
     const std::string_view utf8 = utf8_of(text.get());
@@ -144,8 +146,8 @@ ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piec
     }
     out += name;
 }
-/// "numpy.ndarray", "list": a type as users write it. Runs no code of the type: asks only the class itself, no metaclass and no
-/// attribute lookup.
+/// "numpy.ndarray", "list": a type as users write it. Runs no code of the type: asks only the class itself, no
+/// metaclass and no attribute lookup.
 inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
 inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
 

@@ -43,8 +43,8 @@ private:
     PyCriticalSection section_;
 };
 
-/// A plain member that one thread writes and others read at the same time. A reader that sees the stored value also sees
-/// everything written before it.
+/// A plain member that one thread writes and others read at the same time. A reader that sees the stored value also
+/// sees everything written before it.
 template <class T>
 T load_shared(const T& place) noexcept {
     return AtomicRef(place).load_acquire();
@@ -53,9 +53,7 @@ template <class T>
 void store_shared(T& place, T value) noexcept {
     AtomicRef(place).store_release(value);
 }
-inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept {
-    AtomicRef(count).fetch_add(more);
-}
+inline void count_shared(std::uint32_t& count, std::uint32_t more) noexcept { AtomicRef(count).fetch_add(more); }
 /// Stores `made` if there is no value yet; false if another thread was first.
 template <class T>
 bool store_first(T*& place, T* made) noexcept {
@@ -63,11 +61,11 @@ bool store_first(T*& place, T* made) noexcept {
     return AtomicRef(place).compare_exchange(nothing, made);
 }
 
-// The two counts of an object, as Py_INCREF and Py_DECREF know them in the code that they are compiled into (object.h): that of
-// the thread that owns it, and that of all others, whose lowest bits say what state it is in.
+// The two counts of an object, as Py_INCREF and Py_DECREF know them in the code that they are compiled into (object.h):
+// that of the thread that owns it, and that of all others, whose lowest bits say what state it is in.
 
-/// Releases a reference that is certainly not the last, whatever other threads do meanwhile; false, with nothing done, if
-/// that is not certain.
+/// Releases a reference that is certainly not the last, whatever other threads do meanwhile; false, with nothing done,
+/// if that is not certain.
 inline bool drop_if_not_last(PyObject* object) noexcept {
     const std::uint32_t local = AtomicRef(object->ob_ref_local).load_relaxed();
     if (local == UINT32_MAX) return true;  // immortal
@@ -80,16 +78,16 @@ inline bool drop_if_not_last(PyObject* object) noexcept {
     Py_ssize_t shared = AtomicRef(object->ob_ref_shared).load_relaxed();
     // Until the counts are merged the owner has references too.
     while (shared >= ((shared & _Py_REF_SHARED_FLAG_MASK) == _Py_REF_MERGED ? 2 : 1) * one)
-        if (AtomicRef(object->ob_ref_shared).compare_exchange(shared, shared - one))
-            return true;
+        if (AtomicRef(object->ob_ref_shared).compare_exchange(shared, shared - one)) return true;
     return false;
 }
 inline bool may_be_last(PyObject* object) noexcept { return Py_REFCNT(object) <= 1; }
 /// The same after may_be_last() said no, which another thread may have made untrue.
 inline bool drop_if_still_not_last(PyObject* object) noexcept { return drop_if_not_last(object); }
 
-/// Has the references to a class of ours counted no more, as CPython has those to the classes of Python code: every instance
-/// holds one, and all threads would count theirs in one place. The class is never freed. Call on the thread that made it.
+/// Has the references to a class of ours counted no more, as CPython has those to the classes of Python code: every
+/// instance holds one, and all threads would count theirs in one place. The class is never freed. Call on the thread
+/// that made it.
 inline void stop_counting(PyTypeObject* type) noexcept {
     AtomicRef(reinterpret_cast<PyObject*>(type)->ob_ref_local).store_relaxed(UINT32_MAX);
 }
@@ -113,8 +111,7 @@ inline bool try_reference(PyObject* object) noexcept {
     constexpr Py_ssize_t one = Py_ssize_t{1} << _Py_REF_SHARED_SHIFT;
     Py_ssize_t shared = AtomicRef(object->ob_ref_shared).load_relaxed();
     while (shared != 0 && shared != _Py_REF_MERGED)
-        if (AtomicRef(object->ob_ref_shared).compare_exchange(shared, shared + one))
-            return true;
+        if (AtomicRef(object->ob_ref_shared).compare_exchange(shared, shared + one)) return true;
     return false;
 }
 #endif

@@ -1,4 +1,4 @@
-// Gives Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
+// Releases Python objects from any thread, with or without the GIL, in any interpreter, also while it ends.
 // SPDX-License-Identifier: Apache-2.0
 #include "gil.h"
 #include "../../core/system.h"
@@ -13,8 +13,8 @@ inline PyThreadState* running_thread_state() noexcept {
 #if PY_VERSION_HEX < 0x030C0000
     PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the one GIL
     if (holding != nullptr || running == nullptr) return holding;
-    // Perhaps that of a subinterpreter, which PyGILState does not know. If this thread has none, the state is another thread's
-    // and may be freed at any moment.
+    // Perhaps that of a subinterpreter, which PyGILState does not know. If this thread has none, the state is another
+    // thread's and may be freed at any moment.
     const bool alone = PyInterpreterState_Head() == PyInterpreterState_Main();
     if (!alone && running->thread_id == PyThread_get_thread_ident()) return running;
 #endif
@@ -50,7 +50,8 @@ struct LeftBehind {
         });
     }
 };
-/// A new thread does it while this one goes on: this one may hold the other interpreter's GIL, for which a finalizer may wait.
+/// A new thread does it while this one goes on: this one may hold the other interpreter's GIL, for which a finalizer
+/// may wait.
 ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
     auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
     if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))

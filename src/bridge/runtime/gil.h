@@ -1,4 +1,4 @@
-// Gives Python objects back from any thread, with or without the GIL, whichever interpreter it runs, also while it ends.
+// Releases Python objects from any thread, with or without the GIL, in any interpreter, also while it ends.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -28,7 +28,8 @@ inline Ref dict_item(PyObject* dict, const char* name) {
     return Ref::borrow(PyDict_GetItemString(dict, name));
 #endif
 }
-/// The value of a name, set to `made` if there was none, whichever thread asks first; empty with a Python exception set.
+/// The value of a name, set to `made` if there was none, whichever thread asks first; empty with a Python exception
+/// set.
 inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
     Ref key(PyUnicode_InternFromString(name));
     if (!key) return {};

@@ -5,11 +5,11 @@
 #include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
+#include "../../core/dlpack.h"
 #include "buffers.h"
 #include "errors.h"
 #include "gil.h"
 #include "session.h"
-#include "../../core/dlpack.h"
 
 #if defined(Py_GIL_DISABLED)
 #include <sched.h>
@@ -21,8 +21,9 @@ namespace detail {
 
 #if defined(Py_GIL_DISABLED)
 
-// The object dies when its last reference is dropped, on any thread, and is freed after it was removed from the block. So a
-// thread that finds it there locks it in place, by the lowest bit of the pointer, while it increments the object's count.
+// The object dies when its last reference is dropped, on any thread, and is freed after it was removed from the block.
+// So a thread that finds it there locks it in place, by the lowest bit of the pointer, while it increments the object's
+// count.
 
 inline constexpr std::uintptr_t held_bit = 1;
 inline PyObject* without_held_bit(void* shown) noexcept {
@@ -36,8 +37,8 @@ inline void wait_for_shown(int& tries) noexcept {
 /// The object that shows the block, borrowed; the caller must hold it already.
 inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
 
-/// The same as a new reference; NULL if there is none of this type, or one that is about to die. The type is that of this
-/// session: an object that an earlier session left behind is not returned. `seen` is the one found, for show().
+/// The same as a new reference; NULL if there is none of this type, or one that is about to die. The type is that of
+/// this session: an object that an earlier session left behind is not returned. `seen` is the one found, for show().
 inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     void* now = block->shown_by.load_acquire();
     for (int tries = 0;; wait_for_shown(tries)) {
@@ -69,10 +70,12 @@ inline void hide(Block* block, PyObject* object) noexcept {
 
 #else
 
-inline PyObject* shown_object(const Block* block) noexcept { return static_cast<PyObject*>(block->shown_by.load_relaxed()); }
-/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this session: an
-/// object that an earlier session left behind is not returned. One that is about to die is not revived, whichever extension's
-/// code destroys it.
+inline PyObject* shown_object(const Block* block) noexcept {
+    return static_cast<PyObject*>(block->shown_by.load_relaxed());
+}
+/// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this
+/// session: an object that an earlier session left behind is not returned. One that is about to die is not revived,
+/// whichever extension's code destroys it.
 inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
     seen = shown_object(block);
     if (seen == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(seen) == 0 || Py_TYPE(seen) != type)) return nullptr;
@@ -88,8 +91,8 @@ inline void hide(Block* block, PyObject* object) noexcept {
 
 #endif
 
-/// Runs a foreign release that may call Python: it must neither see an exception set by us nor leave one behind. Called without
-/// the GIL, it takes the GIL itself if it needs it.
+/// Runs a foreign release that may call Python: it must neither see an exception set by us nor leave one behind. Called
+/// without the GIL, it takes the GIL itself if it needs it.
 template <class F>
 void release_here(F&& release) {
     const bool python = have_gil();
@@ -98,10 +101,10 @@ void release_here(F&& release) {
     if (ISTHMUS_UNLIKELY(python && PyErr_Occurred() != nullptr)) PyErr_WriteUnraisable(nullptr);
 }
 
-/// release_here(), except that a thread that runs another interpreter leaves it to a thread of ours: `object` must not be on
-/// the stack. A thread that runs no interpreter takes a guard: the release may want a thread state, which an ending interpreter
-/// would free meanwhile. If there are no guards any more the object stays held, unless the interpreter has already ended: then
-/// the release can no longer want it.
+/// release_here(), except that a thread that runs another interpreter leaves it to a thread of ours: `object` must not
+/// be on the stack. A thread that runs no interpreter takes a guard: the release may want a thread state, which an
+/// ending interpreter would free meanwhile. If there are no guards any more the object stays held, unless the
+/// interpreter has already ended: then the release can no longer want it.
 inline void release_in_python(void (*release)(void*), void* object) {
     if (ISTHMUS_LIKELY(runs_our_interpreter())) return release_here([=] { release(object); });
     if (way_to_interpreter() == WayToInterpreter::another) return give_back_with_gil(release, object);
@@ -114,8 +117,8 @@ void end_managed_in_python(void* managed) {
     release_in_python(end_owner_managed<Managed>, managed);
 }
 
-/// The same if the session that it was made in is over: the Python parts that the release may use are gone, and only if no
-/// interpreter runs is it known to keep away from one.
+/// The same if the session that it was made in is over: the Python parts that the release may use are gone, and only if
+/// no interpreter runs is it known to keep away from one.
 template <class Managed>
 void leave_managed(void* managed) {
     if (Py_IsInitialized() == 0) end_managed_in_python<Managed>(managed);
@@ -168,8 +171,8 @@ inline void* shown_root(void* owner) noexcept { return Py_XNewRef(source_of_alia
 /// A share of a block: one of our tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
 
-/// A protocol's handle, and the Python object it came from: the memory needs only the first, the return of the same object
-/// needs the second.
+/// A protocol's handle, and the Python object it came from: the memory needs only the first, the return of the same
+/// object needs the second.
 struct Sourced {
     void* owner;
     const OwnerOps* ops;  ///< of that owner
@@ -194,22 +197,27 @@ struct Sourced {
 inline void leave_owner(void*) noexcept {}
 inline bool leave_to_release(void*) noexcept { return false; }
 inline void* no_object_left(void*) noexcept { return nullptr; }
-/// C++ memory is released in any session, a protocol's handle only while no interpreter runs: its release may use Python.
+/// C++ memory is released in any session, a protocol's handle only while no interpreter runs: its release may use
+/// Python.
 inline void leave_source(void* self) {
     const auto* s = static_cast<Sourced*>(self);
-    if (s->ops->release != nullptr && (s->ops == &shared_block_ops || Py_IsInitialized() == 0)) s->ops->release(s->owner);
+    if (s->ops->release != nullptr && (s->ops == &shared_block_ops || Py_IsInitialized() == 0))
+        s->ops->release(s->owner);
 }
 
 /// Framework::tensor, whose header stands above this one.
 inline constexpr std::uint32_t tensor_framework = 1;
 
-/// How owners that hold references to Python objects are used, in one interpreter session. A reference says nothing of the
-/// session that it belongs to, and the next interpreter may neither read nor release what another has left: when it ends,
-/// the whole table is changed so that the blocks that still refer to it do neither. So each session has its own table.
+/// How owners that hold references to Python objects are used, in one interpreter session. A reference says nothing of
+/// the session that it belongs to, and the next interpreter may neither read nor release what another has left: when it
+/// ends, the whole table is changed so that the blocks that still refer to it do neither. So each session has its own
+/// table.
 struct PythonOwners : LifeBound {
     /// The PyObject whose memory it is, a strong reference.
-    OwnerOps array_object{
-        .release = release_object, .source = object_itself, .array = new_reference, .release_shared = release_shared_object};
+    OwnerOps array_object{.release = release_object,
+                          .source = object_itself,
+                          .array = new_reference,
+                          .release_shared = release_shared_object};
     /// A PyObject that only keeps the memory alive.
     OwnerOps keeper_object{.release = release_object, .source = object_itself, .release_shared = release_shared_object};
     /// A tuple of the PyObject whose memory it is and what is kept with it. The tuple must be hidden from the collector
@@ -225,11 +233,13 @@ struct PythonOwners : LifeBound {
                      .array = Sourced::array_of,
                      .release_shared = Sourced::end_shared};
     /// The same, if the tensor was not made from the object itself: an instance one of whose members is the memory.
-    OwnerOps kept_with_object{.release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
+    OwnerOps kept_with_object{
+        .release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
     /// An alias that also holds the isthmus.Tensor that shows its root.
     OwnerOps shown_alias{.release = drop_shown_root, .source = source_of_alias};
     /// The same, of a tensor that was made from that isthmus.Tensor, when it was exported.
-    OwnerOps exit{.framework = tensor_framework, .release = drop_shown_root, .source = source_of_alias, .array = shown_root};
+    OwnerOps exit{
+        .framework = tensor_framework, .release = drop_shown_root, .source = source_of_alias, .array = shown_root};
 
     /// The content of a capsule, which was given without an object.
     OwnerOps managed_versioned{.release = end_managed_in_python<DLManagedTensorVersioned>};
@@ -249,8 +259,8 @@ struct PythonOwners : LifeBound {
 
 private:
     static void end(OwnerOps& ops, void (*leave)(void*)) noexcept {
-        // Other threads may drop blocks at this moment, between asking whether there is a function and calling it: none is
-        // taken away, all are replaced.
+        // Other threads may drop blocks at this moment, between asking whether there is a function and calling it: none
+        // is taken away, all are replaced.
         const auto replace = [](auto*& function, auto* by) {
             if (function != nullptr) AtomicRef(function).store_relaxed(by);
         };
@@ -307,9 +317,10 @@ ISTHMUS_NOINLINE inline bool start_life() {
     PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
     if (ours == here) return true;
     if (ours != nullptr) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
-                        "use a process of its own");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "isthmus is already in use in another interpreter of this process; subinterpreters are not supported, "
+            "use a process of its own");
         return false;
     }
     // The import may run Python code, during which another thread may get this far; what follows runs none.

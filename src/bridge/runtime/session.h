@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include <isthmus/core/compiler.h>
-#include <isthmus/core/memory.h>
 #include <isthmus/core/deleter.h>
+#include <isthmus/core/memory.h>
 
 ISTHMUS_BEGIN
 
@@ -16,8 +16,9 @@ namespace detail {
 
 /// How many guards are held, and whether the interpreter has ended and gives out no more.
 struct InterpreterUse {
-    /// The upper half numbers the processes and sessions so far: a guard of an earlier one, which a forked child has inherited or
-    /// a thread stopped for good still holds, is neither counted nor released. The lower half is the count.
+    /// The upper half numbers the processes and sessions so far: a guard of an earlier one, which a forked child has
+    /// inherited or a thread stopped for good still holds, is neither counted nor released. The lower half is the
+    /// count.
     Atomic<std::uint64_t> guards;
     Atomic<bool> ended;
 
@@ -29,8 +30,8 @@ struct InterpreterUse {
 ISTHMUS_STATE InterpreterUse interpreter_use;
 
 /// While one is held the interpreter does not end (the idea is PEP 788's), or only after a limited wait: see
-/// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped if the interpreter
-/// ended first. A thread that gets none leaks the reference, shortly before the process ends anyway.
+/// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped if the
+/// interpreter ended first. A thread that gets none leaks the reference, shortly before the process ends anyway.
 class InterpreterGuard {
 public:
     InterpreterGuard() noexcept : era_(interpreter_use.guards.fetch_add(1) / InterpreterUse::era) {
@@ -63,7 +64,8 @@ inline void allow_interpreter_guards() {
 }
 
 /// Called by the interpreter before it ends. The wait is limited: a finalizer may itself wait for something that the
-/// interpreter does later in its end. The finalizer's thread is then stopped when it wants the GIL, as a daemon thread is.
+/// interpreter does later in its end. The finalizer's thread is then stopped when it wants the GIL, as a daemon thread
+/// is.
 inline void wait_for_interpreter_guards() {
     constexpr int wait_ms = 2000;
     interpreter_use.ended.store(true);
@@ -78,8 +80,8 @@ struct LifeBound {
     bool begun = false;
 };
 
-/// The session that this shared object serves now. The main interpreter has the same address in every session, so it does
-/// not identify it; the generation rises with each end.
+/// The session that this shared object serves now. The main interpreter has the same address in every session, so it
+/// does not identify it; the generation rises with each end.
 struct InterpreterLife {
     Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this session; also read without the GIL
     Atomic<std::uint32_t> generation{1};
@@ -96,9 +98,9 @@ inline void bind_to_life(LifeBound& bound) noexcept {
 }
 
 /// State of one interpreter session: names, types, looked-up parts of a framework. It is T{} until something is kept in
-/// this session, and T{} again when it is over, so that nothing of one session is ever used in the next. Reading it costs
-/// nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the same: all of them
-/// find it, and the first value kept stays.
+/// this session, and T{} again when it is over, so that nothing of one session is ever used in the next. Reading it
+/// costs nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the
+/// same: all of them find it, and the first value kept stays.
 template <class T>
 class PerLife : LifeBound {
 public:
@@ -113,8 +115,8 @@ public:
 #endif
         return &value_;
     }
-    /// Keeps a value until this session ends; false, with nothing done, if there is one already. The session must have started
-    /// (start_life()).
+    /// Keeps a value until this session ends; false, with nothing done, if there is one already. The session must have
+    /// started (start_life()).
     bool keep(const T& made) noexcept {
         const StateLock lock(interpreter_life.mutex);
         if (begun) return false;
@@ -149,14 +151,14 @@ inline void end_life() noexcept {
     interpreter_life.generation.store_relaxed(interpreter_life.generation.load_relaxed() + 1);
 }
 
-/// Whether Python code runs on this thread. It does if atexit's functions are called or cleared by hand, as multiprocessing
-/// does, and the interpreter goes on; it does not if the interpreter itself calls them at its end.
+/// Whether Python code runs on this thread. It does if atexit's functions are called or cleared by hand, as
+/// multiprocessing does, and the interpreter goes on; it does not if the interpreter itself calls them at its end.
 inline bool python_code_is_running() noexcept {
     return Ref(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()))).get() != nullptr;
 }
 
-/// The interpreter is about to end. It still runs code after this (other hooks, daemon threads, the destructors of modules),
-/// perhaps in the middle of an import: what is cached stays until all that is over.
+/// The interpreter is about to end. It still runs code after this (other hooks, daemon threads, the destructors of
+/// modules), perhaps in the middle of an import: what is cached stays until all that is over.
 inline PyObject* interpreter_is_ending(PyObject*, PyObject*) {
     if (!python_code_is_running()) wait_for_interpreter_guards();
     Py_RETURN_NONE;
@@ -192,7 +194,8 @@ inline bool hook_the_end() {
     return atexit_register && hook_the_end(atexit_register.get());
 }
 
-/// Functions by which other extensions manage the memory that this one keeps; found in capsules named "isthmus.kept_memory".
+/// Functions by which other extensions manage the memory that this one keeps; found in capsules named
+/// "isthmus.kept_memory".
 struct KeptMemory {
     std::size_t (*trim)(std::size_t keep) noexcept;
 };
@@ -200,14 +203,15 @@ inline constexpr const char* kept_memory_name = "isthmus.kept_memory";
 ISTHMUS_STATE constexpr KeptMemory kept_memory{trim};
 
 /// Puts a capsule of this shared object into the interpreter's dictionary. False with a Python exception set.
-inline bool keep_in_interpreter(PyObject* dict, const char* name, const void* pointer, PyCapsule_Destructor destructor) {
+inline bool keep_in_interpreter(PyObject* dict, const char* name, const void* pointer,
+                                PyCapsule_Destructor destructor) {
     char key[64];
     std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_life));
     Ref capsule(PyCapsule_New(const_cast<void*>(pointer), name, destructor));
     return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
 }
-/// Has end_life() called when the interpreter drops its dictionary, after all modules. Not by Py_AtExit(), which takes only 32
-/// functions in a process, too few for many extensions. False with a Python exception set.
+/// Has end_life() called when the interpreter drops its dictionary, after all modules. Not by Py_AtExit(), which takes
+/// only 32 functions in a process, too few for many extensions. False with a Python exception set.
 inline bool join_interpreter(PyInterpreterState* here) {
     PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
     if (dict == nullptr) {

@@ -8,11 +8,11 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/error.h>
+#include "../../core/observer.h"
 #include "errors.h"
 #include "interned.h"
 #include "lookups.h"
 #include "session.h"
-#include "../../core/observer.h"
 
 #if PY_VERSION_HEX < 0x030B0000
 #include <frameobject.h>  // PyFrame_GetBack, in Python.h itself from 3.11 on
@@ -43,7 +43,8 @@ ISTHMUS_NOINLINE inline std::string python_place() {
     if (!held) return {};
     auto* frame = reinterpret_cast<PyFrameObject*>(held.get());
     Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    Ref file(PyObject_GetAttrString(code.get(), "co_filename")), function(PyObject_GetAttrString(code.get(), "co_name"));
+    Ref file(PyObject_GetAttrString(code.get(), "co_filename")),
+        function(PyObject_GetAttrString(code.get(), "co_name"));
     const char *file_text = file ? PyUnicode_AsUTF8(file.get()) : nullptr,
                *function_text = function ? PyUnicode_AsUTF8(function.get()) : nullptr;
     if (file_text == nullptr || function_text == nullptr) return {};
@@ -59,7 +60,8 @@ ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool trac
         try {
             const Block* root = root_of(block);
             if (auto* source = static_cast<PyObject*>(source_of(root)))
-                words.producer = copied_text(concat({(root->ops->array == nullptr ? "blob of " : ""), type_name(source)}));
+                words.producer =
+                    copied_text(concat({(root->ops->array == nullptr ? "blob of " : ""), type_name(source)}));
             else if (root->ops->producer != nullptr)
                 words.producer = copied_text(root->ops->producer);
             if ((block->flags & unowned_flag) != 0) words.producer = copied_text("blob without owner");
@@ -75,8 +77,8 @@ ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool trac
 /// Makes the list of this shared object ask for these words.
 inline void tell_observers_of_python() noexcept { words_of_block.store(words_of_python); }
 
-/// The first extension makes it and stores it in the interpreter's dictionary; it is never freed, since objects made from it
-/// may outlive every extension. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
+/// The first extension makes it and stores it in the interpreter's dictionary; it is never freed, since objects made
+/// from it may outlive every extension. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
 struct SharedRuntime {
     std::uint32_t size;         ///< of this struct, as its maker knows it
     PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (make_types())
@@ -106,7 +108,8 @@ ISTHMUS_NOINLINE inline bool make_exceptions(SharedRuntime& shared) {
          "The data cannot be exchanged as it is; the text says what to call first."},
     };
     shared.error = PyErr_NewExceptionWithDoc(
-        "isthmus.Error", "Any failure of an exchange. `code` is the name of its isthmus::ErrorCode.", PyExc_Exception, nullptr);
+        "isthmus.Error", "Any failure of an exchange. `code` is the name of its isthmus::ErrorCode.", PyExc_Exception,
+        nullptr);
     if (shared.error == nullptr || PyObject_SetAttrString(shared.error, "code", Py_None) != 0) return false;
     for (int i = 0; i < 3; ++i) {
         Ref bases(PyTuple_Pack(2, shared.error, rows[i].builtin));
@@ -134,8 +137,8 @@ inline void end_unused_runtime(SharedRuntime* shared) {
     std::free(shared);
 }
 
-/// A new shared part, or the one that another thread or extension has stored in `dict` meanwhile. NULL with a Python exception
-/// set.
+/// A new shared part, or the one that another thread or extension has stored in `dict` meanwhile. NULL with a Python
+/// exception set.
 ISTHMUS_COLD inline SharedRuntime* make_shared_runtime(PyObject* dict) {
     auto* made = static_cast<SharedRuntime*>(std::calloc(1, sizeof(SharedRuntime)));
     if (made == nullptr) {

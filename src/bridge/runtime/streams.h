@@ -67,14 +67,15 @@ inline constexpr const char* cuda_files[] = {"nvcuda.dll"};
 inline constexpr const char* hip_files[] = {"amdhip64.dll", "amdhip64_7.dll", "amdhip64_6.dll"};
 #else
 inline constexpr const char* cuda_files[] = {"libcuda.so.1"};
-inline constexpr const char* hip_files[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+inline constexpr const char* hip_files[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
+                                            "libamdhip64.so.5"};
 #endif
 
 /// NULL until the library was found loaded in the process; a driver stays once it is there.
 ISTHMUS_STATE Atomic<const StreamDriver*> cuda_driver, hip_driver;
 
-/// From the library that the process has loaded. Isthmus never loads a driver itself: if nobody has loaded one, there is no
-/// memory of such a device.
+/// From the library that the process has loaded. Isthmus never loads a driver itself: if nobody has loaded one, there
+/// is no memory of such a device.
 template <auto make, std::size_t count>
 const StreamDriver* find_driver(Atomic<const StreamDriver*>& kept, const char* const (&files)[count]) noexcept {
     if (const StreamDriver* known = kept.load_acquire()) return known;
@@ -102,7 +103,8 @@ inline const StreamDriver* driver_of(Device device) noexcept {
     return cuda ? find_cuda_driver() : nullptr;
 }
 
-/// How many modules Python had, and how many libraries the process had loaded, when a driver was looked for and not found.
+/// How many modules Python had, and how many libraries the process had loaded, when a driver was looked for and not
+/// found.
 struct DriverSearch {
     Atomic<Py_ssize_t> modules{-1};
     Atomic<unsigned long long> libraries;
@@ -115,9 +117,9 @@ ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
     driver_search.libraries.store_relaxed(libraries);
     return find_cuda_driver() != nullptr || find_hip_driver() != nullptr;
 }
-/// Whether a driver is loaded in the process; needs the GIL. It is searched again only if something was imported since the last
-/// search: asking the linker each time would slow down imports of host memory. A driver that is loaded without any import is
-/// found when a type is looked at for the first time, and when memory of a device is met.
+/// Whether a driver is loaded in the process; needs the GIL. It is searched again only if something was imported since
+/// the last search: asking the linker each time would slow down imports of host memory. A driver that is loaded without
+/// any import is found when a type is looked at for the first time, and when memory of a device is met.
 inline bool has_driver() noexcept {
     if (cuda_driver.load_relaxed() != nullptr || hip_driver.load_relaxed() != nullptr) return true;
     const Py_ssize_t modules = PyDict_Size(PyImport_GetModuleDict());
@@ -128,7 +130,8 @@ inline bool has_driver() noexcept {
 /// Makes has_driver() search again, whatever was imported.
 inline void expect_driver() noexcept { driver_search.modules.store_relaxed(-1); }
 
-/// Makes a device the current one of this thread, as its events and its legacy stream require; restores the old one at the end.
+/// Makes a device the current one of this thread, as its events and its legacy stream require; restores the old one at
+/// the end.
 class CurrentDevice {
 public:
     CurrentDevice(const StreamDriver& driver, int device) noexcept : driver_(driver), device_(device) {
@@ -193,7 +196,8 @@ struct CaptureState {
     static CaptureState of(const StreamDriver& driver, void* stream) noexcept {
         int status = 0;
         unsigned long long id = 0;
-        constexpr int implicit = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the legacy stream, while a blocking one captures
+        constexpr int implicit =
+            906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT: the legacy stream, while a blocking one captures
         const int asked = driver.capture_info(stream, &status, &id);
         return {asked == 0 || asked == implicit, asked == implicit, asked == 0 && status != 0, id};
     }
@@ -210,8 +214,9 @@ inline bool wait_on_host(const StreamDriver& driver, void* event) noexcept {
     return status == 0;
 }
 
-// Streams have the numbers of the array API standard's `__dlpack__(stream=)`: CUDA's 1 is the legacy default stream, 2 the
-// per-thread one, and 0 ambiguous; ROCm's 0 is the default stream, and 1 and 2 are invalid. Every other number is an address.
+// Streams have the numbers of the array API standard's `__dlpack__(stream=)`: CUDA's 1 is the legacy default stream, 2
+// the per-thread one, and 0 ambiguous; ROCm's 0 is the default stream, and 1 and 2 are invalid. Every other number is
+// an address.
 
 inline bool has_streams(int device_type) noexcept {
     return ISTHMUS_UNLIKELY(device_type != kDLCPU) &&
@@ -220,7 +225,8 @@ inline bool has_streams(int device_type) noexcept {
 inline std::int64_t legacy_stream(Device device) noexcept { return device.type == kDLROCM ? 0 : 1; }
 /// The number of a driver's handle, in which NULL is the legacy default stream.
 inline std::int64_t stream_number(Device device, const void* handle) noexcept {
-    return handle == nullptr ? legacy_stream(device) : static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(handle));
+    return handle == nullptr ? legacy_stream(device)
+                             : static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
 inline void* stream_handle(std::int64_t number) noexcept {
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
@@ -237,9 +243,9 @@ inline const char* wanted_stream(Device device, std::int64_t number) noexcept {
 
 /// Makes the work put on `after` from now on wait for the work on `before` so far. False if the driver failed.
 ///
-/// No capture is invalidated. The legacy default stream cannot take part in one, and two captures cannot be merged: the launch
-/// of the graph has to order them. If `after` is being captured, work outside the capture cannot be waited for inside it, so
-/// the host waits, and the data is ready before the graph runs.
+/// No capture is invalidated. The legacy default stream cannot take part in one, and two captures cannot be merged: the
+/// launch of the graph has to order them. If `after` is being captured, work outside the capture cannot be waited for
+/// inside it, so the host waits, and the data is ready before the graph runs.
 ISTHMUS_NOINLINE inline bool order_streams(Device device, std::int64_t before, std::int64_t after) noexcept {
     if (before == after || after == -1) return true;
     const StreamDriver* driver = driver_of(device);

@@ -24,9 +24,9 @@ inline PyObject* python_source_of(const Block* block) noexcept { return static_c
 
 inline PyObject* object_of_block(Block* block);
 
-/// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block dropped.
-/// The Python types must have been made. `seen` is what hold_shown() saw of the block; if another thread has since made an
-/// object that shows it, that one is returned.
+/// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block
+/// dropped. The Python types must have been made. `seen` is what hold_shown() saw of the block; if another thread has
+/// since made an object that shows it, that one is returned.
 inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
     auto* object = PyObject_GC_New(TensorObject, shared_runtime()->tensor);
     if (ISTHMUS_UNLIKELY(object == nullptr)) {
@@ -47,8 +47,8 @@ inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
     return self;
 }
 
-/// The isthmus.Tensor that shows this block, existing or new; takes over one reference to the block. The Python types must have
-/// been made.
+/// The isthmus.Tensor that shows this block, existing or new; takes over one reference to the block. The Python types
+/// must have been made.
 inline PyObject* object_of_block(Block* block) {
     PyObject* seen = nullptr;
     PyObject* shown = hold_shown(block, (*shared_state)->tensor, seen);
@@ -66,8 +66,8 @@ inline PyObject* hold_shown(Block* block) noexcept {
     return shared != nullptr ? hold_shown(block, shared->tensor, seen) : nullptr;
 }
 
-/// alias_block() for Python: also holds the isthmus.Tensor that shows the root, if there is one, so that the garbage collector
-/// can follow the references from object to object.
+/// alias_block() for Python: also holds the isthmus.Tensor that shows the root, if there is one, so that the garbage
+/// collector can follow the references from object to object.
 inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags,
                                 const OwnerOps& ops = python_owners->shown_alias) noexcept {
     Block* root = root_of(block);

@@ -11,8 +11,8 @@ std::string call_prefix(const char* function, const char* argument) {
     return concat({named ? function : "", named ? "(): " : "", argument_prefix(argument)});
 }
 
-static ISTHMUS_COLD Error disagreement(const std::string& prefix, const Requirement& r, int dimension, std::int64_t size,
-                                       const SizeNames::Entry& other) {
+static ISTHMUS_COLD Error disagreement(const std::string& prefix, const Requirement& r, int dimension,
+                                       std::int64_t size, const SizeNames::Entry& other) {
     const std::string expected = concat({prefix, "expected ", r.words, ": "});
     if (other.name != r.sizes[dimension].name)
         return Error(ErrorCode::bad_layout, ErrorKind::value,
@@ -26,7 +26,8 @@ static ISTHMUS_COLD Error disagreement(const std::string& prefix, const Requirem
 
 Result<void> Match::check_argument(const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r) {
     const int bound = names_.count;
-    if (ISTHMUS_LIKELY(detail::meets(t, flags, r) && (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
+    if (ISTHMUS_LIKELY(detail::meets(t, flags, r) &&
+                       (r.size_count < 0 || detail::has_sizes(t, r.sizes, names_, argument))))
         return {};
     names_.count = bound;
     Error error = detail::explain_mismatch(t, flags, r, names_, argument);

@@ -18,7 +18,8 @@ ISTHMUS_RARE std::string overlap_text(const DLTensor& t) {
 }
 
 /// Why the sizes are not the expected ones; empty if they are.
-ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names, const char* argument) {
+ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names,
+                                              const char* argument) {
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];
         if (wanted.size != dyn && wanted.size != t.shape[i])
@@ -32,7 +33,8 @@ ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requireme
         const std::string name(wanted.name);
         if (other->argument != argument && other->argument != nullptr)
             return concat({name, " is ", named, " here and ", other->size, " in argument '", other->argument, "'"});
-        return concat({name, " is ", other->size, " in dimension ", other->dimension, " and ", named, " in dimension ", i});
+        return concat(
+            {name, " is ", other->size, " in dimension ", other->dimension, " and ", named, " in dimension ", i});
     }
     return {};
 }
@@ -47,7 +49,8 @@ ISTHMUS_RARE Error explain_mismatch(const DLTensor& t, Flags flags, const Requir
     };
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
-    if (t.ndim < r.least_rank || t.ndim > r.most_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
+    if (t.ndim < r.least_rank || t.ndim > r.most_rank)
+        return error(ErrorCode::bad_layout, "number of dimensions differs");
     if (r.device_type == host_memory && !Device(t.device).is_host())
         return error(ErrorCode::bad_device, "the host must not touch this memory");
     if (r.device_type > any_memory && t.device.device_type != r.device_type)

@@ -1,4 +1,5 @@
-/* A thread of plain C is cancelled while it gives a tensor's last reference back: the join ends, and the owner went once. */
+/* A thread of plain C is cancelled while it gives a tensor's last reference back: the join ends, and the owner went
+ * once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -54,7 +54,8 @@ inline Tensor twice_there(const Argument<View<const float, 1>>& x) {
     return result;
 }
 inline Reply twice_replied(const Argument<View<const float, 1>>& x) { return x.reply(twice_there(x)); }
-inline Tensor zeros_there(const Argument<Borrowed>& x, const std::vector<std::int64_t>& shape, const std::string& dtype) {
+inline Tensor zeros_there(const Argument<Borrowed>& x, const std::vector<std::int64_t>& shape,
+                          const std::string& dtype) {
     DType parsed;
     if (!DType::parse(dtype, parsed)) throw Error(ErrorCode::bad_dtype, "no such dtype");
     const Tensor result = empty_like(x, shape, parsed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that take containers of views. Each calls `check` before it reads, so that a test sees what lives at that moment.
+// Functions that take containers of views. Each calls `check` before it reads, so that a test sees what lives at that
+// moment.
 #pragma once
 
 #include <isthmus/python/containers.h>

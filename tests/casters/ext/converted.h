@@ -35,7 +35,9 @@ inline double signal_sum(const Converted<Signal>& x) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) sum += static_cast<double>(x(i));
     return sum;
 }
-inline Reply signal_back(const Argument<Converted<Signal>, "signal", "signal_back">& x) { return x.reply(copy_of(*x).value()); }
+inline Reply signal_back(const Argument<Converted<Signal>, "signal", "signal_back">& x) {
+    return x.reply(copy_of(*x).value());
+}
 inline std::int64_t columns(const Argument<Converted<View<const float, 2, f_contiguous>>, "x", "columns">& x) {
     return x->extent(1);
 }

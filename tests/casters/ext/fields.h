@@ -97,7 +97,9 @@ inline NewMatrix doubled(const Matrix& m) {
     for (double& value : made.data.view<double, 1>().value().span()) value *= 2;
     return made;
 }
-inline FieldsReply<NewMatrix> twice_matrix(const Argument<Matrix, "m", "twice_matrix">& m) { return m.reply(doubled(*m)); }
+inline FieldsReply<NewMatrix> twice_matrix(const Argument<Matrix, "m", "twice_matrix">& m) {
+    return m.reply(doubled(*m));
+}
 inline NewMatrix twice_matrix_as_dict(const Matrix& m) { return doubled(m); }
 
 inline FieldsReply<NewRagged> twice_ragged(const Argument<Ragged, "r", "twice_ragged">& r) {
@@ -112,7 +114,9 @@ inline Tensor negated(const View<const float, 2>& x) {
     return made;
 }
 inline FieldsReply<NewModel> negate_model(const Argument<Model, "m", "negate_model">& m) {
-    const auto layer = [](const Layer& l) { return NewLayer{negated(l.weight), l.bias ? copy_of(*l.bias).value() : Tensor()}; };
+    const auto layer = [](const Layer& l) {
+        return NewLayer{negated(l.weight), l.bias ? copy_of(*l.bias).value() : Tensor()};
+    };
     return m.reply(NewModel{layer(m->first), layer(m->second), m->step ? static_cast<double>(*m->step) : m->scale});
 }
 

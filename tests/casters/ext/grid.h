@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A class whose memory is shown without a copy: it is unmapped with the instance, so that a read after that ends the process.
+// A class whose memory is shown without a copy: it is unmapped with the instance, so that a read after that ends the
+// process.
 #pragma once
 
 #include <isthmus/python/binding.h>  // Python.h must come before any standard header

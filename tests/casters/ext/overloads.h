@@ -18,7 +18,9 @@ inline std::string total_text(const std::string&, double) { return "text"; }
 inline std::string any_kept(const Tensor&, const Borrowed&) { return "kept"; }
 inline std::string any_written(View<float, 1>, std::optional<Argument<View<const float, 1>>>) { return "written"; }
 inline std::string any_converted(Converted<View<const std::int8_t, 2>>, double) { return "converted"; }
-inline constexpr auto total_rows = [](View<const float, 2> rows, std::int64_t) { return std::to_string(rows.extent(0)); };
+inline constexpr auto total_rows = [](View<const float, 2> rows, std::int64_t) {
+    return std::to_string(rows.extent(0));
+};
 
 struct Scale {
     double factor = 2;

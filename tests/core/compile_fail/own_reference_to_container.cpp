@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standard containers that hold their elements are taken; a view of one in the standard library's own clothes is not.
-// expect: own\(\) takes what owns its elements
+// The standard containers that hold their elements are taken; a view of one in the standard library's own clothes is
+// not. expect: own\(\) takes what owns its elements
 #include <array>
 #include <memory_resource>
 #include <ranges>

@@ -66,7 +66,9 @@ void* malloc(std::size_t size) noexcept { return isthmus_test::refuse() ? nullpt
 void* calloc(std::size_t count, std::size_t size) noexcept {
     return isthmus_test::refuse() ? nullptr : __libc_calloc(count, size);
 }
-void* realloc(void* old, std::size_t size) noexcept { return isthmus_test::refuse() ? nullptr : __libc_realloc(old, size); }
+void* realloc(void* old, std::size_t size) noexcept {
+    return isthmus_test::refuse() ? nullptr : __libc_realloc(old, size);
+}
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
     return isthmus_test::refuse() ? nullptr : __libc_memalign(alignment, size);
 }

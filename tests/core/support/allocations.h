@@ -19,7 +19,8 @@ private:
 /// Whether they are: only glibc and the sanitizers let a program stand between it and its allocations.
 bool counts_allocations() noexcept;
 
-/// Lets the next allocation of this thread fail. False where that cannot be arranged (under a sanitizer, without glibc).
+/// Lets the next allocation of this thread fail. False where that cannot be arranged (under a sanitizer, without
+/// glibc).
 bool fail_next_allocation() noexcept;
 
 }  // namespace isthmus_test

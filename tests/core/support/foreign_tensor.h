@@ -21,7 +21,8 @@ struct Foreign {
     Managed managed{};
 
     Foreign() {
-        managed.dl_tensor = DLTensor{elements.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape.data(), strides.data(), 0};
+        managed.dl_tensor =
+            DLTensor{elements.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape.data(), strides.data(), 0};
         managed.manager_ctx = this;
         managed.deleter = [](Managed* self) { static_cast<Foreign*>(self->manager_ctx)->deleted++; };
         if constexpr (std::is_same_v<Managed, DLManagedTensorVersioned>)

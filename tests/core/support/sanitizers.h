@@ -19,10 +19,11 @@
 #define ISTHMUS_TEST_TSAN 0
 #endif
 
-/// Ends a test whose forked child allocates while another thread of the parent may be allocating: AddressSanitizer does not
-/// take its locks around a fork, as malloc does, and the child waits for one for ever, once in some thousand forks.
+/// Ends a test whose forked child allocates while another thread of the parent may be allocating: AddressSanitizer does
+/// not take its locks around a fork, as malloc does, and the child waits for one for ever, once in some thousand forks.
 #if ISTHMUS_TEST_ASAN
-#define ISTHMUS_TEST_NEEDS_MALLOC_AFTER_FORK() GTEST_SKIP() << "a fork of many threads deadlocks in the sanitizer's own locks"
+#define ISTHMUS_TEST_NEEDS_MALLOC_AFTER_FORK() \
+    GTEST_SKIP() << "a fork of many threads deadlocks in the sanitizer's own locks"
 #else
 #define ISTHMUS_TEST_NEEDS_MALLOC_AFTER_FORK() static_cast<void>(0)
 #endif

@@ -32,11 +32,13 @@ TEST(Constraints, FloatingIsWhatTheTableOfCodesSays) {
 }
 
 TEST(Constraints, TheWordsOfATypeAreAConstant) {
-    static_assert(View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>::words() == "uint8[h, w, 3] C-contiguous on cpu");
+    static_assert(View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>::words() ==
+                  "uint8[h, w, 3] C-contiguous on cpu");
     static_assert(View<float, 2>::words() == "float32[:, :] on cpu");
     static_assert(View<float, 3, extents<dyn, dyn, 3>>::words() == "float32[:, :, 3] on cpu");
     static_assert(View<const one_of<float, double>, dynamic_rank>::words() == "float32|float64[...] on cpu");
-    static_assert(View<floating, dynamic_rank, rank_between<1, 3>, on_cuda>::words() == "floating[1 to 3 dimensions] on cuda");
+    static_assert(View<floating, dynamic_rank, rank_between<1, 3>, on_cuda>::words() ==
+                  "floating[1 to 3 dimensions] on cuda");
     static_assert(View<any_dtype, dynamic_rank, rank_between<2>, on_any_device>::words() ==
                   "any dtype[2 or more dimensions] on any device");
     static_assert(View<float, 0>::words() == "float32[] on cpu");
@@ -73,8 +75,9 @@ TEST(Constraints, Sizes) {
     EXPECT_EQ((refusal<View<float, 3, sizes<"h, w, 3">>>(t)), "(taken)");
     EXPECT_EQ((refusal<View<const float, 3, extents<dyn, dyn, 4>>>(t)),
               "expected float32[:, :, 4] on cpu, got float32[2, 4, 3] on cpu: dimension 2 has size 3, wanted 4");
-    EXPECT_EQ((refusal<View<const float, 3, sizes<"n : n">>>(t)),
-              "expected float32[n, :, n] on cpu, got float32[2, 4, 3] on cpu: n is 2 in dimension 0 and 3 in dimension 2");
+    EXPECT_EQ(
+        (refusal<View<const float, 3, sizes<"n : n">>>(t)),
+        "expected float32[n, :, n] on cpu, got float32[2, 4, 3] on cpu: n is 2 in dimension 0 and 3 in dimension 2");
     EXPECT_EQ((refusal<View<float, 2, sizes<"n n">>>(counting({3, 3}, 9))), "(taken)");
     EXPECT_EQ((refusal<View<float, 0, sizes<"">>>(counting({}, 1))), "(taken)");
 }
@@ -91,9 +94,9 @@ TEST(Constraints, SizesAndHowManyMore) {
     isthmus::Match match("f");
     EXPECT_TRUE((match.view<View<const float, 1, sizes<"n+1">>>("ends", ends)));
     EXPECT_EQ(match["n"], 3);
-    EXPECT_STREQ(
-        (match.view<View<const float, 1, sizes<"n">>>("values", values).error().what()),
-        "f(): argument 'values': expected float32[n] on cpu, got float32[4] on cpu: n is 4 here and 3 in argument 'ends'");
+    EXPECT_STREQ((match.view<View<const float, 1, sizes<"n">>>("values", values).error().what()),
+                 "f(): argument 'values': expected float32[n] on cpu, got float32[4] on cpu: n is 4 here and 3 in "
+                 "argument 'ends'");
     isthmus::Match again("f");
     const auto n1 = ends.view<View<const float, 1, sizes<"n+1">>>().value();
     const auto n = values.view<View<const float, 1, sizes<"n">>>().value();
@@ -110,13 +113,15 @@ TEST(Constraints, Layouts) {
     EXPECT_EQ((refusal<View<float, 2, c_contiguous>>(t)), "(taken)");
     EXPECT_EQ((refusal<View<float, 2, f_contiguous>>(turned)), "(taken)");
     EXPECT_EQ((refusal<View<float, 2, inner_contiguous>>(part)), "(taken)");
-    EXPECT_EQ((refusal<View<const float, 2, c_contiguous>>(turned)),
-              "expected float32[:, :] C-contiguous on cpu, got float32[6, 4] on cpu: strides (1, 6) are not C-contiguous");
-    EXPECT_EQ((refusal<View<const float, 2, f_contiguous>>(t)),
-              "expected float32[:, :] F-contiguous on cpu, got float32[4, 6] on cpu: strides (6, 1) are not F-contiguous");
     EXPECT_EQ(
-        (refusal<View<const float, 2, inner_contiguous>>(skipping)),
-        "expected float32[:, :] with contiguous rows on cpu, got float32[4, 3] on cpu: strides (6, 2) leave gaps within a row");
+        (refusal<View<const float, 2, c_contiguous>>(turned)),
+        "expected float32[:, :] C-contiguous on cpu, got float32[6, 4] on cpu: strides (1, 6) are not C-contiguous");
+    EXPECT_EQ(
+        (refusal<View<const float, 2, f_contiguous>>(t)),
+        "expected float32[:, :] F-contiguous on cpu, got float32[4, 6] on cpu: strides (6, 1) are not F-contiguous");
+    EXPECT_EQ((refusal<View<const float, 2, inner_contiguous>>(skipping)),
+              "expected float32[:, :] with contiguous rows on cpu, got float32[4, 3] on cpu: strides (6, 2) leave gaps "
+              "within a row");
     // Strides that are never used do not count.
     EXPECT_EQ((refusal<View<float, 2, inner_contiguous>>(t.as_strided(t.data(), {4, 1}, {1, 9}, float32))), "(taken)");
     EXPECT_EQ((refusal<View<float, 2, inner_contiguous>>(t.as_strided(t.data(), {0, 3}, {1, 9}, float32))), "(taken)");
@@ -149,7 +154,8 @@ TEST(Constraints, SetsOfDtypes) {
     EXPECT_EQ(v->visit([](auto typed) { return static_cast<double>(typed(1, 2)); }), 5.0);
     EXPECT_EQ((v->as<float>().value()(1, 1)), 4);
     const auto first = f.view<View<const one_of<float, double>, 2>>().value();
-    EXPECT_EQ(first.visit([](auto typed) { return static_cast<double>(typed(1, 2)); }), 5.0) << "as the first of the set";
+    EXPECT_EQ(first.visit([](auto typed) { return static_cast<double>(typed(1, 2)); }), 5.0)
+        << "as the first of the set";
     EXPECT_STREQ(v->as<double>().error().what(), "expected float64, got float32: dtype differs");
     EXPECT_TRUE((f.view<floating, 2>()));
     EXPECT_TRUE((i.view<integral, 1>()));
@@ -229,7 +235,8 @@ TEST(Rows, OfAnyInnerStride) {
 
 TEST(Rows, OfAnEmptyViewWhateverItsStrides) {
     const Tensor t = counting({2, 4}, 8);
-    const Tensor none = t.as_strided(t.data(), {0, 2}, {4, 2}, float32), thin = t.as_strided(t.data(), {2, 0}, {4, 2}, float32);
+    const Tensor none = t.as_strided(t.data(), {0, 2}, {4, 2}, float32),
+                 thin = t.as_strided(t.data(), {2, 0}, {4, 2}, float32);
     int count = 0;
     for (std::span<float> row : none.view<float, 2>().value().rows()) count += 1 + static_cast<int>(row.size());
     EXPECT_EQ(count, 0);
@@ -264,9 +271,10 @@ TEST(Match, NamesAgreeBetweenTheArguments) {
     EXPECT_EQ(match["x"], -1);
     auto wrong = match.view<Others>("c", c);
     ASSERT_FALSE(wrong);
-    EXPECT_STREQ(wrong.error().what(),
-                 "distances(): argument 'c': expected float32[m, d] on cpu, got float32[5, 4] on cpu: m is 5 here and 7 in "
-                 "argument 'b'");
+    EXPECT_STREQ(
+        wrong.error().what(),
+        "distances(): argument 'c': expected float32[m, d] on cpu, got float32[5, 4] on cpu: m is 5 here and 7 in "
+        "argument 'b'");
     EXPECT_EQ(wrong.error().code(), ErrorCode::bad_layout);
 }
 
@@ -274,7 +282,8 @@ TEST(Match, SaysTheWholeSentence) {
     const Tensor t = counting({2, 2, 3}, 12);
     EXPECT_STREQ(
         (Match("blur").view<View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>>("image", t).error().what()),
-        "blur(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[2, 2, 3] on cpu: dtype differs");
+        "blur(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[2, 2, 3] on cpu: dtype "
+        "differs");
 }
 
 TEST(Match, ViewsMadeOneByOneCanBeComparedLater) {
@@ -357,7 +366,8 @@ TEST(Match, OneNameTooManyIsSaidOfAViewToo) {
     ASSERT_TRUE(match.agree("y", full.view<Second>().value()));
     const auto refused = match.agree("z", row.view<Third>().value());
     ASSERT_FALSE(refused);
-    EXPECT_STREQ(refused.error().what(), "f(): argument 'z': expected float32[n] on cpu: this call names more than 128 sizes");
+    EXPECT_STREQ(refused.error().what(),
+                 "f(): argument 'z': expected float32[n] on cpu: this call names more than 128 sizes");
 }
 
 }  // namespace

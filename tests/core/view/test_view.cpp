@@ -106,13 +106,14 @@ TEST(View, SaysWhatDiffers) {
     expect(refusal<float, 2>(t.as_read_only()), ErrorCode::read_only,
            "expected writable float32[:, :] on cpu, got read-only float32[2, 3] on cpu: the memory is read-only");
     float memory[2];
-    expect(refusal<float, 1>(Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cuda(1), nullptr)), ErrorCode::bad_device,
+    expect(refusal<float, 1>(Tensor::wrap(memory, {2}, {}, isthmus::float32, Device::cuda(1), nullptr)),
+           ErrorCode::bad_device,
            "expected writable float32[:] on cpu, got float32[2] on cuda:1: the host must not touch this memory");
     expect(refusal<std::int32_t, 1>(Tensor::wrap(memory, {2}, {}, isthmus::uint32, Device::cpu(), nullptr)),
            ErrorCode::bad_dtype, "expected writable int32[:] on cpu, got uint32[2] on cpu: dtype differs");
-    EXPECT_EQ(
-        (refusal<float, 1>(Tensor::wrap(memory, {1}, {}, isthmus::DType(kDLFloat, 32, 2), Device::cpu(), nullptr)).code()),
-        ErrorCode::bad_dtype);
+    EXPECT_EQ((refusal<float, 1>(Tensor::wrap(memory, {1}, {}, isthmus::DType(kDLFloat, 32, 2), Device::cpu(), nullptr))
+                   .code()),
+              ErrorCode::bad_dtype);
 }
 
 TEST(View, ReadOnlyMemoryServesConstViews) {
@@ -130,10 +131,10 @@ TEST(View, OverlappingMemoryServesConstViews) {
     const Tensor windows = lying({4, 3}, {1, 1});
     EXPECT_EQ((windows.view<const float, 2>().value()(3, 2)), 5);
     EXPECT_EQ((refusal<float, 2>(windows).code()), ErrorCode::bad_layout);
-    EXPECT_STREQ(
-        (refusal<float, 1>(lying({4}, {0})).what()),
-        "expected writable float32[:] on cpu, got float32[4] on cpu: strides (0,) of shape (4,) let elements overlap, so "
-        "that one write would show in several of them; write to a copy");
+    EXPECT_STREQ((refusal<float, 1>(lying({4}, {0})).what()),
+                 "expected writable float32[:] on cpu, got float32[4] on cpu: strides (0,) of shape (4,) let elements "
+                 "overlap, so "
+                 "that one write would show in several of them; write to a copy");
     EXPECT_EQ((refusal<float, isthmus::dynamic_rank>(windows).code()), ErrorCode::bad_layout);
     EXPECT_EQ((refusal<float, 2, isthmus::inner_contiguous>(windows).code()), ErrorCode::bad_layout);
     EXPECT_EQ((refusal<float, 2>(lying({2, 3}, {1, 2})).code()), ErrorCode{}) << "columns side by side";

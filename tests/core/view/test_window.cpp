@@ -72,7 +72,8 @@ TEST(Window, TransposeKnowsItsOrder) {
     const auto v = cube.view<float, 3>().value().transpose({2, 0, 1});
     static_assert(std::is_same_v<decltype(v), const View<float, 3>>);
     EXPECT_EQ(v(3, 1, 2), 23);
-    EXPECT_EQ(thrown([&] { return v.transpose({0, 1}); }), "transpose(): axes (0, 1) are not the 3 dimensions, each once");
+    EXPECT_EQ(thrown([&] { return v.transpose({0, 1}); }),
+              "transpose(): axes (0, 1) are not the 3 dimensions, each once");
 }
 
 TEST(Window, Reshape) {
@@ -95,7 +96,8 @@ TEST(Window, WhatIsBroadcastIsToBeRead) {
     const auto wide = t.view<float, 1>().value().broadcast_to({2, 3});
     static_assert(std::is_same_v<decltype(wide), const View<const float, 2>>);
     EXPECT_EQ(elements(wide), (std::vector<float>{0, 1, 2, 0, 1, 2}));
-    EXPECT_EQ(thrown([&] { return wide.broadcast_to({2, 2}); }), "broadcast_to(): shape (2, 3) does not broadcast to (2, 2)");
+    EXPECT_EQ(thrown([&] { return wide.broadcast_to({2, 2}); }),
+              "broadcast_to(): shape (2, 3) does not broadcast to (2, 2)");
 }
 
 TEST(Window, ContiguousIsATypeAndNoCopy) {
@@ -144,7 +146,8 @@ TEST(Window, OfAHandleSaysWhereTheElementsBegin) {
     EXPECT_EQ(v.byte_offset(), 6 * sizeof(float));
     const View<const float, 1, on<kDLOpenCL>> looser = v;
     EXPECT_EQ(looser.byte_offset(), 6 * sizeof(float));
-    EXPECT_EQ((part.view<const any_dtype, 1, on_any_device>().value().as<float>().value().byte_offset()), 6 * sizeof(float));
+    EXPECT_EQ((part.view<const any_dtype, 1, on_any_device>().value().as<float>().value().byte_offset()),
+              6 * sizeof(float));
     float memory[12] = {};
     const Tensor far = Tensor::wrap(memory, {4, 3}, {}, float32, Device::cuda(), nullptr).select(0, 2);
     EXPECT_EQ((far.view<float, 1, on_any_device>().value().byte_offset()), 0u) << "part of the address";
@@ -166,7 +169,8 @@ TEST(Window, OneDimensionIsARange) {
     using Strict = View<const float, 1, c_contiguous>;
     static_assert(std::ranges::random_access_range<Any> && !std::ranges::contiguous_range<Any>);
     static_assert(std::ranges::contiguous_range<Strict> && std::ranges::borrowed_range<Strict>);
-    static_assert(std::is_convertible_v<Any, std::span<const float>> && std::is_convertible_v<Strict, std::span<const float>>);
+    static_assert(std::is_convertible_v<Any, std::span<const float>> &&
+                  std::is_convertible_v<Strict, std::span<const float>>);
     static_assert(!std::is_convertible_v<View<const float, 1>, std::span<float>>);
     static_assert(!std::ranges::range<View<float, 2>> && !std::ranges::range<View<float, 1, on_cuda>>);
     const Tensor t = counting({4, 3}, 12);

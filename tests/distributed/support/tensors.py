@@ -85,7 +85,11 @@ def facts(x: Any) -> tuple[Any, ...]:
         data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else np.empty(0)
     elif isinstance(x, isthmus.Tensor):
         strides = x.strides
-        data = np.asarray(memoryview(isthmus.from_dlpack(x, copy=True)).cast("B")) if x.dtype != "bfloat16" else bytes_of(x)
+        data = (
+            np.asarray(memoryview(isthmus.from_dlpack(x, copy=True)).cast("B"))
+            if x.dtype != "bfloat16"
+            else bytes_of(x)
+        )
     else:
         strides = x.strides if isinstance(x, np.ndarray) else None
         data = np.ascontiguousarray(np.asarray(x)).reshape(-1).view(np.uint8)

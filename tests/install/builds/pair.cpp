@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An extension that makes a tensor and takes one: built several times, as by different projects. With IMPORT_ONLY it takes
-// only.
+// An extension that makes a tensor and takes one: built several times, as by different projects. With IMPORT_ONLY it
+// takes only.
 #include <isthmus/python.h>
 
 #include <vector>

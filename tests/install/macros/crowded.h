@@ -90,8 +90,8 @@
 #define makedev(major_number, minor_number) gnu_dev_makedev(major_number, minor_number)
 #define MIN(a, b) (((a) < (b)) ? (a) : (b))
 #define MAX(a, b) (((a) > (b)) ? (a) : (b))
-#define roundup(x, y) ((((x) + ((y)-1)) / (y)) * (y))
-#define howmany(x, y) (((x) + ((y)-1)) / (y))
+#define roundup(x, y) ((((x) + ((y) - 1)) / (y)) * (y))
+#define howmany(x, y) (((x) + ((y) - 1)) / (y))
 #define isset(a, i) ((a)[(i) / 8] & (1 << ((i) % 8)))
 #define I _Complex_I
 #undef linux
@@ -118,7 +118,7 @@
 #define EXTERNAL 0
 #define F(text) (reinterpret_cast<const FlashText*>(text))
 #define abs(x) ((x) > 0 ? (x) : -(x))
-#define round(x) ((x) >= 0 ? (long)((x) + 0.5) : (long)((x)-0.5))
+#define round(x) ((x) >= 0 ? (long)((x) + 0.5) : (long)((x) - 0.5))
 #define sq(x) ((x) * (x))
 #define bit(b) (1UL << (b))
 #define constrain(value, low, high) ((value) < (low) ? (low) : ((value) > (high) ? (high) : (value)))

@@ -42,7 +42,8 @@ Tensor next(const std::string& kind, Tensor last, long i) {
     return next(i % 3 == 0 ? "as_strided" : i % 3 == 1 ? "dlpack" : "wrap", std::move(last), i);
 }
 
-/// chain(kind, count, drop): made and dropped, here or on a thread of C++ with a small stack; whether the root went last.
+/// chain(kind, count, drop): made and dropped, here or on a thread of C++ with a small stack; whether the root went
+/// last.
 PyObject* chain(PyObject*, PyObject* args) {
     const char *kind = nullptr, *where = nullptr;
     long count = 0;

@@ -35,7 +35,8 @@ PyMethodDef methods[] = {{"parse", parse, METH_O, "(code, bits, lanes) of a name
                          {"name", name, METH_VARARGS, "the name of (code, bits)"},
                          {"own", own, METH_O, "from_py(x): the name of its dtype"},
                          {nullptr, nullptr, 0, nullptr}};
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

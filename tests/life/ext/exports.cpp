@@ -26,7 +26,8 @@ struct Scaled {
     using fields = isthmus::fields<"x", "factor">;
 };
 
-void scale(isthmus::View<const float, 1, isthmus::sizes<"n">> x, double k, isthmus::Out<float, 1, isthmus::sizes<"n">> y) {
+void scale(isthmus::View<const float, 1, isthmus::sizes<"n">> x, double k,
+           isthmus::Out<float, 1, isthmus::sizes<"n">> y) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = static_cast<float>(k * x(i));
 }
 
@@ -49,7 +50,8 @@ PyObject* use(PyObject*, PyObject* x) {
         auto taken = isthmus::from_py(x);
         if (!taken) return isthmus::set_python_error(taken.error()), nullptr;
         const isthmus::Tensor made = isthmus::Tensor::own(std::vector<float>(taken->shape().size() + 1));
-        const isthmus::Blob blob = isthmus::to_blob(made.as_strided(made.data(), {1}, {1}, isthmus::float32).as_read_only());
+        const isthmus::Blob blob =
+            isthmus::to_blob(made.as_strided(made.data(), {1}, {1}, isthmus::float32).as_read_only());
         auto copy = isthmus::copy_of(made.descriptor());
         isthmus::DType dtype;
         isthmus::Device device;

@@ -51,11 +51,12 @@ detail::ProducerType entry_of(char fill) {
 bool is_one_of_them(const detail::ProducerType& entry) {
     const detail::ProducerType whole = entry_of(static_cast<char>(entry.protocol));
     return entry.api == whole.api && entry.refusal == whole.refusal && entry.hint == whole.hint &&
-           entry.is_array == whole.is_array && entry.immutable == whole.immutable && entry.known_torch == whole.known_torch;
+           entry.is_array == whole.is_array && entry.immutable == whole.immutable &&
+           entry.known_torch == whole.known_torch;
 }
 
-/// mixed_entries(writes): two threads write so many entries in one place of a cache, while this one reads: how many it found
-/// that nobody had written.
+/// mixed_entries(writes): two threads write so many entries in one place of a cache, while this one reads: how many it
+/// found that nobody had written.
 PyObject* mixed_entries(PyObject*, PyObject* writes) {
     static detail::TypeCache cache;
     const long wanted = PyLong_AsLong(writes);
@@ -97,8 +98,8 @@ PyObject* miscounted(PyObject*, PyObject* times) {
 
 std::atomic<bool> found{false}, taken_away{false}, too_early{false};
 
-/// taken_away_too_early(): a thread finds the object that shows a block, and waits before it counts it up; whether this one
-/// could take the object away meanwhile, after which it may be freed.
+/// taken_away_too_early(): a thread finds the object that shows a block, and waits before it counts it up; whether this
+/// one could take the object away meanwhile, after which it may be freed.
 PyObject* taken_away_too_early(PyObject*, PyObject*) {
     static detail::Block block{};
     const isthmus::Ref object(PyList_New(0));

@@ -46,8 +46,8 @@ std::string refusal(const isthmus::Result<T>& result, const char* otherwise) {
            std::string(result.error().cause() != nullptr ? ", with a cause" : "");
 }
 
-/// drop_within(own_gil, how): the kept tensor, while another interpreter runs on this thread: with its GIL "held", with it
-/// "released", or "import": from_py of an object of that interpreter, whose error's code is returned.
+/// drop_within(own_gil, how): the kept tensor, while another interpreter runs on this thread: with its GIL "held", with
+/// it "released", or "import": from_py of an object of that interpreter, whose error's code is returned.
 PyObject* drop_within(PyObject*, PyObject* args) {
     int own_gil = 0;
     const char* how = nullptr;
@@ -82,7 +82,9 @@ PyObject* drop_within(PyObject*, PyObject* args) {
 }
 
 /// interpreter(): which one runs, as a number.
-PyObject* interpreter(PyObject*, PyObject*) { return PyLong_FromLongLong(PyInterpreterState_GetID(PyInterpreterState_Get())); }
+PyObject* interpreter(PyObject*, PyObject*) {
+    return PyLong_FromLongLong(PyInterpreterState_GetID(PyInterpreterState_Get()));
+}
 
 PyMethodDef methods[] = {{"keep", keep, METH_O, nullptr},
                          {"drop_within", drop_within, METH_VARARGS, nullptr},

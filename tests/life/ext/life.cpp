@@ -86,7 +86,9 @@ PyObject* empty(PyObject*, PyObject*) { return keep_tensor(Tensor::empty({7}, is
 
 PyObject* share(PyObject*, PyObject* number) { return keep_tensor(at(PyLong_AsLong(number))); }
 
-PyObject* use_count(PyObject*, PyObject* number) { return PyLong_FromUnsignedLong(at(PyLong_AsLong(number)).use_count() - 1); }
+PyObject* use_count(PyObject*, PyObject* number) {
+    return PyLong_FromUnsignedLong(at(PyLong_AsLong(number)).use_count() - 1);
+}
 
 PyObject* drop(PyObject*, PyObject* number) {
     take(number);
@@ -175,8 +177,8 @@ PyObject* live(PyObject*, PyObject* on) {
     if (on != Py_None) return isthmus::live_tracking(on == Py_True), Py_NewRef(Py_None);
     PyObject* list = PyList_New(0);
     for (const isthmus::LiveTensor& t : isthmus::live()) {
-        const isthmus::Ref row(
-            Py_BuildValue("(nss)", static_cast<Py_ssize_t>(t.shape.size()), t.dtype.name().c_str(), t.producer.c_str()));
+        const isthmus::Ref row(Py_BuildValue("(nss)", static_cast<Py_ssize_t>(t.shape.size()), t.dtype.name().c_str(),
+                                             t.producer.c_str()));
         if (!row || PyList_Append(list, row.get()) != 0) return Py_DECREF(list), nullptr;
     }
     return list;
@@ -198,7 +200,8 @@ PyMethodDef methods[] = {{"own", own, METH_O, "from_py(x), dropped at once: its 
                          {"stop_churn", stop_churn, METH_NOARGS, "ends them: how many tensors they made"},
                          {"live", live, METH_O, "the list of live tensors, switched or read"},
                          {nullptr, nullptr, 0, nullptr}};
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, QUOTE(MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

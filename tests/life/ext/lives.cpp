@@ -31,8 +31,8 @@ void drop_kept() {
     kept_owners.clear();
 }
 
-/// Counted(name): 12 bytes as a buffer. Its memory is none of the interpreter's and stays, so that the references to it can be
-/// counted in every life.
+/// Counted(name): 12 bytes as a buffer. Its memory is none of the interpreter's and stays, so that the references to it
+/// can be counted in every life.
 struct Counted {
     PyObject_HEAD int life;
     std::string name;
@@ -235,8 +235,8 @@ bool start() {
 
 }  // namespace
 
-/// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next or the
-/// "fifth", by "threads" between lives, "last", or where the code calls drop().
+/// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next or
+/// the "fifth", by "threads" between lives, "last", or where the code calls drop().
 int main(int argc, char** argv) {
     if (argc != 4) return 2;
     const int lives = std::atoi(argv[1]);

@@ -31,7 +31,8 @@ void shift_three(isthmus::View<const double, 1, isthmus::sizes<"n">, isthmus::on
 }
 
 /// No tensor that must be there.
-void times_count(std::optional<isthmus::View<const float, 1, isthmus::sizes<"n">>> x, double by, isthmus::Out<float, 0> y) {
+void times_count(std::optional<isthmus::View<const float, 1, isthmus::sizes<"n">>> x, double by,
+                 isthmus::Out<float, 0> y) {
     y() = static_cast<float>(by) * static_cast<float>(x ? x->extent(0) : 1);
 }
 /// A dtype that NumPy itself does not have.
@@ -68,8 +69,10 @@ PyObject* refuse(PyObject*, PyObject* which) {
     if (name == "default type") return op<"bad::first", f::first>(self, {"x", isthmus::arg("k") = "three"}), nullptr;
     if (name == "gradient inputs") return op<"bad::plain", plain>(self, {"x"}).gradient<gradient_of_less>(), nullptr;
     if (name == "cuda sizes") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<add_of_less>(), nullptr;
-    if (name == "cuda dtype") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<f::add_on_cuda<double>>(), nullptr;
-    if (name == "cuda no sizes") return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<add_without_sizes>(), nullptr;
+    if (name == "cuda dtype")
+        return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<f::add_on_cuda<double>>(), nullptr;
+    if (name == "cuda no sizes")
+        return op<"bad::add", f::add<float>>(self, {"x", "y"}).cuda<add_without_sizes>(), nullptr;
     if (name == "cuda overloads")
         return op<"bad::add", f::add<float>, f::add<double>>(self, {"x", "y"}).cuda<add_of_less>(), nullptr;
     if (name == "cuda result")
@@ -96,16 +99,19 @@ PyObject* distance_by_hand(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 PyMethodDef methods[] = {
     {"refuse", refuse, METH_O, nullptr},
     {"last_call", [](PyObject*, PyObject*) { return f::last_call(); }, METH_NOARGS, nullptr},
-    {"last_stream", [](PyObject*, PyObject*) { return PyLong_FromVoidPtr(f::last_stream.load()); }, METH_NOARGS, nullptr},
-    {"distance_by_hand", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(distance_by_hand)), METH_FASTCALL, nullptr},
+    {"last_stream", [](PyObject*, PyObject*) { return PyLong_FromVoidPtr(f::last_stream.load()); }, METH_NOARGS,
+     nullptr},
+    {"distance_by_hand", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(distance_by_hand)), METH_FASTCALL,
+     nullptr},
     {}};
 int fill(PyObject* module) {
     using isthmus::op;
-    const bool good = functions::bind(module) && op<ISTHMUS_TEST_SPACE "::times_count", times_count>(module, {"x", "by"}) &&
-                      op<ISTHMUS_TEST_SPACE "::brain", brain>(module, {"x"}) &&
-                      op<ISTHMUS_TEST_SPACE "::anywhere", anywhere>(module, {"x"}) &&
-                      op<ISTHMUS_TEST_SPACE "::many_loops", many_loops<float>, many_loops<double>, many_loops<std::int8_t>,
-                         many_loops<std::int16_t>, many_loops<std::int32_t>, many_loops<std::int64_t>>(module, {"x", "y"});
+    const bool good =
+        functions::bind(module) && op<ISTHMUS_TEST_SPACE "::times_count", times_count>(module, {"x", "by"}) &&
+        op<ISTHMUS_TEST_SPACE "::brain", brain>(module, {"x"}) &&
+        op<ISTHMUS_TEST_SPACE "::anywhere", anywhere>(module, {"x"}) &&
+        op<ISTHMUS_TEST_SPACE "::many_loops", many_loops<float>, many_loops<double>, many_loops<std::int8_t>,
+           many_loops<std::int16_t>, many_loops<std::int32_t>, many_loops<std::int64_t>>(module, {"x", "y"});
     return good ? 0 : -1;
 }
 PyModuleDef_Slot slots[] = {

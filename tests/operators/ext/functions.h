@@ -87,9 +87,9 @@ inline void scale(View<const float, dynamic_rank, c_contiguous> x, double factor
         to[i] = static_cast<float>(negate ? -value : value);
     }
 }
-inline void scale_gradient(View<const float, dynamic_rank, c_contiguous> g, View<const float, dynamic_rank, c_contiguous> x,
-                           double factor, std::int64_t times, bool negate, std::string_view mode,
-                           Out<float, dynamic_rank, c_contiguous> dx) {
+inline void scale_gradient(View<const float, dynamic_rank, c_contiguous> g,
+                           View<const float, dynamic_rank, c_contiguous> x, double factor, std::int64_t times,
+                           bool negate, std::string_view mode, Out<float, dynamic_rank, c_contiguous> dx) {
     for (std::size_t i = 0; i < g.span().size(); ++i) {
         const double power = std::pow(factor, static_cast<double>(times));
         const double slope = mode == "square" ? 2 * x.span()[i] * power * power : power;
@@ -153,7 +153,8 @@ inline void dot(View<const double, 1, sizes<"n">> a, View<const double, 1, sizes
 }
 
 /// Scalars that a ufunc broadcasts too.
-inline void shift(View<const double, 1, sizes<"n">> x, double by, std::int64_t times, bool back, Out<double, 1, sizes<"n">> y) {
+inline void shift(View<const double, 1, sizes<"n">> x, double by, std::int64_t times, bool back,
+                  Out<double, 1, sizes<"n">> y) {
     if (std::isnan(by)) throw std::invalid_argument("by is not a number");
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i) + (back ? -by : by) * static_cast<double>(times);
 }
@@ -161,13 +162,14 @@ inline void conjugate(View<const std::complex<float>, 1> x, Out<std::complex<flo
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = std::conj(x(i));
 }
 /// One function for several dtypes, of a fixed rank and with a size that is a number.
-inline void cross(View<const one_of<float, double>, 1, sizes<"3">> a, View<const one_of<float, double>, 1, sizes<"3">> b,
-                  Out<one_of<float, double>, 1, sizes<"3">> c) {
+inline void cross(View<const one_of<float, double>, 1, sizes<"3">> a,
+                  View<const one_of<float, double>, 1, sizes<"3">> b, Out<one_of<float, double>, 1, sizes<"3">> c) {
     a.visit([&](auto left) {
         using T = std::remove_const_t<typename decltype(left)::element_type>;
         const auto right = b.as<T>().value();
         const auto to = c.as<T>().value();
-        for (int i = 0; i < 3; ++i) to(i) = left((i + 1) % 3) * right((i + 2) % 3) - left((i + 2) % 3) * right((i + 1) % 3);
+        for (int i = 0; i < 3; ++i)
+            to(i) = left((i + 1) % 3) * right((i + 2) % 3) - left((i + 2) % 3) * right((i + 1) % 3);
     });
 }
 
@@ -178,11 +180,13 @@ inline void many_sizes(View<const double, 64> a, View<const double, 64>, View<co
 }
 
 /// A result with more dimensions than either argument has.
-inline void outer(View<const double, 1, sizes<"n">> a, View<const double, 1, sizes<"m">> b, Out<double, 2, sizes<"n m">> c) {
+inline void outer(View<const double, 1, sizes<"n">> a, View<const double, 1, sizes<"m">> b,
+                  Out<double, 2, sizes<"n m">> c) {
     for (std::int64_t i = 0; i < a.extent(0); ++i)
         for (std::int64_t j = 0; j < b.extent(0); ++j) c(i, j) = a(i) * b(j);
 }
-/// What is no tensor, and what may be absent, before the tensors. The result is as long as an argument that may be absent.
+/// What is no tensor, and what may be absent, before the tensors. The result is as long as an argument that may be
+/// absent.
 inline void spread(double by, std::optional<View<const double, 1, sizes<"m">>> w, View<const double, 1, sizes<"n">> x,
                    Out<double, 1, sizes<"m">> y) {
     for (std::int64_t i = 0; i < y.extent(0); ++i) y(i) = by * (*w)(i)*x(0);
@@ -193,7 +197,8 @@ void combine(View<const T, 1, sizes<"n">> x, View<const U, 1, sizes<"n">> y, Out
     for (std::int64_t i = 0; i < x.extent(0); ++i) z(i) = x(i) + static_cast<T>(y(i));
 }
 /// Defaults that a schema of torch can spell, and one that it cannot.
-inline void limit(View<const double, 1, sizes<"n">> x, double most, std::string_view note, Out<double, 1, sizes<"n">> y) {
+inline void limit(View<const double, 1, sizes<"n">> x, double most, std::string_view note,
+                  Out<double, 1, sizes<"n">> y) {
     if (note != "\"so\" it's \\") throw std::invalid_argument("note is another");
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = x(i) < most ? x(i) : most;
 }
@@ -232,8 +237,8 @@ void add_on_cuda(View<const T, 1, sizes<"n">, on_cuda> x, View<const T, 1, sizes
     for (std::int64_t i = 0; i < x.extent(0); ++i) sum.data()[i] = x.data()[i] + y.data()[i];
 }
 /// d sum/dx = d sum/dy = 1.
-inline void add_gradient(View<const float, 1, sizes<"n">> g, View<const float, 1, sizes<"n">>, View<const float, 1, sizes<"n">>,
-                         Out<float, 1, sizes<"n">> dx, Out<float, 1, sizes<"n">> dy) {
+inline void add_gradient(View<const float, 1, sizes<"n">> g, View<const float, 1, sizes<"n">>,
+                         View<const float, 1, sizes<"n">>, Out<float, 1, sizes<"n">> dx, Out<float, 1, sizes<"n">> dy) {
     for (std::int64_t i = 0; i < g.extent(0); ++i) dx(i) = dy(i) = g(i);
 }
 inline void add_gradient_on_cuda(View<const float, 1, sizes<"n">, on_cuda> g, View<const float, 1, sizes<"n">, on_cuda>,
@@ -241,13 +246,15 @@ inline void add_gradient_on_cuda(View<const float, 1, sizes<"n">, on_cuda> g, Vi
                                  Out<float, 1, sizes<"n">, on_cuda> dy, Stream) {
     for (std::int64_t i = 0; i < g.extent(0); ++i) dx.data()[i] = dy.data()[i] = g.data()[i];
 }
-inline void add_to_on_cuda(InOut<float, 1, sizes<"n">, on_cuda> y, View<const float, 1, sizes<"n">, on_cuda> x, Stream stream) {
+inline void add_to_on_cuda(InOut<float, 1, sizes<"n">, on_cuda> y, View<const float, 1, sizes<"n">, on_cuda> x,
+                           Stream stream) {
     last_stream = stream.handle();
     for (std::int64_t i = 0; i < y.extent(0); ++i) y.data()[i] += x.data()[i];
 }
 
 inline PyObject* last_call() {
-    return Py_BuildValue("(Kii)", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(last_pointer.load())),
+    return Py_BuildValue("(Kii)",
+                         static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(last_pointer.load())),
                          had_gil.load(), calls.load());
 }
 

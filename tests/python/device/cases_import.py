@@ -279,7 +279,9 @@ def interface_by_the_number_of_a_default_stream(d: Driver) -> None:
 def interface_with_a_number_of_no_stream(d: Driver) -> None:
     for number in (0, -1, "1", 1.5, 2**70):
         for options in ({}, {"stream": d.stream()}):
-            text = refused("bad_argument", ValueError, ext.borrow, Interface(d, 1, says=number), argument="x", **options)
+            text = refused(
+                "bad_argument", ValueError, ext.borrow, Interface(d, 1, says=number), argument="x", **options
+            )
             assert "'stream'" in text, text
 
 

@@ -112,8 +112,13 @@ def an_operator_says_which_device_memory_it_wants(d: Driver) -> None:
         " GPU; register one with .cuda<f>()"
     )
     assert words(x, host, out=out).startswith("add(): argument 'y': expected float32[n] on cuda, got float32[4] on cpu")
-    assert words(host, x, out=out).startswith("add(): argument 'y': expected float32[n] on cpu, got float32[4] on cuda:0")
-    assert words(x, other, out=out) == "add(): argument 'y': got float32[4] on cuda:1 beside 'x' on cuda:0; wanted one device"
+    assert words(host, x, out=out).startswith(
+        "add(): argument 'y': expected float32[n] on cpu, got float32[4] on cuda:0"
+    )
+    assert (
+        words(x, other, out=out)
+        == "add(): argument 'y': got float32[4] on cuda:1 beside 'x' on cuda:0; wanted one device"
+    )
     assert words(x, y, out=other).startswith("add(): argument 'out': got float32[4] on cuda:1 beside 'x' on cuda:0")
     assert words(x, y, out=host).startswith("add(): argument 'out': expected ")
     result = refused("bad_device", BufferError, ops.add, x, y)

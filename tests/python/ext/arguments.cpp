@@ -36,10 +36,10 @@ PyObject* kinds(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kw
         in("kinds", {"number", "integer", "flag", "text", "object", "borrowed", "tensor", "view", "kept"});
     if (!in.parse(args, nargs, kwnames)) return nullptr;
     auto [number, integer, flag, text, object, borrowed, tensor, view, kept] = in.values();
-    return Py_BuildValue("(dLOs#OLLLO)", number, static_cast<long long>(integer), flag ? Py_True : Py_False, text.data(),
-                         static_cast<Py_ssize_t>(text.size()), object, static_cast<long long>(borrowed.numel()),
-                         static_cast<long long>(tensor.numel()), static_cast<long long>(view ? view->size() : -1),
-                         kept ? Py_True : Py_False);
+    return Py_BuildValue("(dLOs#OLLLO)", number, static_cast<long long>(integer), flag ? Py_True : Py_False,
+                         text.data(), static_cast<Py_ssize_t>(text.size()), object,
+                         static_cast<long long>(borrowed.numel()), static_cast<long long>(tensor.numel()),
+                         static_cast<long long>(view ? view->size() : -1), kept ? Py_True : Py_False);
 }
 
 /// In the framework of an argument that may be left out.
@@ -52,7 +52,8 @@ PyObject* ones_like(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject
 }
 
 PyObject* image_height(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
-    isthmus::Arguments<View<const std::uint8_t, 3, isthmus::sizes<"h w 3">, isthmus::c_contiguous>> in("blur", {"image"});
+    isthmus::Arguments<View<const std::uint8_t, 3, isthmus::sizes<"h w 3">, isthmus::c_contiguous>> in("blur",
+                                                                                                       {"image"});
     if (!in.parse(args, nargs)) return nullptr;
     return PyLong_FromLongLong(in.get<0>().extent(0));
 }
@@ -63,7 +64,8 @@ PyObject* dot_converted(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyOb
     if (!in.parse(args, nargs, kwnames)) return nullptr;
     auto [x, y] = in.values();
     double sum = 0;
-    for (std::int64_t i = 0; i < x.extent(0); ++i) sum += static_cast<double>(x(i)) * static_cast<double>(y ? (*y)(i) : 1);
+    for (std::int64_t i = 0; i < x.extent(0); ++i)
+        sum += static_cast<double>(x(i)) * static_cast<double>(y ? (*y)(i) : 1);
     return PyFloat_FromDouble(sum);
 }
 
@@ -95,9 +97,11 @@ PyObject* weigh(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
 }  // namespace
 
 PyMethodDef argument_methods[] = {
-    {"distances", method(distances), METH_FASTCALL | METH_KEYWORDS, "distances(a, b, scale=None): in the framework of a"},
+    {"distances", method(distances), METH_FASTCALL | METH_KEYWORDS,
+     "distances(a, b, scale=None): in the framework of a"},
     {"kinds", method(kinds), METH_FASTCALL | METH_KEYWORDS, "one argument of every kind"},
-    {"ones_like", method(ones_like), METH_FASTCALL | METH_KEYWORDS, "ones_like(count, like=None): in the framework of like"},
+    {"ones_like", method(ones_like), METH_FASTCALL | METH_KEYWORDS,
+     "ones_like(count, like=None): in the framework of like"},
     {"image_height", method(image_height), METH_FASTCALL, "the height of uint8[h, w, 3]"},
     {"dot", method(dot_converted), METH_FASTCALL | METH_KEYWORDS, "dot(x, y=None) of float32, or what becomes it"},
     {"weigh", method(weigh), METH_FASTCALL, "a struct of tensors, and the same form back"},

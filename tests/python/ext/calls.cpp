@@ -95,8 +95,8 @@ PyObject* set_results(PyObject*, PyObject* name) {
     Py_RETURN_NONE;
 }
 
-/// add(x, value): to every element of a float32 tensor of any rank, by a writable view of a Borrowed, with or without the wish
-/// for writable memory when it was imported.
+/// add(x, value): to every element of a float32 tensor of any rank, by a writable view of a Borrowed, with or without
+/// the wish for writable memory when it was imported.
 PyObject* add(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"x", "value", "announce", nullptr};
     PyObject* object = nullptr;
@@ -123,8 +123,8 @@ PyObject* add(PyObject*, PyObject* args, PyObject* kwargs) {
     Py_RETURN_NONE;
 }
 
-/// take_pending(x, owning): borrow_py or from_py while a LookupError is set: (what failed or None, what is set afterwards or
-/// None).
+/// take_pending(x, owning): borrow_py or from_py while a LookupError is set: (what failed or None, what is set
+/// afterwards or None).
 PyObject* take_pending(PyObject*, PyObject* args) {
     PyObject* object = nullptr;
     int owning = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // to_py: the ways out, and what they cost.
-#include "ext.h"
 #include "src/bridge/framework/numpy/export.h"
+#include "ext.h"
 #include "src/bridge/framework/torch/export.h"
 
 #include <thread>
@@ -149,8 +149,8 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             for (int d = 0; d < t.ndim; ++d) strides[d] = t.strides[d] * tensor->itemsize();
             PyObject* dtype = api.dtypes[isthmus::detail::numpy_type_number(t.dtype)];
             Py_INCREF(dtype);
-            made = api.make(api.array_type, dtype, t.ndim, reinterpret_cast<const Py_ssize_t*>(t.shape), strides, t.data,
-                            isthmus::detail::numpy_flag::writeable, nullptr);
+            made = api.make(api.array_type, dtype, t.ndim, reinterpret_cast<const Py_ssize_t*>(t.shape), strides,
+                            t.data, isthmus::detail::numpy_flag::writeable, nullptr);
         } else if (framework == "capsule") {
             static DLManagedTensorVersioned nothing{};
             made = PyCapsule_New(&nothing, "dltensor_versioned", nullptr);
@@ -167,7 +167,8 @@ PyObject* bare_times(PyObject*, PyObject* args) {
             torch.delete_handle(handle);
             made = static_cast<PyObject*>(object);
         }
-        if (made == nullptr) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_ValueError, "no framework '%s'", name);
+        if (made == nullptr)
+            return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_ValueError, "no framework '%s'", name);
         Py_DECREF(made);
     }
     Py_RETURN_NONE;
@@ -181,7 +182,8 @@ PyObject* end_capsule_on_thread(PyObject*, PyObject* capsule) {
         Py_BEGIN_ALLOW_THREADS std::thread([managed] { managed->deleter(managed); }).join();
         Py_END_ALLOW_THREADS Py_RETURN_NONE;
     };
-    if (PyCapsule_IsValid(capsule, "dltensor")) return end(static_cast<DLManagedTensor*>(nullptr), "dltensor", "used_dltensor");
+    if (PyCapsule_IsValid(capsule, "dltensor"))
+        return end(static_cast<DLManagedTensor*>(nullptr), "dltensor", "used_dltensor");
     return end(static_cast<DLManagedTensorVersioned*>(nullptr), "dltensor_versioned", "used_dltensor_versioned");
 }
 

@@ -43,9 +43,9 @@ PyObject* show(isthmus::Tensor tensor) {
     return object ? *object : raise(object.error());
 }
 
-/// pages(shape, dtype, *, strides, offset, data, device, read_only, padded, stream): fresh pages, zero save for `data` at their
-/// start, with the work on them on that stream.
-/// The tensor starts `offset` bytes in. On another device than the cpu the address is only a number to Isthmus.
+/// pages(shape, dtype, *, strides, offset, data, device, read_only, padded, stream): fresh pages, zero save for `data`
+/// at their start, with the work on them on that stream. The tensor starts `offset` bytes in. On another device than
+/// the cpu the address is only a number to Isthmus.
 PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"shape",  "dtype",     "strides", "offset", "data",
                                   "device", "read_only", "padded",  "stream", nullptr};
@@ -55,8 +55,9 @@ PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
     Py_buffer data{};
     int type = kDLCPU, id = 0, read_only = 0, padded = 0;
     long long stream = isthmus::no_stream;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|s$Ony*(ii)ppL", const_cast<char**>(names), &shape_list, &dtype_name,
-                                     &strides_list, &offset, &data, &type, &id, &read_only, &padded, &stream))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|s$Ony*(ii)ppL", const_cast<char**>(names), &shape_list,
+                                     &dtype_name, &strides_list, &offset, &data, &type, &id, &read_only, &padded,
+                                     &stream))
         return nullptr;
     struct Release {
         Py_buffer& view;
@@ -66,7 +67,8 @@ PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
     } release{data};
     std::vector<std::int64_t> shape, strides;
     isthmus::DType dtype;
-    if (!read_shape(shape_list, shape) || (strides_list != Py_None && !read_shape(strides_list, strides))) return nullptr;
+    if (!read_shape(shape_list, shape) || (strides_list != Py_None && !read_shape(strides_list, strides)))
+        return nullptr;
     if (!isthmus::DType::parse(dtype_name, dtype)) return PyErr_Format(PyExc_ValueError, "no dtype '%s'", dtype_name);
 
     std::int64_t span = 1, numel = 1;
@@ -84,7 +86,9 @@ PyObject* pages(PyObject*, PyObject* args, PyObject* kwargs) {
     try {
         isthmus::Tensor tensor = isthmus::Tensor::wrap_spec(
             [&] {
-                const auto as_shape = [](const std::vector<std::int64_t>& v) { return std::span<const std::int64_t>(v); };
+                const auto as_shape = [](const std::vector<std::int64_t>& v) {
+                    return std::span<const std::int64_t>(v);
+                };
                 isthmus::TensorSpec spec(static_cast<char*>(start) + offset, dtype, as_shape(shape));
                 if (!strides.empty()) spec.set_strides(as_shape(strides));
                 spec.device = isthmus::Device(type, id);
@@ -193,12 +197,14 @@ PyObject* owned(PyObject*, PyObject* args) {
     }
 }
 
-/// own_by_python(x, owner, *, fail=False): x's memory, kept by a Python object of any kind. With `fail`, described wrongly.
+/// own_by_python(x, owner, *, fail=False): x's memory, kept by a Python object of any kind. With `fail`, described
+/// wrongly.
 PyObject* own_by_python(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"", "", "fail", nullptr};
     PyObject *x = nullptr, *owner = nullptr;
     int fail = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$p", const_cast<char**>(names), &x, &owner, &fail)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$p", const_cast<char**>(names), &x, &owner, &fail))
+        return nullptr;
     const auto borrowed = isthmus::borrow_py(x);
     if (!borrowed) return raise(borrowed.error());
     try {

@@ -42,13 +42,14 @@ PyObject* info(const T& t) {
     isthmus::Ref shape(int_tuple(t.shape())), strides(int_tuple(t.strides()));
     if (!shape || !strides) return nullptr;
     return Py_BuildValue(
-        "{s:N,s:O,s:O,s:i,s:L,s:L,s:L,s:s,s:(iii),s:s,s:(ii),s:O,s:O,s:O,s:O,s:K,s:L}",                                //
-        "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(), "strides", strides.get(), "ndim", t.ndim(),        //
-        "size", static_cast<long long>(t.numel()), "itemsize", static_cast<long long>(t.itemsize()), "nbytes",         //
-        static_cast<long long>(t.nbytes()), "dtype", dtype.name().c_str(), "dtype_fields", int{dtype.code},            //
-        dtype.bits(), dtype.lanes(), "device", t.device().name().c_str(), "device_fields", t.device().type,            //
-        t.device().id, "read_only", t.read_only() ? Py_True : Py_False, "copied", t.is_copied() ? Py_True : Py_False,  //
-        "padded", t.is_padded() ? Py_True : Py_False, "contiguous", t.is_contiguous() ? Py_True : Py_False,            //
+        "{s:N,s:O,s:O,s:i,s:L,s:L,s:L,s:s,s:(iii),s:s,s:(ii),s:O,s:O,s:O,s:O,s:K,s:L}",                          //
+        "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(), "strides", strides.get(), "ndim", t.ndim(),  //
+        "size", static_cast<long long>(t.numel()), "itemsize", static_cast<long long>(t.itemsize()), "nbytes",   //
+        static_cast<long long>(t.nbytes()), "dtype", dtype.name().c_str(), "dtype_fields", int{dtype.code},      //
+        dtype.bits(), dtype.lanes(), "device", t.device().name().c_str(), "device_fields", t.device().type,      //
+        t.device().id, "read_only", t.read_only() ? Py_True : Py_False, "copied",
+        t.is_copied() ? Py_True : Py_False,                                                                  //
+        "padded", t.is_padded() ? Py_True : Py_False, "contiguous", t.is_contiguous() ? Py_True : Py_False,  //
         "flags", static_cast<unsigned long long>(t.flags()), "stream", static_cast<long long>(t.stream()));
 }
 

@@ -12,8 +12,9 @@ bool Options::parse(PyObject* args, PyObject* kwargs) {
     PyObject* stream = Py_None;
     int require_writable = 0, allow_grad = 0, device_type = 0, device_id = 0;
     unsigned int major = import.max_version.major, minor = import.max_version.minor;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$ppsO(II)z(ii)", const_cast<char**>(names), &object, &require_writable,
-                                     &allow_grad, &copy, &stream, &major, &minor, &argument, &device_type, &device_id))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$ppsO(II)z(ii)", const_cast<char**>(names), &object,
+                                     &require_writable, &allow_grad, &copy, &stream, &major, &minor, &argument,
+                                     &device_type, &device_id))
         return false;
     import.require_writable = require_writable != 0;
     import.allow_grad = allow_grad != 0;
@@ -59,7 +60,8 @@ PyObject* borrow_and_raise(PyObject*, PyObject* object) {
 /// Imports the first item of a list by the list's own reference, which the producer can take away.
 template <bool owning>
 PyObject* import_first(PyObject*, PyObject* list) {
-    if (!PyList_Check(list) || PyList_GET_SIZE(list) == 0) return PyErr_Format(PyExc_TypeError, "wanted a list with an item");
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) == 0)
+        return PyErr_Format(PyExc_TypeError, "wanted a list with an item");
     PyObject* item = PyList_GET_ITEM(list, 0);
     if constexpr (owning) {
         const auto tensor = isthmus::from_py(item);
@@ -110,7 +112,8 @@ PyMethodDef import_methods[] = {
      "from_py(x), dropped again: the same dict"},
     {"borrow_elements", method(with_borrowed<elements<isthmus::Borrowed>>), METH_VARARGS | METH_KEYWORDS,
      "the elements as row-major bytes"},
-    {"own_elements", method(with_owned<elements<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS, "the same by from_py"},
+    {"own_elements", method(with_owned<elements<isthmus::Tensor>>), METH_VARARGS | METH_KEYWORDS,
+     "the same by from_py"},
     {"borrow_and_raise", borrow_and_raise, METH_O, "borrow_py(x), then LookupError while it is held"},
     {"borrow_first", import_first<false>, METH_O, "borrow_py(list[0]) by the list's reference"},
     {"own_first", import_first<true>, METH_O, "from_py(list[0]) by the list's reference"},

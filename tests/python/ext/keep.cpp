@@ -85,7 +85,8 @@ PyObject* kept_read_only(PyObject*, PyObject* number) {
 
 /// What the garbage collector does to an object of a dead cycle; code that still has it may then use it.
 PyObject* clear_as_collector(PyObject*, PyObject* object) {
-    if (Py_TYPE(object)->tp_clear == nullptr) return PyErr_Format(PyExc_TypeError, "no object that the collector clears");
+    if (Py_TYPE(object)->tp_clear == nullptr)
+        return PyErr_Format(PyExc_TypeError, "no object that the collector clears");
     Py_TYPE(object)->tp_clear(object);
     Py_RETURN_NONE;
 }

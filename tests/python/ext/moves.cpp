@@ -146,8 +146,8 @@ PyObject* after(PyObject*, PyObject* args) {
     return called ? both(*borrowed) : nullptr;
 }
 
-// Bytes whose buffer is as PyBuffer_FillInfo makes it (its shape lies in the Py_buffer itself), and which notes what it gets
-// back.
+// Bytes whose buffer is as PyBuffer_FillInfo makes it (its shape lies in the Py_buffer itself), and which notes what it
+// gets back.
 struct Recorder {
     PyObject_HEAD PyObject* seen;
     char memory[32];
@@ -161,7 +161,8 @@ void recorder_release(PyObject* object, Py_buffer* view) {
     const bool inside = reinterpret_cast<char*>(view->shape) >= reinterpret_cast<char*>(view) &&
                         reinterpret_cast<char*>(view->shape) < reinterpret_cast<char*>(view + 1);
     isthmus::Ref size(PyLong_FromSsize_t(inside ? *view->shape : -1));
-    if (!size || PyList_Append(reinterpret_cast<Recorder*>(object)->seen, size.get()) != 0) PyErr_WriteUnraisable(object);
+    if (!size || PyList_Append(reinterpret_cast<Recorder*>(object)->seen, size.get()) != 0)
+        PyErr_WriteUnraisable(object);
 }
 PyObject* recorder_new(PyTypeObject* type, PyObject*, PyObject*) {
     auto* self = reinterpret_cast<Recorder*>(type->tp_alloc(type, 0));
@@ -204,7 +205,8 @@ PyMethodDef moves_methods[] = {
     {"view_argument", method(shape_of_argument<Any>), METH_FASTCALL, "the same of a view"},
     {"optional_borrowed_argument", method(shape_of_argument<std::optional<Borrowed>>), METH_FASTCALL,
      "the same of an optional"},
-    {"optional_view_argument", method(shape_of_argument<std::optional<Any>>), METH_FASTCALL, "the same of an optional view"},
+    {"optional_view_argument", method(shape_of_argument<std::optional<Any>>), METH_FASTCALL,
+     "the same of an optional view"},
     {nullptr, nullptr, 0, nullptr},
 };
 struct PyModuleDef moves_definition{PyModuleDef_HEAD_INIT, "isthmus_test_moves", nullptr, -1, moves_methods};

@@ -36,8 +36,9 @@ PyObject* exporter_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     const char* format = "f";
     Py_ssize_t itemsize = 4, length = 64, offset = 0;
     int ndim = 1, readonly = 0, null_data = 0, fail = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$zniOOOnpppn", const_cast<char**>(names), &format, &itemsize, &ndim,
-                                     &shape, &strides, &suboffsets, &length, &readonly, &null_data, &fail, &offset))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$zniOOOnpppn", const_cast<char**>(names), &format, &itemsize,
+                                     &ndim, &shape, &strides, &suboffsets, &length, &readonly, &null_data, &fail,
+                                     &offset))
         return nullptr;
     auto* self = reinterpret_cast<Exporter*>(type->tp_alloc(type, 0));
     if (self == nullptr) return nullptr;
@@ -99,8 +100,12 @@ void exporter_release(PyObject* object, Py_buffer*) {
     self->released += 1;
 }
 
-PyObject* exporter_alive(PyObject* object, void*) { return PyLong_FromSsize_t(reinterpret_cast<Exporter*>(object)->alive); }
-PyObject* exporter_address(PyObject* object, void*) { return PyLong_FromVoidPtr(reinterpret_cast<Exporter*>(object)->memory); }
+PyObject* exporter_alive(PyObject* object, void*) {
+    return PyLong_FromSsize_t(reinterpret_cast<Exporter*>(object)->alive);
+}
+PyObject* exporter_address(PyObject* object, void*) {
+    return PyLong_FromVoidPtr(reinterpret_cast<Exporter*>(object)->memory);
+}
 
 PyGetSetDef exporter_attributes[] = {
     {"alive", exporter_alive, nullptr, "buffers handed out and not yet released", nullptr},
@@ -151,7 +156,8 @@ PyObject* make_bad(Misdeed misdeed, const char* name) {
     auto* bad = static_cast<Bad<Managed>*>(std::calloc(1, sizeof(Bad<Managed>)));
     bad->misdeed = misdeed;
     bad->shape[0] = 3;
-    bad->managed.dl_tensor = DLTensor{bad->data, DLDevice{kDLCPU, 0}, 1, DLDataType{kDLFloat, 32, 1}, bad->shape, nullptr, 0};
+    bad->managed.dl_tensor =
+        DLTensor{bad->data, DLDevice{kDLCPU, 0}, 1, DLDataType{kDLFloat, 32, 1}, bad->shape, nullptr, 0};
     bad->managed.manager_ctx = bad;
     bad->managed.deleter = bad_deleter<Managed>;
     if constexpr (requires { bad->managed.version; }) bad->managed.version = DLPackVersion{1, 0};

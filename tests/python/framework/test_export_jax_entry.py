@@ -16,7 +16,19 @@ isthmus = pytest.importorskip("isthmus")
 import jax.numpy as jnp  # noqa: E402
 
 SHAPES: list[tuple[int, ...]] = [(), (3,), (2, 0, 3), (1, 1), (4, 5)]
-DTYPES = ["bool", "int8", "uint8", "int16", "int32", "uint32", "float16", "bfloat16", "float32", "complex64", "float8_e4m3fn"]
+DTYPES = [
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "int32",
+    "uint32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "complex64",
+    "float8_e4m3fn",
+]
 
 
 def aligned(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
@@ -127,7 +139,9 @@ jax.dlpack.from_dlpack = count
 
 def run(body: str) -> None:
     if importlib.util.find_spec("jaxlib._jax") is None:
-        pytest.skip(f"jaxlib {jax.lib.__version__} has no module _jax, whose entry is counted here; jaxlib 0.10 has one")
+        pytest.skip(
+            f"jaxlib {jax.lib.__version__} has no module _jax, whose entry is counted here; jaxlib 0.10 has one"
+        )
     code = PROGRAM + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -161,7 +175,16 @@ def remade(aval: str, committed: bool) -> str:
         "import jax.numpy as jnp; entry.dlpack_managed_tensor_to_buffer = lambda *a: jnp.array(real(*a), copy=True)",
         "import jax._src.xla_bridge as bridge; real_one = bridge.get_backend; bridge.get_backend = lambda: real_one()",
     ],
-    ids=["weak-type", "uncommitted", "no-entry", "other-arguments", "no-array", "another-array", "a-copy", "other-backend"],
+    ids=[
+        "weak-type",
+        "uncommitted",
+        "no-entry",
+        "other-arguments",
+        "no-array",
+        "another-array",
+        "a-copy",
+        "other-backend",
+    ],
 )
 def test_a_version_with_another_entry_is_left_alone(version: str) -> None:
     """The entry is replaced for ours alone; JAX's own function keeps the real one."""

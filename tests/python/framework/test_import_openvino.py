@@ -89,7 +89,9 @@ def test_what_has_no_counterpart_is_refused_before_its_data(take: Callable, refu
 
 
 @pytest.mark.parametrize(("element", "array"), [("f32", np.zeros(3)), ("bf16", np.zeros(3, np.uint8))], ids=str)
-def test_an_array_that_contradicts_the_element_type(take: Callable, refused: Callable, element: str, array: np.ndarray) -> None:
+def test_an_array_that_contradicts_the_element_type(
+    take: Callable, refused: Callable, element: str, array: np.ndarray
+) -> None:
     before = sys.getrefcount(array)
     text = str(refused("bad_dtype", BufferError, take, Tensor(element, array)))
     assert f"has elements of {array.itemsize} bytes; wanted " in text

@@ -157,7 +157,9 @@ def api_that_writes_nothing() -> None:
 def api_that_fails_without_exception() -> None:
     for status in (-1, 1, -(2**31)):
         for call in BOTH:
-            error = refused("producer_failed", call, type_with_api(api_capsule(make_api(lambda _o, _out, s=status: s)))())
+            error = refused(
+                "producer_failed", call, type_with_api(api_capsule(make_api(lambda _o, _out, s=status: s)))()
+            )
             expect(error.__cause__ is None, error)
 
 

@@ -126,7 +126,15 @@ class CheckedByHand(Knows):
 
 @case
 def producer_that_knows_less() -> None:
-    for kind in (NoKeywords, OnlyStream, OnlyStreamByName, PositionalStream, RefusesVersioned, AnswersLegacy, CheckedByHand):
+    for kind in (
+        NoKeywords,
+        OnlyStream,
+        OnlyStreamByName,
+        PositionalStream,
+        RefusesVersioned,
+        AnswersLegacy,
+        CheckedByHand,
+    ):
         for call in BOTH:
             x = kind()
             for _ in range(2):

@@ -81,7 +81,9 @@ class TestAttributes:
             type(made().dtype)(wrong)
         assert info.value.code == "bad_dtype"
 
-    @pytest.mark.parametrize("wrong", [(258, 32, 1), (-254, 32, 1), (2, 288, 1), (2, -224, 1), (2, 32, 65537), (2, 32, 0)])
+    @pytest.mark.parametrize(
+        "wrong", [(258, 32, 1), (-254, 32, 1), (2, 288, 1), (2, -224, 1), (2, 32, 65537), (2, 32, 0)]
+    )
     def test_numbers_that_would_wrap_around(self, wrong):
         with pytest.raises(ValueError, match=r"wanted numbers that DLPack 1\.3 defines"):
             type(made().dtype)(*wrong)

@@ -35,7 +35,11 @@ def cleared() -> object:
 
 
 ASKED = {
-    **{name: operator.attrgetter(name) for name, value in vars(Tensor).items() if isinstance(value, GetSetDescriptorType)},
+    **{
+        name: operator.attrgetter(name)
+        for name, value in vars(Tensor).items()
+        if isinstance(value, GetSetDescriptorType)
+    },
     "to": lambda t: t.to("numpy"),
     "as_read_only": lambda t: t.as_read_only(),
     "asarray": np.asarray,

@@ -156,7 +156,9 @@ class TestDevice:
     def test_cuda_to_cpu_is_not_ours(self):
         refuses("bad_device", BufferError, ext.pages([2], device=CUDA).__dlpack__, dl_device=(1, 0))
 
-    @pytest.mark.parametrize("device", [(1, 0), (2, 3), (3, 0), (4, 0), (7, 0), (8, 1), (10, 0), (11, 0), (13, 0), (14, 0)])
+    @pytest.mark.parametrize(
+        "device", [(1, 0), (2, 3), (3, 0), (4, 0), (7, 0), (8, 1), (10, 0), (11, 0), (13, 0), (14, 0)]
+    )
     def test_every_device_is_told(self, device):
         t = ext.pages([2], device=device)
         assert t.__dlpack_device__() == device

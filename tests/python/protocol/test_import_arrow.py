@@ -105,9 +105,19 @@ BAD = {
     "a wrong list size": (Plain, {"form": b"+w:x", "n_buffers": 1}, "bad_dtype", "not a size"),
     "a huge list size": (Plain, {"form": b"+w:99999999999999999999", "n_buffers": 1}, "bad_dtype", "not a size"),
     "a list without items": (Plain, {"form": b"+w:2", "n_buffers": 1}, "bad_layout", "0 kinds of items"),
-    "lists beyond their items": (Plain, {"lists": (2,), "length": 4}, "bad_layout", "lists of 2 that reach beyond its 6 items"),
+    "lists beyond their items": (
+        Plain,
+        {"lists": (2,), "length": 4},
+        "bad_layout",
+        "lists of 2 that reach beyond its 6 items",
+    ),
     "lists that overflow": (Plain, {"lists": (2,), "length": 1 << 62, "offset": 1 << 61}, "bad_layout", "reach beyond"),
-    "an extension": (Plain, {"metadata": arrow.extension("arrow.uuid")}, "bad_dtype", "an extension type; take its storage"),
+    "an extension": (
+        Plain,
+        {"metadata": arrow.extension("arrow.uuid")},
+        "bad_dtype",
+        "an extension type; take its storage",
+    ),
     "a negative length": (Plain, {"length": -1}, "bad_layout", "length -1"),
     "a negative offset": (Plain, {"offset": -1}, "bad_layout", "offset -1"),
     "a huge offset": (Plain, {"offset": 1 << 62}, "overflow", "starts at element 4611686018427387904"),
@@ -144,7 +154,13 @@ def test_a_dictionary(take, refused) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [lambda x: None, lambda x: (1, 2), lambda x: x.export()[::-1], lambda x: x.export()[:1], lambda x: (x.export()[0], {})],
+    [
+        lambda x: None,
+        lambda x: (1, 2),
+        lambda x: x.export()[::-1],
+        lambda x: x.export()[:1],
+        lambda x: (x.export()[0], {}),
+    ],
     ids=["None", "integers", "reversed", "one", "a dict"],
 )
 def test_something_else_than_capsules(take, refused, answer) -> None:

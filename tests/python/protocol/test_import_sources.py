@@ -32,7 +32,11 @@ def test_the_format_c_is_a_byte(take, order: str) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: ctypes.create_string_buffer(b"abc"), lambda: (ctypes.c_char * 4)(*b"abc"), lambda: memoryview(b"abc\0").cast("c")],
+    [
+        lambda: ctypes.create_string_buffer(b"abc"),
+        lambda: (ctypes.c_char * 4)(*b"abc"),
+        lambda: memoryview(b"abc\0").cast("c"),
+    ],
     ids=["create_string_buffer", "c_char array", "memoryview"],
 )
 def test_text_of_c(take, elements, make: Callable[[], object]) -> None:
@@ -78,7 +82,14 @@ STRUCTS = {"dataclass": Struct, "namespace": types.SimpleNamespace, "slots": Slo
 @pytest.mark.parametrize("kind", STRUCTS)
 def test_from_blob_of_an_object_with_these_attributes(kind: str) -> None:
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
-    fields = {"ptr": a.ctypes.data, "shape": (2, 3), "strides": (3, 1), "dtype": "float32", "device": "cpu", "element_size": 4}
+    fields = {
+        "ptr": a.ctypes.data,
+        "shape": (2, 3),
+        "strides": (3, 1),
+        "dtype": "float32",
+        "device": "cpu",
+        "element_size": 4,
+    }
     t = isthmus.from_blob(STRUCTS[kind](**fields), owner=a)
     assert (t.data_ptr, t.shape, t.strides, t.dtype) == (a.ctypes.data, (2, 3), (3, 1), "float32")
     assert np.asarray(t).tolist() == a.tolist()

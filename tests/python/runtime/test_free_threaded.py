@@ -278,7 +278,11 @@ together(work)
 
 @pytest.mark.parametrize(
     ("lender", "free"),
-    [("bytearray(8)", "x.append(1)"), ("array.array('f', [1, 2])", "x.append(1)"), ("memoryview(bytearray(8))", "x.release()")],
+    [
+        ("bytearray(8)", "x.append(1)"),
+        ("array.array('f', [1, 2])", "x.append(1)"),
+        ("memoryview(bytearray(8))", "x.release()"),
+    ],
 )
 def test_what_lent_its_buffer_is_free_again(threads, lender: str, free: str) -> None:
     """CPython counts the buffers that are out without a lock."""

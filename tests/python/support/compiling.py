@@ -44,7 +44,9 @@ def contents(part: str, folders: Sequence[Path]) -> bytes:
     below = path if path in folders else path / "isthmus"
     if not below.is_dir():
         return part.encode()
-    return b"\0".join(f"{file.relative_to(path)}\0".encode() + file.read_bytes() for file in sorted(below.rglob("*.[ch]*")))
+    return b"\0".join(
+        f"{file.relative_to(path)}\0".encode() + file.read_bytes() for file in sorted(below.rglob("*.[ch]*"))
+    )
 
 
 def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:

@@ -1,5 +1,4 @@
-// A stand-in for the driver of a GPU (libcuda.so.1, or with -DHIP libamdhip64.so) whose device memory is the host's, with a
-// log of what was called.
+// A stand-in for a GPU's driver (CUDA's; -DHIP: ROCm's) on the host's memory, with a log of the calls.
 // SPDX-License-Identifier: Apache-2.0
 #include "driver_standin.h"
 
@@ -35,7 +34,9 @@ int cuCtxGetDevice(int* device) {
     *device = current();
     return current() < 0 ? no_context : success;
 }
-int cuCtxSetCurrent(void* context) { return set_current(context == NULL ? -1 : (int)((int*)context - contexts)), success; }
+int cuCtxSetCurrent(void* context) {
+    return set_current(context == NULL ? -1 : (int)((int*)context - contexts)), success;
+}
 int cuCtxPushCurrent_v2(void* context) {
     if (context == NULL || depth == 16) return invalid_value;
     stack[depth++] = (int)((int*)context - contexts);
@@ -82,7 +83,9 @@ int API(cuMemAlloc_v2, hipMalloc)(void** out, size_t size) { return allocate(out
 int API(cuMemAllocManaged, hipMallocManaged)(void** out, size_t size, unsigned flags) {
     return (void)flags, allocate(out, size, 2);
 }
-int API(cuMemHostAlloc, hipHostMalloc)(void** out, size_t size, unsigned flags) { return (void)flags, allocate(out, size, 1); }
+int API(cuMemHostAlloc, hipHostMalloc)(void** out, size_t size, unsigned flags) {
+    return (void)flags, allocate(out, size, 1);
+}
 int API(cuMemFree_v2, hipFree)(void* start) { return give_back(start); }
 int API(cuMemFreeHost, hipHostFree)(void* start) { return give_back(start); }
 
@@ -233,8 +236,8 @@ int API(cuStreamGetCaptureInfo, hipStreamGetCaptureInfo)(void* handle, int* stat
     enter();
     return leave(capture_of(handle, status, id));
 }
-int API(cuStreamGetCaptureInfo_v2, hipStreamGetCaptureInfo_v2)(void* handle, int* status, unsigned long long* id, void** graph,
-                                                               const void*** nodes, size_t* count) {
+int API(cuStreamGetCaptureInfo_v2, hipStreamGetCaptureInfo_v2)(void* handle, int* status, unsigned long long* id,
+                                                               void** graph, const void*** nodes, size_t* count) {
     if (graph != NULL) *graph = NULL;
     if (nodes != NULL) *nodes = NULL;
     if (count != NULL) *count = 0;

@@ -152,7 +152,8 @@ static int join_legacy(Stream* stream) {
 }
 static int legacy_is_barred(int device) {
     for (int i = 0; i < most; ++i)
-        if (streams[i].used && streams[i].blocking && streams[i].device == device && streams[i].capture != NULL) return 1;
+        if (streams[i].used && streams[i].blocking && streams[i].device == device && streams[i].capture != NULL)
+            return 1;
     return 0;
 }
 // A call that waits on the host, or asks what the host must not know while work is only written down.

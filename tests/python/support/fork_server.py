@@ -27,7 +27,9 @@ class ForkServer:
         self._environment = environment
         self._server: subprocess.Popen[str] | None = None
 
-    def run(self, code: str, *arguments: str, timeout: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, code: str, *arguments: str, timeout: float = 300, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Runs the code as a program with these arguments and with these variables besides."""
         server = self._running()
         assert server.stdin is not None

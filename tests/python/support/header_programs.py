@@ -68,15 +68,21 @@ isthmus::Reply twice(const isthmus::Argument<V>& x) { return x.reply(isthmus::em
     m.def("own", [](isthmus::Tensor x) { return x; });
 }
 """
-NANOBIND = """
+NANOBIND = (
+    """
 #include <isthmus/nanobind.h>
 #include <isthmus/nanobind_overloads.h>
 #include <isthmus/nanobind_stl.h>
-""" + BINDER % "NB_MODULE(crowded, m)"
-PYBIND11 = """
+"""
+    + BINDER % "NB_MODULE(crowded, m)"
+)
+PYBIND11 = (
+    """
 #include <isthmus/pybind11.h>
 #include <isthmus/pybind11_overloads.h>
-""" + BINDER % "PYBIND11_MODULE(crowded, m)"
+"""
+    + BINDER % "PYBIND11_MODULE(crowded, m)"
+)
 TORCH = """
 #include <isthmus/torch.h>
 at::Tensor there_and_back(at::Tensor x) { return isthmus::to_torch(isthmus::from_torch(x)).value(); }

@@ -60,4 +60,6 @@ def library(name: str) -> ModuleType:
 def from_torch(oldest: str, what: str) -> pytest.MarkDecorator:
     """Skips a test of what the C interfaces of an older PyTorch cannot do: from_torch("2.14", "a read in place")."""
     found = metadata.version("torch") if importlib.util.find_spec("torch") else "0.0"
-    return pytest.mark.skipif(release(found) < release(oldest), reason=f"{what} from PyTorch {oldest} on; this is {found}")
+    return pytest.mark.skipif(
+        release(found) < release(oldest), reason=f"{what} from PyTorch {oldest} on; this is {found}"
+    )

@@ -31,7 +31,11 @@ def strangers(folder: Path) -> list[str]:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".md", ".pgm", ".pyc")]
     texts = ["\n" + path.read_text() for path in files]
     code = [text for language, text in blocks(folder) if language not in RUN]
-    return [block for block in code if not any("\n" + textwrap.indent(block, " " * n) in t for n in (0, 4, 8) for t in texts)]
+    return [
+        block
+        for block in code
+        if not any("\n" + textwrap.indent(block, " " * n) in t for n in (0, 4, 8) for t in texts)
+    ]
 
 
 def shell(command: str, folder: Path, **environment: str) -> str:
@@ -49,7 +53,11 @@ def shell(command: str, folder: Path, **environment: str) -> str:
         "PIP_NO_DEPS": "1",
     }
     done = subprocess.run(
-        ["bash", "-euc", command], cwd=folder, capture_output=True, text=True, env={**os.environ, **settings, **environment}
+        ["bash", "-euc", command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **settings, **environment},
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -1,5 +1,4 @@
-// A stand-in for the library of TensorFlow that has its eager C functions; a handle is the object itself. What they answer is
-// set from Python by the variables.
+// A stand-in for TensorFlow's eager C functions, whose answers tests set; a handle is the object itself.
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
 #include <stdlib.h>

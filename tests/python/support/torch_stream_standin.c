@@ -1,5 +1,5 @@
-// To be preloaded: torch's current CUDA stream is the one that a test names, on a machine without a GPU
-// (c10/cuda/CUDAStream.h). SPDX-License-Identifier: Apache-2.0
+// Preloaded: torch's current CUDA stream is the one that a test names (c10/cuda/CUDAStream.h).
+// SPDX-License-Identifier: Apache-2.0
 #include <stddef.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ void* _ZNK3c104cuda10CUDAStream6streamEv(const struct CudaStream* stream) {
     (void)stream;
     return current;
 }
-// What torch asks of c10 and of the CUDA runtime when it sets itself up and takes memory that is not its own: there is one
-// device, and every address is on it.
+// What torch asks of c10 and of the CUDA runtime when it sets itself up and takes memory that is not its own: there is
+// one device, and every address is on it.
 signed char _ZN3c104cuda12device_countEv(void) { return 1; }
 signed char _ZN3c104cuda28device_count_ensure_non_zeroEv(void) { return 1; }
 int cudaGetDeviceCount(int* count) { return *count = 1, 0; }

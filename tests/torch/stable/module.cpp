@@ -16,9 +16,10 @@ PyObject* describe(const Tensor& t) {
         PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(t.shape()[static_cast<std::size_t>(i)]));
         PyTuple_SET_ITEM(strides.get(), i, PyLong_FromLongLong(t.strides()[static_cast<std::size_t>(i)]));
     }
-    return Py_BuildValue("{s:N,s:O,s:O,s:s,s:s,s:O,s:I}", "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(), "strides",
-                         strides.get(), "dtype", t.dtype().name().c_str(), "device", t.device().name().c_str(), "read_only",
-                         t.read_only() ? Py_True : Py_False, "use_count", t.use_count());
+    return Py_BuildValue("{s:N,s:O,s:O,s:s,s:s,s:O,s:I}", "data", PyLong_FromVoidPtr(t.data()), "shape", shape.get(),
+                         "strides", strides.get(), "dtype", t.dtype().name().c_str(), "device",
+                         t.device().name().c_str(), "read_only", t.read_only() ? Py_True : Py_False, "use_count",
+                         t.use_count());
 }
 
 PyObject* own(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -160,7 +161,8 @@ PyMethodDef methods[] = {
     {"drop_without_gil", Kept::drop_without_gil, METH_O, "the same with the GIL released"},
     {"drop_on_thread", Kept::drop_on_thread, METH_O, "the same on a thread of C++"},
     {"drop_later", Kept::drop_later, METH_VARARGS, "the same after some microseconds, on a detached thread"},
-    {"keep_until_exit", Kept::keep_until_exit, METH_O, "moves a kept tensor into a static that the C++ runtime destroys"},
+    {"keep_until_exit", Kept::keep_until_exit, METH_O,
+     "moves a kept tensor into a static that the C++ runtime destroys"},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -6,8 +6,8 @@
 
 ISTHMUS_BEGIN
 
-// The constraints after the rank in View<T, N, …>. Each constraint adds itself to the Requirement of the view type; two that
-// contradict each other do not compile.
+// The constraints after the rank in View<T, N, …>. Each constraint adds itself to the Requirement of the view type; two
+// that contradict each other do not compile.
 
 /// Row-major without gaps. Without a constraint on the order any strides will do.
 struct c_contiguous {
@@ -44,14 +44,14 @@ struct aligned {
     }
 };
 
-/// A tensor that automatic differentiation watches will do: one of torch that requires grad, or has a tangent. The function
-/// then reads and writes the elements as if autograd did not track it, and its results have no gradient. Without this such a
-/// tensor is refused while grad mode is on.
+/// A tensor that automatic differentiation watches will do: one of torch that requires grad, or has a tangent. The
+/// function then reads and writes the elements as if autograd did not track it, and its results have no gradient.
+/// Without this such a tensor is refused while grad mode is on.
 struct allow_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(true); }
 };
-/// The same refusal made explicit: while grad mode is on, an argument of a function that has no gradient refuses such a tensor
-/// with torch's own advice. (An operator's arguments are recorded if it has a gradient, in any case.)
+/// The same refusal made explicit: while grad mode is on, an argument of a function that has no gradient refuses such a
+/// tensor with torch's own advice. (An operator's arguments are recorded if it has a gradient, in any case.)
 struct no_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }
 };
@@ -92,7 +92,9 @@ struct floating {
 /// Any integer, signed or not; no bool.
 struct integral {
     /// Whether an element may be of this dtype.
-    static constexpr bool accepts(DType d) noexcept { return d.lanes() == 1 && (d.code == kDLInt || d.code == kDLUInt); }
+    static constexpr bool accepts(DType d) noexcept {
+        return d.lanes() == 1 && (d.code == kDLInt || d.code == kDLUInt);
+    }
     static constexpr void describe(detail::Words& words) { words.add("integral"); }
 };
 /// Any complex type, of whatever width.

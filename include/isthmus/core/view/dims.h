@@ -23,8 +23,8 @@ ISTHMUS_BEGIN
 namespace detail {
 
 [[noreturn]] ISTHMUS_COLD inline void out_of_bounds(int dimension, std::int64_t index, std::int64_t size) noexcept {
-    std::fprintf(stderr, "isthmus: index %lld is out of bounds for dimension %d of size %lld\n", static_cast<long long>(index),
-                 dimension, static_cast<long long>(size));
+    std::fprintf(stderr, "isthmus: index %lld is out of bounds for dimension %d of size %lld\n",
+                 static_cast<long long>(index), dimension, static_cast<long long>(size));
     std::abort();
 }
 [[noreturn]] ISTHMUS_COLD inline void no_such_dimension(int dimension, int ndim) noexcept {

@@ -1,4 +1,4 @@
-// for_each: a function called with the elements of one or several views of the same sizes, whatever their strides and rank.
+// for_each: a function called with the elements of one or several views of the same sizes, of any strides.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// How to walk over several views of the same sizes at once: the dimensions in the order in which they are walked, the last one
-/// innermost. Dimensions of size 1 are dropped, and those without a gap between them in every view are merged.
+/// How to walk over several views of the same sizes at once: the dimensions in the order in which they are walked, the
+/// last one innermost. Dimensions of size 1 are dropped, and those without a gap between them in every view are merged.
 struct Walk {
     static constexpr int most_views = 8;
 
@@ -135,13 +135,13 @@ concept HostView = requires(const V& view) { as_host_view(view); };
 
 }  // namespace detail
 
-/// Calls `f` with the elements of one or several views of the same sizes, those at the same index together: once for each, in
-/// an order that suits the memory. for_each([](float& out, float a, float b) { out = a * b; }, out, a, b). What the function
-/// writes it takes by reference, of a view that may write. Elements to be read that are not neighbours are gathered in blocks
-/// (a reference to one is good for the call alone), so that the loop over `f` runs over neighbours and can become vectors,
-/// wherever the views that are written have neighbours; name first the view whose order is to be followed. A view that is
-/// written shares no elements with another, save with one that shows the same at every index. Throws Error(bad_layout) if
-/// the sizes differ.
+/// Calls `f` with the elements of one or several views of the same sizes, those at the same index together: once for
+/// each, in an order that suits the memory. for_each([](float& out, float a, float b) { out = a * b; }, out, a, b).
+/// What the function writes it takes by reference, of a view that may write. Elements to be read that are not
+/// neighbours are gathered in blocks (a reference to one is good for the call alone), so that the loop over `f` runs
+/// over neighbours and can become vectors, wherever the views that are written have neighbours; name first the view
+/// whose order is to be followed. A view that is written shares no elements with another, save with one that shows the
+/// same at every index. Throws Error(bad_layout) if the sizes differ.
 template <class F, class First, class... Rest>
     requires(detail::HostView<First> && ... && detail::HostView<Rest>)
 void for_each(F&& f, const First& view, const Rest&... views) {

@@ -17,8 +17,8 @@ inline constexpr int dynamic_rank = -1;
 
 namespace detail {
 
-/// The requirement for one dimension: a size, a name that stands for one size wherever it is written and how many more there are
-/// here than it stands for, or nothing.
+/// The requirement for one dimension: a size, a name that stands for one size wherever it is written and how many more
+/// there are here than it stands for, or nothing.
 struct SizeSpec {
     std::int64_t size = dyn;
     std::string_view name{};
@@ -42,13 +42,16 @@ struct Requirement {
     int least_rank = 0;
     int most_rank = max_ndim;
     const SizeSpec* sizes = nullptr;  ///< one per dimension, if size_count says so
-    int size_count = -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
+    int size_count =
+        -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
     int device_type = host_memory;
     std::size_t alignment = 1;
     std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
-    /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is refused.
+    /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is
+    /// refused.
     Result<Tensor> (*convert)(const DLTensor&, const Requirement&) = nullptr;
-    bool converts = false;  ///< whether there is a conversion; GCC with -fsanitize=undefined compares no address at compile time
+    bool converts =
+        false;  ///< whether there is a conversion; GCC with -fsanitize=undefined compares no address at compile time
 
     // A second constraint that contradicts a first one; the view type does not compile then.
     bool orders_clash = false;
@@ -61,7 +64,8 @@ struct Requirement {
 
     /// Rows are contiguous in a C-contiguous view too: the stronger of the two stays.
     constexpr void ask_order(Order wanted) {
-        const bool rows_of_c = (order == Order::c && wanted == Order::inner) || (order == Order::inner && wanted == Order::c);
+        const bool rows_of_c =
+            (order == Order::c && wanted == Order::inner) || (order == Order::inner && wanted == Order::c);
         orders_clash = orders_clash || (order != Order::any && order != wanted && !rows_of_c);
         order = rows_of_c ? Order::c : wanted;
     }
@@ -90,7 +94,8 @@ constexpr bool is_host_type(int type) noexcept {
     return type == host_memory || (type != any_memory && Device(type, 0).is_host());
 }
 
-/// Text put together by the compiler: a view type's words are a constant of the program. Without a place to write to it counts.
+/// Text put together by the compiler: a view type's words are a constant of the program. Without a place to write to it
+/// counts.
 struct Words {
     char* out = nullptr;
     bool counting = true;  // GCC with -fsanitize=undefined cannot compare addresses at compile time
@@ -205,8 +210,8 @@ struct SizeNames {
     int count = 0;
 
     SizeNames() noexcept {}
-    /// The entry that contradicts this size, or NULL. A name seen for the first time is added; if the table is full, the
-    /// last entry stands for the contradiction.
+    /// The entry that contradicts this size, or NULL. A name seen for the first time is added; if the table is full,
+    /// the last entry stands for the contradiction.
     const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
         for (int i = 0; i < count; ++i)
             if (entries[i].name == name) return entries[i].size == size ? nullptr : &entries[i];
@@ -253,7 +258,8 @@ inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& name
 ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requirement& r) noexcept {
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return false;
-    if (r.least_rank == r.most_rank ? t.ndim != r.least_rank : (t.ndim < r.least_rank || t.ndim > r.most_rank)) return false;
+    if (r.least_rank == r.most_rank ? t.ndim != r.least_rank : (t.ndim < r.least_rank || t.ndim > r.most_rank))
+        return false;
     if (r.device_type == host_memory ? !Device(t.device).is_host()
                                      : (r.device_type != any_memory && t.device.device_type != r.device_type))
         return false;
@@ -270,8 +276,7 @@ std::string describe_tensor(const DLTensor& t);
 /// Why memory that may be read may not be written.
 std::string overlap_text(const DLTensor& t);
 /// The check that fails, in words: the expected and the found description, and which part of it differs.
-Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names,
-                       const char* argument);
+Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names, const char* argument);
 
 }  // namespace detail
 

@@ -45,7 +45,9 @@ public:
         return a.index_ - b.index_;
     }
     friend bool operator==(const StridedIterator& a, const StridedIterator& b) noexcept { return a.index_ == b.index_; }
-    friend auto operator<=>(const StridedIterator& a, const StridedIterator& b) noexcept { return a.index_ <=> b.index_; }
+    friend auto operator<=>(const StridedIterator& a, const StridedIterator& b) noexcept {
+        return a.index_ <=> b.index_;
+    }
 
 private:
     T* first_ = nullptr;
@@ -55,8 +57,9 @@ private:
 
 }  // namespace detail
 
-/// The rows of a view, in row-major order: what View::rows() gives. `Row` is a span, or a view of one dimension. A view without
-/// dimensions is one row of one element. Valid as long as the view's memory, and the view itself if its rank is dynamic.
+/// The rows of a view, in row-major order: what View::rows() gives. `Row` is a span, or a view of one dimension. A view
+/// without dimensions is one row of one element. Valid as long as the view's memory, and the view itself if its rank is
+/// dynamic.
 template <class T, int N, class Row>
 class Rows {
 public:

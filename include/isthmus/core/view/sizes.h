@@ -65,7 +65,8 @@ constexpr bool is_size_word(std::string_view word) {
     if (word == ":") return true;
     if (word[0] >= '0' && word[0] <= '9') return is_number(word);
     const std::string_view rest = word.substr(name_length(word));
-    return rest.empty() || (rest.size() != word.size() && (rest[0] == '+' || rest[0] == '-') && is_number(rest.substr(1)));
+    return rest.empty() ||
+           (rest.size() != word.size() && (rest[0] == '+' || rest[0] == '-') && is_number(rest.substr(1)));
 }
 constexpr bool are_size_words(std::string_view text) {
     for (std::string_view word = take_word(text); !word.empty(); word = take_word(text))
@@ -82,8 +83,9 @@ constexpr SizeSpec read_size(std::string_view word) {
 
 }  // namespace detail
 
-/// Sizes in words, one per dimension: a number, a name that stands for one size wherever the call writes it, a name and how
-/// many more or fewer ("n+1"), or ":" for any. `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m d">` share d.
+/// Sizes in words, one per dimension: a number, a name that stands for one size wherever the call writes it, a name and
+/// how many more or fewer ("n+1"), or ":" for any. `sizes<"h w 3">`; between arguments `sizes<"n d">` and `sizes<"m
+/// d">` share d.
 template <detail::Literal text>
 struct sizes {
     static_assert(detail::are_size_words(text.view()),

@@ -86,7 +86,8 @@ Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, 
         if (ISTHMUS_LIKELY(meets(t, flags, r))) return V(t);
     } else {
         SizeNames own;
-        if (ISTHMUS_LIKELY(meets(t, flags, r) && has_sizes(t, r.sizes, names != nullptr ? *names : own, argument))) return V(t);
+        if (ISTHMUS_LIKELY(meets(t, flags, r) && has_sizes(t, r.sizes, names != nullptr ? *names : own, argument)))
+            return V(t);
     }
     SizeNames own;
     return explain_mismatch(t, flags, r, names != nullptr ? *names : own, argument);
@@ -94,12 +95,12 @@ Result<V> make_view(const DLTensor& t, Flags flags, SizeNames* names = nullptr, 
 
 }  // namespace detail
 
-/// A typed, borrowed window: N sizes and N strides (in elements) over elements of type T. Does not own: it is valid as long as
-/// the Tensor or Borrowed it came from. `T const` promises not to write. N may be dynamic_rank: the view then shows the sizes
-/// of that Tensor or Borrowed, which must not move.
+/// A typed, borrowed window: N sizes and N strides (in elements) over elements of type T. Does not own: it is valid as
+/// long as the Tensor or Borrowed it came from. `T const` promises not to write. N may be dynamic_rank: the view then
+/// shows the sizes of that Tensor or Borrowed, which must not move.
 ///
-/// The constraints after N are checked before there is a view: View<const std::uint8_t, 3, sizes<"h w 3">, c_contiguous>.
-/// Without a constraint on the device, the memory is one that the host may touch.
+/// The constraints after N are checked before there is a view: View<const std::uint8_t, 3, sizes<"h w 3">,
+/// c_contiguous>. Without a constraint on the device, the memory is one that the host may touch.
 template <class T, int N, class... C>
 class View : public detail::WindowOf<T, N, C...> {
     using Base = detail::WindowOf<T, N, C...>;
@@ -161,7 +162,8 @@ public:
         return this->data()[this->at(0, i)];
     }
 
-    /// The elements in memory order. Throws Error(bad_layout) when they are not contiguous, unless the type already says so.
+    /// The elements in memory order. Throws Error(bad_layout) when they are not contiguous, unless the type already
+    /// says so.
     ISTHMUS_OUTLIVES std::span<T> span() const
         requires on_host
     {
@@ -193,7 +195,8 @@ public:
     }
 
     /// The rows along the last dimension: spans if the type says that their elements are contiguous, else views of one
-    /// dimension, whatever the stride, each of which converts to a span if it is contiguous: for (std::span<T> row : view.rows()).
+    /// dimension, whatever the stride, each of which converts to a span if it is contiguous: for (std::span<T> row :
+    /// view.rows()).
     ISTHMUS_OUTLIVES auto rows() const noexcept
         requires on_host
     {
@@ -219,7 +222,8 @@ private:
     friend class detail::Window;
 
     explicit View(const DLTensor& t) noexcept : Base(t) {}
-    View(T* data, const detail::Layout<N>& layout, const detail::Where<on_host>& where) noexcept : Base(data, layout, where) {}
+    View(T* data, const detail::Layout<N>& layout, const detail::Where<on_host>& where) noexcept
+        : Base(data, layout, where) {}
 };
 
 namespace detail {
@@ -283,7 +287,8 @@ public:
         if constexpr (sizeof...(U) != 0)
             return visit_set<false>(std::type_identity<one_of<U...>>{}, f);
         else
-            return visit_set<detail::visited<Set>::is_whole>(std::type_identity<typename detail::visited<Set>::types>{}, f);
+            return visit_set<detail::visited<Set>::is_whole>(std::type_identity<typename detail::visited<Set>::types>{},
+                                                             f);
     }
 
 private:

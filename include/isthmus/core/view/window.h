@@ -51,8 +51,8 @@ private:
 template <int device_type>
 inline constexpr bool is_of_host = is_host_type(device_type);
 
-/// Elements of type T with N sizes and strides. Parts of it, and other shapes, are views of the same memory: they are valid as
-/// long as it is, and what their type says of the layout is what is known of it.
+/// Elements of type T with N sizes and strides. Parts of it, and other shapes, are views of the same memory: they are
+/// valid as long as it is, and what their type says of the layout is what is known of it.
 template <class T, int N, int device_type, Order order>
 class Window : public Layout<N>, public Where<is_of_host<device_type>> {
     static constexpr bool has_addresses =
@@ -64,8 +64,9 @@ class Window : public Layout<N>, public Where<is_of_host<device_type>> {
     using Other = typename Placed<U, M, device_type, C...>::type;
     /// Rows of contiguous memory, and rows of rows, are known to be so by their type.
     template <int M>
-    using Part = std::conditional_t<order == Order::c, Other<T, M, c_contiguous>,
-                                    std::conditional_t<order == Order::inner, Other<T, M, inner_contiguous>, Other<T, M>>>;
+    using Part =
+        std::conditional_t<order == Order::c, Other<T, M, c_contiguous>,
+                           std::conditional_t<order == Order::inner, Other<T, M, inner_contiguous>, Other<T, M>>>;
 
 public:
     /// Address of the first element; on OpenCL, Vulkan, Metal and WebGPU the driver's handle.
@@ -77,8 +78,8 @@ public:
     /// The type of one element.
     static constexpr DType dtype() noexcept { return dtype_of<T>(); }
 
-    /// The view at index `i` of the first dimension, one dimension less. The index is checked in debug builds, as that of an
-    /// element.
+    /// The view at index `i` of the first dimension, one dimension less. The index is checked in debug builds, as that
+    /// of an element.
     ISTHMUS_OF_THIS_FILE auto select(std::int64_t i) const noexcept
         requires(has_addresses && N != 0)
     {
@@ -98,8 +99,9 @@ public:
         return other<Other<T, N - 1>>(this->at(dimension, i), Layout<N - 1>(extents, strides));
     }
 
-    /// The elements [start, stop) of one dimension, every `step`th. As in Python's slices negative numbers count from the end
-    /// and what leaves the dimension is cut off. Throws Error(bad_argument) for a step below 1, and a dimension that is none.
+    /// The elements [start, stop) of one dimension, every `step`th. As in Python's slices negative numbers count from
+    /// the end and what leaves the dimension is cut off. Throws Error(bad_argument) for a step below 1, and a dimension
+    /// that is none.
     auto slice(int dimension, std::int64_t start, std::int64_t stop = INT64_MAX, std::int64_t step = 1) const
         requires(has_addresses && N > 0)
     {
@@ -121,12 +123,13 @@ public:
             extents[d] = this->shape()[static_cast<std::size_t>(N) - 1 - d];
             strides[d] = this->strides()[static_cast<std::size_t>(N) - 1 - d];
         }
-        using Turned = std::conditional_t<order == Order::c, Other<T, N, f_contiguous>,
-                                          std::conditional_t<order == Order::f, Other<T, N, c_contiguous>, Other<T, N>>>;
+        using Turned =
+            std::conditional_t<order == Order::c, Other<T, N, f_contiguous>,
+                               std::conditional_t<order == Order::f, Other<T, N, c_contiguous>, Other<T, N>>>;
         return other<Turned>(0, Layout<N>(extents, strides));
     }
-    /// The dimensions in another order: which of them comes first, second, and so on; negative ones count from the end. Throws
-    /// Error(bad_argument) unless each is there once.
+    /// The dimensions in another order: which of them comes first, second, and so on; negative ones count from the end.
+    /// Throws Error(bad_argument) unless each is there once.
     auto transpose(const Shape& axes) const
         requires(has_addresses && N > 0)
     {
@@ -140,8 +143,8 @@ public:
         return other<Other<T, N>>(0, Layout<N>(extents, strides));
     }
 
-    /// The elements in another shape, in row-major order; one size may be -1, which stands for what the others leave. Throws
-    /// Error(bad_layout) for another number of elements, and if only a copy has that shape.
+    /// The elements in another shape, in row-major order; one size may be -1, which stands for what the others leave.
+    /// Throws Error(bad_layout) for another number of elements, and if only a copy has that shape.
     template <std::size_t M>
         requires(has_addresses && N >= 0)
     auto reshape(const std::int64_t (&shape)[M]) const {
@@ -153,8 +156,8 @@ public:
         return other<Reshaped>(0, Layout<wanted>(extents, strides));
     }
 
-    /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts; to be read, since one
-    /// element stands in several places. Throws Error(bad_layout) if the sizes do not go together.
+    /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts; to be read, since
+    /// one element stands in several places. Throws Error(bad_layout) if the sizes do not go together.
     template <std::size_t M>
         requires(has_addresses && N >= 0)
     auto broadcast_to(const std::int64_t (&shape)[M]) const {
@@ -166,8 +169,8 @@ public:
         return Repeated(data_, Layout<wanted>(extents, strides), *this);
     }
 
-    /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) if it is not: copy_of()
-    /// makes a tensor that is.
+    /// The same view with a type that says it is row-major without gaps. Throws Error(bad_layout) if it is not:
+    /// copy_of() makes a tensor that is.
     auto contiguous() const
         requires has_addresses
     {
@@ -178,12 +181,13 @@ public:
 
 protected:
     constexpr Window() noexcept = default;
-    Window(T* data, const Layout<N>& layout, const Place& place) noexcept : Layout<N>(layout), Place(place), data_(data) {}
+    Window(T* data, const Layout<N>& layout, const Place& place) noexcept
+        : Layout<N>(layout), Place(place), data_(data) {}
     explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t), data_(static_cast<T*>(t.data)) {}
 
     ISTHMUS_COLD std::string strides_text() const {
-        return concat({"found strides ", layout::to_string(this->strides()), " for shape ", layout::to_string(this->shape()),
-                       "; wanted contiguous memory"});
+        return concat({"found strides ", layout::to_string(this->strides()), " for shape ",
+                       layout::to_string(this->shape()), "; wanted contiguous memory"});
     }
 
 private:

@@ -1,5 +1,5 @@
-// The parameters of an operator's function: Out, InOut and Stream, and what its types say, as tables that the library
-// reads. SPDX-License-Identifier: Apache-2.0
+// The parameters of an operator's function: Out, InOut, Stream, and the tables that the library reads of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <optional>

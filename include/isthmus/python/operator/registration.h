@@ -66,8 +66,8 @@ struct OperatorOf {
         name.text, OverloadSet<f...>::facts, OverloadSet<f...>::count, torch, xla<false>, xla<true>, &definition};
 };
 
-/// The part of RegisteredOperator that does not depend on the functions. An error is thrown as Error, or set as the Python exception
-/// for a module of the bare API (`sets_error`).
+/// The part of RegisteredOperator that does not depend on the functions. An error is thrown as Error, or set as the
+/// Python exception for a module of the bare API (`sets_error`).
 class OperatorRegistration {
 public:
     OperatorRegistration(const OperatorRegistration&) = delete;

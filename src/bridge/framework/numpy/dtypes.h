@@ -27,7 +27,9 @@ struct NumpyArray {
     int flags;
 };
 
-inline bool has_native_order(const NumpyDescr* descr) noexcept { return descr->byteorder != (PY_LITTLE_ENDIAN ? '>' : '<'); }
+inline bool has_native_order(const NumpyDescr* descr) noexcept {
+    return descr->byteorder != (PY_LITTLE_ENDIAN ? '>' : '<');
+}
 
 namespace numpy_flag {
 inline constexpr int c_contiguous = 0x0001, f_contiguous = 0x0002, aligned = 0x0100, writeable = 0x0400;

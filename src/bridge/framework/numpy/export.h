@@ -5,8 +5,8 @@
 #include "../../runtime/tensor_object.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/result.h>
-#include "dtypes.h"
 #include <isthmus/python/api.h>
+#include "dtypes.h"
 
 ISTHMUS_BEGIN
 
@@ -25,8 +25,8 @@ inline void** numpy_table(PyObject* core, const char* name) {
     return capsule ? static_cast<void**>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
 }
 
-/// NumPy's C API, found at run time, so that nothing is compiled against NumPy: the function table whose slots have kept their
-/// numbers since 1.7 (numpy/__multiarray_api.h).
+/// NumPy's C API, found at run time, so that nothing is compiled against NumPy: the function table whose slots have
+/// kept their numbers since 1.7 (numpy/__multiarray_api.h).
 struct NumpyApi {
     using DescrFromType = PyObject* (*)(int);
     using NewFromDescr = PyObject* (*)(PyTypeObject*, PyObject*, int, const Py_ssize_t*, const Py_ssize_t*, void*, int,
@@ -44,7 +44,8 @@ struct NumpyApi {
         array_type = static_cast<PyTypeObject*>(table[2]);
         const auto dtype_of = reinterpret_cast<DescrFromType>(table[45]);
         for (int number = 0; number < numpy_builtin_types; ++number)
-            if (numpy_shifts.has(static_cast<unsigned>(number)) && (dtypes[number] = dtype_of(number)) == nullptr) return false;
+            if (numpy_shifts.has(static_cast<unsigned>(number)) && (dtypes[number] = dtype_of(number)) == nullptr)
+                return false;
         make = reinterpret_cast<NewFromDescr>(table[94]);
         return true;
     }
@@ -81,12 +82,13 @@ ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
     if (dtype == complex32)
         return make_error(ErrorCode::bad_dtype, {found, " has no counterpart in NumPy; nearest is complex64"});
     if (dtype.is_subbyte() && !padded)
-        return make_error(ErrorCode::bad_dtype, {found, ", packed, has no counterpart in NumPy; nearest is uint8, the bytes"});
+        return make_error(ErrorCode::bad_dtype,
+                          {found, ", packed, has no counterpart in NumPy; nearest is uint8, the bytes"});
     if (dtype.code == kDLOpaqueHandle)
         return make_error(ErrorCode::bad_dtype, {found, " has no counterpart in NumPy; nearest is uint", dtype.bits()});
-    return make_error(
-        ErrorCode::bad_dtype,
-        {found, " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint", 8 * dtype.itemsize()});
+    return make_error(ErrorCode::bad_dtype,
+                      {found, " has no counterpart in NumPy itself; install ml_dtypes, or take the nearest, uint",
+                       8 * dtype.itemsize()});
 }
 
 /// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
@@ -95,8 +97,8 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
     if (ISTHMUS_UNLIKELY(numpy_api->make == nullptr) && !load_numpy_api())
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
     if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
-        return make_error(ErrorCode::bad_device,
-                          {"the tensor is on ", Device(t.device), ", which NumPy cannot see; copy it to the cpu first"});
+        return make_error(ErrorCode::bad_device, {"the tensor is on ", Device(t.device),
+                                                  ", which NumPy cannot see; copy it to the cpu first"});
     const DType dtype = t.dtype;
     Py_ssize_t steps[max_ndim];
     Py_ssize_t* strides = nullptr;  // row-major: NumPy writes them faster than it checks given ones

@@ -24,19 +24,22 @@ inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
 }
 
 /// `dtype` is NumPy's own, and `kind` its kind.
-ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* dtype, char kind, bool native_order = true) {
+ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* dtype, char kind,
+                                             bool native_order = true) {
     Ref text(PyObject_Str(dtype));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     const std::string name = utf8 != nullptr ? utf8 : "unknown";
     PyErr_Clear();
     const std::string found = concat({"dtype ", name});
     if (!native_order)
-        return request.fail(ErrorCode::not_values,
-                            {found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"});
+        return request.fail(
+            ErrorCode::not_values,
+            {found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"});
     switch (kind) {
         case 'O':
-            return request.fail(ErrorCode::bad_dtype,
-                                {found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"});
+            return request.fail(
+                ErrorCode::bad_dtype,
+                {found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"});
         case 'M':
         case 'm':
             return request.fail(ErrorCode::bad_dtype,
@@ -70,8 +73,8 @@ inline bool is_writable(int flags) noexcept {
     return (flags & (numpy_flag::writeable | numpy_flag::warn_on_write)) == numpy_flag::writeable;
 }
 
-/// Writes the descriptor of an array whose items have 2^shift bytes. False if a stride is not a whole number of items. A borrow
-/// copies sizes and strides: setting the array's shape frees its own.
+/// Writes the descriptor of an array whose items have 2^shift bytes. False if a stride is not a whole number of items.
+/// A borrow copies sizes and strides: setting the array's shape frees its own.
 ISTHMUS_ALWAYS_INLINE bool describe_numpy(const NumpyArray* array, DLDataType dtype, int shift, BorrowedBuilder out,
                                           bool owning) noexcept {
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
@@ -111,7 +114,8 @@ inline bool import_numpy(ImportRequest& request) {
     if (ISTHMUS_LIKELY(numpy_shifts.has(number) && has_native_order(descr)))
         dtype = numpy_dtypes[number];
     else if (!unusual_numpy_dtype(descr, dtype, flags))
-        return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind, has_native_order(descr));
+        return explain_numpy_dtype(request, reinterpret_cast<PyObject*>(array->descr), descr->kind,
+                                   has_native_order(descr));
     const int shift = trailing_zeros(static_cast<std::uint64_t>(DType(dtype).itemsize()));
     if (!describe_numpy(array, dtype, shift, request.out, request.owning) &&
         !element_strides_that_matter(request, array->strides))
@@ -120,8 +124,8 @@ inline bool import_numpy(ImportRequest& request) {
     return request.accept(flags);
 }
 
-/// Most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while strides of any
-/// other may have been set by hand. import_numpy() must look at the others.
+/// Most arrays: of NumPy's own types, and such that an aligned and contiguous array is as NumPy made it, while strides
+/// of any other may have been set by hand. import_numpy() must look at the others.
 ISTHMUS_ALWAYS_INLINE bool is_plain_numpy(const NumpyArray* array, bool require_writable) noexcept {
     const int state = array->flags;
     return numpy_shifts.has(static_cast<unsigned>(array->descr->type_num)) && has_native_order(array->descr) &&
@@ -179,7 +183,8 @@ ISTHMUS_NOINLINE inline bool import_numpy_scalar(ImportRequest& request) {
     Ref kind(dtype ? PyObject_GetAttrString(dtype.get(), "kind") : nullptr);
     const char* text = kind && PyUnicode_Check(kind.get()) ? PyUnicode_AsUTF8(kind.get()) : nullptr;
     if (text == nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, {"the dtype of this ", type_name(request.object)});
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {"the dtype of this ", type_name(request.object)});
     if (*text == 'M' || *text == 'm') return explain_numpy_dtype(request, dtype.get(), *text);
     return import_buffer(request);
 }

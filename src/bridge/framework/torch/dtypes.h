@@ -44,7 +44,7 @@ inline constexpr TorchDType torch_dtypes[] = {
 struct TorchDTypes {
     static constexpr unsigned slot_count = 64;
     DLDataType by_number[slot_count]{};  ///< bits 0 if DLPack has no counterpart
-    std::int16_t numbers[256]{};    ///< -1 if torch has none
+    std::int16_t numbers[256]{};         ///< -1 if torch has none
 
     static constexpr unsigned slot(DType dtype) noexcept {
         return (dtype.code * 8u + static_cast<unsigned>(std::countr_zero(dtype.bit_count | 0x80u))) % 256u;

@@ -7,10 +7,10 @@
 #include <exception>
 
 #include <isthmus/core/result.h>
-#include "shims.h"
-#include "rules.h"
 #include "../../protocol/capsule.h"
 #include "../../protocol/exchange_api.h"
+#include "rules.h"
+#include "shims.h"
 
 ISTHMUS_BEGIN
 
@@ -49,7 +49,8 @@ inline Result<PyObject*> wrap_torch_handle(TorchShims::Handle handle) {
     if (ISTHMUS_LIKELY(torch_shims.wrap != nullptr)) {
         try {
             PyObject* object = torch_shims.wrap(handle);
-            return ISTHMUS_LIKELY(object != nullptr) ? Result<PyObject*>(object) : explain_torch_wrap("no reason given");
+            return ISTHMUS_LIKELY(object != nullptr) ? Result<PyObject*>(object)
+                                                     : explain_torch_wrap("no reason given");
         } catch (const std::exception& refused) {
             return explain_torch_wrap(refused.what());
         }
@@ -71,8 +72,8 @@ inline Result<PyObject*> export_to_torch_by_shims(Block* block) {
     retain(block);
     const unsigned before = torch_drops;
     const int status = torch.from_blob(
-        t.data, t.ndim, t.shape, t.strides, 0, number, type, device.is_host() ? -1 : device.id, &handle, torch.layout_strided,
-        nullptr, 0,
+        t.data, t.ndim, t.shape, t.strides, 0, number, type, device.is_host() ? -1 : device.id, &handle,
+        torch.layout_strided, nullptr, 0,
         [](void*, void* context) {
             ++torch_drops;
             drop(static_cast<Block*>(context));
@@ -100,7 +101,8 @@ inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const std::st
     void* object = nullptr;
     const unsigned before = torch_drops;
     const int status = torch_consumer->api->managed_tensor_to_py_object_no_sync(managed, &object);
-    if (status != 0 && torch_drops == before) managed->deleter(managed);  // torch leaks it if it does not know the dtype
+    if (status != 0 && torch_drops == before)
+        managed->deleter(managed);  // torch leaks it if it does not know the dtype
     if (status != 0 || object == nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
     return static_cast<PyObject*>(object);
 }
@@ -110,7 +112,8 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_to_torch_older(Block* block) {
     if (layout::has_negative_stride(block->dl)) return explain_torch_export(block->dl, true, "");
     const std::string what = concat({"handing a tensor of ", DType(block->dl.dtype), " to torch"});
     const DLPackExchangeAPI* api = torch_consumer->api;
-    if (api != nullptr && api->managed_tensor_to_py_object_no_sync != nullptr) return export_to_torch_by_exchange(block, what);
+    if (api != nullptr && api->managed_tensor_to_py_object_no_sync != nullptr)
+        return export_to_torch_by_exchange(block, what);
     Ref capsule(legacy_capsule(block));
     Ref module(capsule ? import_torch("torch.utils.dlpack") : nullptr);
     PyObject* object = module ? PyObject_CallMethod(module.get(), "from_dlpack", "O", capsule.get()) : nullptr;

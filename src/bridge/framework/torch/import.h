@@ -5,9 +5,9 @@
 #include "../../protocol/import_request.h"  // Python.h must come before any standard header
 
 #include "import_by_python.h"
-#include "shims.h"
 #include "questions.h"
 #include "rules.h"
+#include "shims.h"
 #include "storage.h"
 
 ISTHMUS_BEGIN
@@ -24,10 +24,12 @@ struct AskShims {
     /// Any tensor can carry the negative bit, only a complex one the conjugate bit.
     ISTHMUS_ALWAYS_INLINE LazyBit lazy_bit() {
         if (ISTHMUS_UNLIKELY(dtype_code == kDLComplex))
-            if (torch_shims.is_conj != nullptr ? torch_shims.is_conj(handle) : ask_python(object, "is_conj", true, failed))
+            if (torch_shims.is_conj != nullptr ? torch_shims.is_conj(handle)
+                                               : ask_python(object, "is_conj", true, failed))
                 return LazyBit::conjugate;
-        const bool negative = ISTHMUS_LIKELY(torch_shims.is_neg != nullptr) ? torch_shims.is_neg(handle)
-                                                                            : ask_python(object, "is_neg", true, failed);
+        const bool negative = ISTHMUS_LIKELY(torch_shims.is_neg != nullptr)
+                                  ? torch_shims.is_neg(handle)
+                                  : ask_python(object, "is_neg", true, failed);
         return negative ? LazyBit::negative : LazyBit::none;
     }
     void* impl() const { return *static_cast<void**>(handle); }  // an at::Tensor is one pointer to its TensorImpl
@@ -40,8 +42,9 @@ struct AskShims {
         return is_torch_dual(object, failed);
     }
     bool requires_grad() {
-        return ISTHMUS_LIKELY(torch_shims.requires_grad != nullptr) ? torch_shims.requires_grad(impl())
-                                                                    : ask_python(object, "requires_grad", false, failed);
+        return ISTHMUS_LIKELY(torch_shims.requires_grad != nullptr)
+                   ? torch_shims.requires_grad(impl())
+                   : ask_python(object, "requires_grad", false, failed);
     }
     bool is_recording() const { return torch_shims.grad_mode_is_enabled(); }
     const char* in_place_refusal() { return torch_in_place_refusal(object, failed); }
@@ -57,7 +60,8 @@ struct AskShims {
 ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* handle) {
     AskShims ask{request.object, handle, 0};
     const bool closed = ask.is_closed_inference();
-    if (ask.failed) return request.fail_with_exception(ErrorCode::producer_failed, "asking torch for its inference mode");
+    if (ask.failed)
+        return request.fail_with_exception(ErrorCode::producer_failed, "asking torch for its inference mode");
     if (closed) return request.fail(ErrorCode::requires_grad, torch_refusal::inference);
     if (!request.options.announce) {
         request.out.flags() |= unannounced_flag;
@@ -85,8 +89,8 @@ ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags fla
 }
 
 ISTHMUS_COLD inline bool explain_torch_handle(ImportRequest& request) {
-    return request.fail(ErrorCode::not_a_tensor,
-                        {"torch does not take this ", type_name(request.object), " for a tensor: ", torch_shims.what()});
+    return request.fail(ErrorCode::not_a_tensor, {"torch does not take this ", type_name(request.object),
+                                                  " for a tensor: ", torch_shims.what()});
 }
 
 inline void release_torch_handle(void* handle) {
@@ -112,7 +116,8 @@ ISTHMUS_NOINLINE inline bool settle_torch_stream(ImportRequest& request) {
     return settle_device_stream(request, torch_current_stream(request.out.dl().device, request.producer.api), false);
 }
 
-/// The handle of the object, and what keeps it: the at::Tensor inside the object itself, if that was verified to be one.
+/// The handle of the object, and what keeps it: the at::Tensor inside the object itself, if that was verified to be
+/// one.
 ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& handle) {
     TorchShims& torch = torch_shims;
     const bool known = request.producer.known_torch;
@@ -120,8 +125,8 @@ ISTHMUS_ALWAYS_INLINE bool take_torch_handle(ImportRequest& request, void*& hand
         return explain_torch_handle(request);
     if (ISTHMUS_LIKELY(known && load_shared(torch.inside) > 0)) {
         handle = reinterpret_cast<char*>(request.object) + load_shared(torch.inside);
-        // A second handle would make libtorch take the GIL and increment the object's count; the caller's reference lasts until
-        // the end.
+        // A second handle would make libtorch take the GIL and increment the object's count; the caller's reference
+        // lasts until the end.
         return true;
     }
     if (ISTHMUS_UNLIKELY(torch.from_pyobject(request.object, &handle) != 0)) return explain_torch_handle(request);
@@ -140,8 +145,8 @@ ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
     return 0;
 }
 
-/// Asks Python, and finds out whether the storage itself can be asked from now on: whether this tensor's storage shows that it
-/// lies where storage_of() looks. (Functions of torch._C run no code of a subclass.)
+/// Asks Python, and finds out whether the storage itself can be asked from now on: whether this tensor's storage shows
+/// that it lies where storage_of() looks. (Functions of torch._C run no code of a subclass.)
 ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
     TorchShims& torch = torch_shims;
     Ref core(import_torch("torch._C"));
@@ -156,7 +161,8 @@ ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* ha
         return answer.get() == Py_True;
     const DLTensor& t = request.out.dl();
     const char* data = static_cast<char*>(t.data) - offset * DType(t.dtype).itemsize();
-    if (TorchShims::storage_of(handle) == storage && std::memcmp(storage + TorchShims::behind_counts, &data, sizeof data) == 0)
+    if (TorchShims::storage_of(handle) == storage &&
+        std::memcmp(storage + TorchShims::behind_counts, &data, sizeof data) == 0)
         store_shared(torch.deleter_at, TorchShims::behind_counts + deleter);
     torch.find_plain();
     return answer.get() == Py_True;
@@ -168,19 +174,20 @@ ISTHMUS_ALWAYS_INLINE bool is_copy_on_write(ImportRequest& request, void* handle
     return torch_shims.is_shared_until_written(TorchShims::storage_of(handle));
 }
 
-/// Sizes, strides, dtype and device are torch's own, which has checked them against the storage; it does not guarantee an
-/// aligned address, or a non-NULL one.
+/// Sizes, strides, dtype and device are torch's own, which has checked them against the storage; it does not guarantee
+/// an aligned address, or a non-NULL one.
 ISTHMUS_ALWAYS_INLINE bool has_plain_torch_address(const DLTensor& t) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(t.data);
     return address != 0 && (address & static_cast<std::uintptr_t>(DType(t.dtype).itemsize() - 1)) == 0;
 }
 
-/// The fast path: on the CPU, only read, and not tracked by autograd. It calls neither Python nor any other code. False, and
-/// nothing held, for those that import_torch_by_shims() must look at.
-ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options, const ProducerType& producer,
-                                              BorrowedBuilder out, bool owning) noexcept {
+/// The fast path: on the CPU, only read, and not tracked by autograd. It calls neither Python nor any other code.
+/// False, and nothing held, for those that import_torch_by_shims() must look at.
+ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options,
+                                              const ProducerType& producer, BorrowedBuilder out, bool owning) noexcept {
     const TorchShims& torch = torch_shims;
-    if (options.require_writable || !producer.known_torch || producer.immutable || ISTHMUS_UNLIKELY(!load_shared(torch.plain)))
+    if (options.require_writable || !producer.known_torch || producer.immutable ||
+        ISTHMUS_UNLIKELY(!load_shared(torch.plain)))
         return false;
     void* handle = reinterpret_cast<char*>(object) + load_shared(torch.inside);
     if (!options.allow_grad && torch.autograd_meta(*static_cast<void**>(handle)) != nullptr) return false;
@@ -193,10 +200,10 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOpti
     torch.get_dtype(handle, &number);
     const DType dtype = torch_dtype_table.dtype_of(number);
     t.dtype = dtype;
-    if (ISTHMUS_UNLIKELY(dtype.bits() == 0 || (dtype.code == kDLComplex && torch.is_conj(handle)) || torch.is_neg(handle) ||
-                         torch.get_dim(handle, &ndim) != 0 || torch.get_sizes(handle, &t.shape) != 0 ||
-                         torch.get_strides(handle, &t.strides) != 0 || ndim > max_ndim ||
-                         torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data)) != 0 ||
+    if (ISTHMUS_UNLIKELY(dtype.bits() == 0 || (dtype.code == kDLComplex && torch.is_conj(handle)) ||
+                         torch.is_neg(handle) || torch.get_dim(handle, &ndim) != 0 ||
+                         torch.get_sizes(handle, &t.shape) != 0 || torch.get_strides(handle, &t.strides) != 0 ||
+                         ndim > max_ndim || torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data)) != 0 ||
                          !has_plain_torch_address(t)))
         return false;
     t.device = DLDevice{kDLCPU, 0};
@@ -214,7 +221,8 @@ ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOpti
     return true;
 }
 
-/// A torch.Tensor on the CPU or a GPU by its handle. Keeps its storage, and the object for the return of the same object.
+/// A torch.Tensor on the CPU or a GPU by its handle. Keeps its storage, and the object for the return of the same
+/// object.
 ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const TorchShims& torch = torch_shims;
     void* handle = nullptr;
@@ -274,7 +282,8 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
 /// Out of line, for callers that come by the table.
 ISTHMUS_NOINLINE inline bool import_torch(ImportRequest& request) { return import_torch_by_shims(request); }
 
-/// Announces the write to an object that was imported without announcing it. `request` is a new one, for the same object.
+/// Announces the write to an object that was imported without announcing it. `request` is a new one, for the same
+/// object.
 ISTHMUS_NOINLINE inline bool announce_torch_write_later(ImportRequest& request) {
     if (request.producer.protocol != Protocol::torch_stable) return announce_torch_write_by_python(request);
     void* handle = nullptr;

@@ -4,11 +4,11 @@
 
 #include "../../protocol/dlpack_method/import.h"  // Python.h must come before any standard header
 
-#include "shims.h"
+#include "../../protocol/exchange_api.h"
 #include "questions.h"
 #include "rules.h"
+#include "shims.h"
 #include "storage.h"
-#include "../../protocol/exchange_api.h"
 
 ISTHMUS_BEGIN
 
@@ -83,13 +83,14 @@ inline bool names_a_smaller_dtype(ImportRequest& request) {
     if (dtype != int8 && dtype != uint8) return false;
     Ref found(PyObject_GetAttrString(request.object, "dtype"));
     Ref text(found ? PyObject_Str(found.get()) : nullptr);
-    const bool same = !text || PyUnicode_CompareWithASCIIString(text.get(), dtype == int8 ? "torch.int8" : "torch.uint8") == 0;
+    const bool same =
+        !text || PyUnicode_CompareWithASCIIString(text.get(), dtype == int8 ? "torch.int8" : "torch.uint8") == 0;
     PyErr_Clear();
     return !same;
 }
 
-/// `__dlpack__`, called without synchronisation: torch's other functions tell its stream. torch may reach a GPU without any
-/// import, so the driver is searched for.
+/// `__dlpack__`, called without synchronisation: torch's other functions tell its stream. torch may reach a GPU without
+/// any import, so the driver is searched for.
 inline bool import_torch_by_method(ImportRequest& request) {
     expect_driver();
     ImportOptions options = request.options;
@@ -137,7 +138,8 @@ inline bool import_torch_method(ImportRequest& request) { return import_torch_ol
 ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(request.object));
     if (PyErr_Occurred() != nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed, concat({"looking at this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           concat({"looking at this ", type_name(request.object)}));
     return import_torch_older(request, api);
 }
 

@@ -4,8 +4,8 @@
 
 #include "../../protocol/import_request.h"  // Python.h must come before any standard header
 
-#include "shims.h"
 #include "rules.h"
+#include "shims.h"
 
 ISTHMUS_BEGIN
 
@@ -56,15 +56,15 @@ ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
     Ref kinds(made ? PyObject_GetAttrString(module.get(), "CreationMeta") : nullptr);
     Ref plain(kinds ? PyObject_GetAttrString(kinds.get(), "DEFAULT") : nullptr);
     const int same = plain ? PyObject_RichCompareBool(made.get(), plain.get(), Py_EQ) : -1;
-    const bool untold =
-        same < 0 && !made && (PyErr_ExceptionMatches(PyExc_ImportError) || PyErr_ExceptionMatches(PyExc_AttributeError));
+    const bool untold = same < 0 && !made &&
+                        (PyErr_ExceptionMatches(PyExc_ImportError) || PyErr_ExceptionMatches(PyExc_AttributeError));
     if (untold) PyErr_Clear();
     failed = failed || (same < 0 && !untold);
     return same != 0;
 }
 
-/// Why torch refuses an in-place operation on this tensor, which requires grad while grad mode is on; NULL if it does not. The
-/// same rules as in torch/csrc/autograd/VariableTypeUtils.h (check_inplace).
+/// Why torch refuses an in-place operation on this tensor, which requires grad while grad mode is on; NULL if it does
+/// not. The same rules as in torch/csrc/autograd/VariableTypeUtils.h (check_inplace).
 ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, bool& failed) {
     if (ask_python(object, "is_leaf", false, failed)) return torch_refusal::leaf;
     if (failed || !ask_python(object, "_is_view", true, failed)) return nullptr;
@@ -76,7 +76,8 @@ ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, boo
 
 /// Whether it was made in inference mode, and is to be written outside of it.
 ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
-    return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) && !failed;
+    return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) &&
+           !failed;
 }
 
 /// Asks in Python what the shims were asked: a wrapper subclass answers there, and the shims keep only the text of the
@@ -93,7 +94,8 @@ ISTHMUS_COLD inline bool ask_torch_again(ImportRequest& request, std::string_vie
            request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(object)});
 }
 
-/// Why this tensor's bytes are not available, in torch's own words and with what to call instead. `reason`: what libtorch said.
+/// Why this tensor's bytes are not available, in torch's own words and with what to call instead. `reason`: what
+/// libtorch said.
 ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char* reason) {
     const std::string what = reason != nullptr ? reason : "";  // copied: torch's next answer would overwrite it
     const auto refuse = [&request](Message text) { return request.fail(ErrorCode::not_values, text); };

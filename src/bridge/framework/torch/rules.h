@@ -17,30 +17,38 @@ namespace detail {
 namespace torch_refusal {
 inline constexpr const char* conjugate =
     "the conjugate bit is set, so the bytes are not the values; call .resolve_conj() first";
-inline constexpr const char* negative = "the negative bit is set, so the bytes are not the values; call .resolve_neg() first";
+inline constexpr const char* negative =
+    "the negative bit is set, so the bytes are not the values; call .resolve_neg() first";
 inline constexpr const char* nested =
     "a nested tensor has no single shape; call .unbind() or torch.nested.to_padded_tensor(x, 0) first";
 inline constexpr const char* meta = "a tensor on the meta device has no memory; call .to('cpu') on a real one";
 inline constexpr const char* mkldnn = "layout is torch._mkldnn, whose bytes are opaque; call .to_dense() first";
 inline constexpr const char* leaf =
-    "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), .detach(), or "
+    "a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), "
+    ".detach(), or "
     "allow_grad";
 inline constexpr const char* view_of_leaf =
-    "a view of a leaf tensor that requires grad must not be written in place while grad mode is on; use torch.no_grad(), "
+    "a view of a leaf tensor that requires grad must not be written in place while grad mode is on; use "
+    "torch.no_grad(), "
     ".detach(), or allow_grad";
 inline constexpr const char* fixed_view =
-    "a tensor that requires grad must not be written in place through a view that autograd cannot follow (one of several that "
-    "unbind(), chunk() or split() made, one made under torch.no_grad() or by a custom function); use .clone(), or .detach()";
+    "a tensor that requires grad must not be written in place through a view that autograd cannot follow (one of "
+    "several that "
+    "unbind(), chunk() or split() made, one made under torch.no_grad() or by a custom function); use .clone(), or "
+    ".detach()";
 inline constexpr const char* grad =
-    "the tensor requires grad, and the result would have no gradient; call .detach() first, or use torch.no_grad(), or write a "
+    "the tensor requires grad, and the result would have no gradient; call .detach() first, or use torch.no_grad(), or "
+    "write a "
     "torch.autograd.Function around the call";
 inline constexpr const char* grad_written =
-    "the tensor requires grad, and autograd would not see what is written to it; call .detach() first, or use torch.no_grad()";
+    "the tensor requires grad, and autograd would not see what is written to it; call .detach() first, or use "
+    "torch.no_grad()";
 inline constexpr const char* dual =
     "the tensor requires forward gradients (it has a tangent), which would be lost; call "
     "torch.autograd.forward_ad.unpack_dual(x).primal first";
 inline constexpr const char* transformed =
-    "a tensor inside a transform of torch.func or torch.vmap has no memory of its own; call this outside of the transform, or "
+    "a tensor inside a transform of torch.func or torch.vmap has no memory of its own; call this outside of the "
+    "transform, or "
     "write a torch.autograd.Function with setup_context around the call";
 inline constexpr const char* inference =
     "an inference tensor must not be written in place outside inference mode; call .clone() first";
@@ -51,8 +59,8 @@ ISTHMUS_COLD inline std::string sparse(const std::string& layout) {
 }
 /// `dtype`: as torch writes it, "torch.quint8".
 ISTHMUS_COLD inline std::string quantised(const std::string& dtype) {
-    return concat(
-        {"dtype is ", dtype, ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
+    return concat({"dtype is ", dtype,
+                   ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
 }
 ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
     return concat({"dtype ", dtype, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"});
@@ -69,7 +77,8 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_
     if (!dtype_is_known) {
         const std::string nearest =
             dtype == float4_e2m1fn ? "float4_e2m1fn_x2, two elements a byte" : concat({"uint", 8 * dtype.itemsize()});
-        return make_error(ErrorCode::bad_dtype, {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
+        return make_error(ErrorCode::bad_dtype,
+                          {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
     }
     return make_error(ErrorCode::consumer_failed, {"torch did not take the tensor: ", why});
 }
@@ -86,19 +95,21 @@ struct TorchVerdict {
     Flags flags() const noexcept { return watched ? flag::read_only | watched_flag : 0; }
 };
 
-/// For a tensor that autograd may track: reading is allowed, and the tensor is read-only then; writing follows torch's rules for an
-/// in-place operation; a caller that makes a new result may refuse the tensor altogether.
+/// For a tensor that autograd may track: reading is allowed, and the tensor is read-only then; writing follows torch's
+/// rules for an in-place operation; a caller that makes a new result may refuse the tensor altogether.
 template <class Ask>
 ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions& options) {
     const auto refuse = [&ask](const char* why) {
-        return ask.is_transformed() ? TorchVerdict{torch_refusal::transformed} : TorchVerdict{why, ErrorCode::requires_grad};
+        return ask.is_transformed() ? TorchVerdict{torch_refusal::transformed}
+                                    : TorchVerdict{why, ErrorCode::requires_grad};
     };
     if (ask.is_dual()) {  // with grad mode off as well, which turns off only the backward mode
         if (options.refuse_grad || options.require_writable) return refuse(torch_refusal::dual);
         return {.watched = true};
     }
     if (!ask.requires_grad() || !ask.is_recording()) return {};
-    if (options.refuse_grad) return refuse(options.require_writable ? torch_refusal::grad_written : torch_refusal::grad);
+    if (options.refuse_grad)
+        return refuse(options.require_writable ? torch_refusal::grad_written : torch_refusal::grad);
     if (!options.require_writable) return {.watched = true};
     const char* why = ask.in_place_refusal();
     return why != nullptr ? refuse(why) : TorchVerdict{};

@@ -6,12 +6,12 @@
 
 #include <cstring>
 
-#include "../../runtime/gil.h"
-#include "../../runtime/session.h"
-#include "../../runtime/lookups.h"
-#include "dtypes.h"
-#include "../../protocol/exchange_api.h"
 #include "../../../core/libraries.h"
+#include "../../protocol/exchange_api.h"
+#include "../../runtime/gil.h"
+#include "../../runtime/lookups.h"
+#include "../../runtime/session.h"
+#include "dtypes.h"
 
 ISTHMUS_BEGIN
 
@@ -32,17 +32,19 @@ ISTHMUS_NOINLINE inline bool is_torch_hidden() {
     return !dict_item(PyImport_GetModuleDict(), "torch._C") && torch_class_of_library() != nullptr;
 }
 
-/// import `module`, which is torch or below it: a new reference, or NULL with a Python exception set. While torch is hidden
-/// nothing is imported: a second initialisation of its C module overwrites the tables that its own methods live in.
+/// import `module`, which is torch or below it: a new reference, or NULL with a Python exception set. While torch is
+/// hidden nothing is imported: a second initialisation of its C module overwrites the tables that its own methods live
+/// in.
 inline PyObject* import_torch(const char* module) {
     if (ISTHMUS_LIKELY(!is_torch_hidden())) return PyImport_ImportModule(module);
-    PyErr_SetString(PyExc_ImportError, "torch was imported, but torch._C was taken out of sys.modules since; put it back");
+    PyErr_SetString(PyExc_ImportError,
+                    "torch was imported, but torch._C was taken out of sys.modules since; put it back");
     return nullptr;
 }
 
-/// libtorch's stable C shims, found in the libtorch that the process has loaded: the tensor pointer without compiling against
-/// torch. Declared in torch/csrc/stable/c/shim.h and torch/csrc/inductor/aoti_torch/c/shim.h, which PyTorch promises to keep.
-/// A handle is a pointer to an at::Tensor on the heap; a status other than 0 is a failure.
+/// libtorch's stable C shims, found in the libtorch that the process has loaded: the tensor pointer without compiling
+/// against torch. Declared in torch/csrc/stable/c/shim.h and torch/csrc/inductor/aoti_torch/c/shim.h, which PyTorch
+/// promises to keep. A handle is a pointer to an at::Tensor on the heap; a status other than 0 is a failure.
 struct TorchShims {
     using Handle = void*;
 
@@ -51,8 +53,9 @@ struct TorchShims {
     int (*to_pyobject)(Handle, void*, void**);
     const char* (*what)();
     // PyTorch 2.11
-    int (*from_blob)(void*, std::int64_t, const std::int64_t*, const std::int64_t*, std::int64_t, std::int32_t, std::int32_t,
-                     std::int32_t, Handle*, std::int32_t, const std::uint8_t*, std::int64_t, void (*)(void*, void*), void*);
+    int (*from_blob)(void*, std::int64_t, const std::int64_t*, const std::int64_t*, std::int64_t, std::int32_t,
+                     std::int32_t, std::int32_t, Handle*, std::int32_t, const std::uint8_t*, std::int64_t,
+                     void (*)(void*, void*), void*);
     // older
     int (*delete_handle)(Handle);
     int (*get_dim)(Handle, std::int64_t*);
@@ -67,10 +70,11 @@ struct TorchShims {
     bool (*grad_mode_is_enabled)();
 
     // Exported by libtorch but not promised: each may be NULL, and Python takes its place.
-    bool (*is_neg)(Handle);         ///< at::native::is_neg(const at::Tensor&)
-    bool (*is_conj)(Handle);        ///< at::native::is_conj(const at::Tensor&)
-    void* (*autograd_meta)(void*);  ///< c10::TensorImpl::autograd_meta() const: NULL if no gradient or tangent is possible
-    bool (*requires_grad)(void*);   ///< c10::TensorImpl::requires_grad() const
+    bool (*is_neg)(Handle);   ///< at::native::is_neg(const at::Tensor&)
+    bool (*is_conj)(Handle);  ///< at::native::is_conj(const at::Tensor&)
+    void* (*autograd_meta)(
+        void*);  ///< c10::TensorImpl::autograd_meta() const: NULL if no gradient or tangent is possible
+    bool (*requires_grad)(void*);  ///< c10::TensorImpl::requires_grad() const
     int (*get_storage_offset)(Handle, std::int64_t*);
     void (*cow_deleter)(void*);    ///< c10::impl::cow::cow_deleter(void*)
     bool (*is_cow)(const void*);   ///< c10::impl::cow::is_cow_data_ptr(const c10::DataPtr&)
@@ -80,9 +84,9 @@ struct TorchShims {
     void (*bump_version)(Handle);  ///< torch::autograd::impl::bump_version(const at::Tensor&)
     PyObject* (*wrap)(Handle);     ///< THPVariable_Wrap(at::TensorBase&&), without to_pyobject's lock and counting
 
-    /// A torch.Tensor's PyObject contains its at::Tensor, so a handle may point there: no lookup, no lock, no allocation. That
-    /// struct is private: it is used only after a first tensor has confirmed its layout, and only if there is a class to check
-    /// types against.
+    /// A torch.Tensor's PyObject contains its at::Tensor, so a handle may point there: no lookup, no lock, no
+    /// allocation. That struct is private: it is used only after a first tensor has confirmed its layout, and only if
+    /// there is a class to check types against.
     std::ptrdiff_t inside;  ///< offset of the at::Tensor; 0 while unknown, -1 if it was not found
     /// False if torch does not accept this object.
     bool find_inside(PyObject* object) noexcept {
@@ -90,14 +94,16 @@ struct TorchShims {
         if (from_pyobject(object, &handle) != 0) return false;
         void* found = nullptr;
         std::memcpy(&found, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof found);
-        store_shared(inside, found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1);
+        store_shared(inside,
+                     found == *static_cast<void**>(handle) ? static_cast<std::ptrdiff_t>(sizeof(PyObject)) : -1);
         delete_handle(handle);
         find_plain();
         return true;
     }
 
-    /// From a TensorImpl to its storage, and from a StorageImpl to its c10::DataPtr, which begins with the address. That layout
-    /// is private, and so is the place of a DataPtr's deleter: the first tensor must confirm the former, is_cow() the latter.
+    /// From a TensorImpl to its storage, and from a StorageImpl to its c10::DataPtr, which begins with the address.
+    /// That layout is private, and so is the place of a DataPtr's deleter: the first tensor must confirm the former,
+    /// is_cow() the latter.
     static constexpr std::size_t behind_counts = 2 * sizeof(void*);
     std::size_t deleter_at;  ///< in a StorageImpl; 0 while unknown
     static char* storage_of(Handle handle) noexcept {
@@ -130,7 +136,8 @@ struct TorchShims {
 /// State of the process, not of an interpreter session: libtorch stays loaded.
 ISTHMUS_STATE TorchShims torch_shims{};
 
-/// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a GPU.
+/// aoti_torch_get_current_cuda_stream (torch/csrc/inductor/aoti_torch/c/shim.h): the current stream of this thread on a
+/// GPU.
 using TorchStreamFunction = int (*)(std::int32_t, void**);
 ISTHMUS_STATE Atomic<TorchStreamFunction> torch_stream_function;
 
@@ -162,10 +169,11 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
         find_symbol(lib, "torch_tensor_from_pyobject", from_pyobject) &&
         find_symbol(lib, "torch_tensor_to_pyobject", to_pyobject) &&
         find_symbol(lib, "torch_exception_get_what_without_backtrace", what) &&
-        find_symbol(lib, "torch_from_blob", from_blob) && find_symbol(lib, "aoti_torch_delete_tensor_object", delete_handle) &&
+        find_symbol(lib, "torch_from_blob", from_blob) &&
+        find_symbol(lib, "aoti_torch_delete_tensor_object", delete_handle) &&
         find_symbol(lib, "aoti_torch_get_dim", get_dim) && find_symbol(lib, "aoti_torch_get_sizes", get_sizes) &&
-        find_symbol(lib, "aoti_torch_get_strides", get_strides) && find_symbol(lib, "aoti_torch_get_dtype", get_dtype) &&
-        find_symbol(lib, "aoti_torch_get_layout", get_layout) &&
+        find_symbol(lib, "aoti_torch_get_strides", get_strides) &&
+        find_symbol(lib, "aoti_torch_get_dtype", get_dtype) && find_symbol(lib, "aoti_torch_get_layout", get_layout) &&
         find_symbol(lib, "aoti_torch_get_device_type", get_device_type) &&
         find_symbol(lib, "aoti_torch_get_device_index", get_device_index) &&
         find_symbol(lib, "torch_get_const_data_ptr", get_const_data_ptr) &&
@@ -203,7 +211,8 @@ struct TorchInThisLife {
 };
 ISTHMUS_STATE PerLife<TorchInThisLife> torch_life;
 
-/// Set (to anything but 0) in the environment, this hides libtorch's stable shims: the way to test what older versions get.
+/// Set (to anything but 0) in the environment, this hides libtorch's stable shims: the way to test what older versions
+/// get.
 inline constexpr const char* hide_torch_shims = "ISTHMUS_NO_TORCH_SHIMS";
 
 /// Whether tensors are exchanged by the stable shims. torch must have been imported.
@@ -214,16 +223,17 @@ inline bool torch_has_shims() noexcept {
         const bool hide = hidden != nullptr && std::strcmp(hidden, "0") != 0 && *hidden != '\0';
         TorchInThisLife found;
         found.way = !hide && torch_shims.load() ? Way::stable : Way::older;
-        if (found.way == Way::stable && torch_shims.tensor_class != nullptr) found.tensor_class = *torch_shims.tensor_class;
+        if (found.way == Way::stable && torch_shims.tensor_class != nullptr)
+            found.tensor_class = *torch_shims.tensor_class;
         (void)torch_life.keep(found);
     }
     return torch_life->way == Way::stable;
 }
 
-/// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has seen, which
-/// would end a thread that asks for it while the interpreter ends: such a tensor is leaked. Before and after an interpreter's
-/// session libtorch does not touch Python. `give_up` may be called later, on another thread, so the owner must be neither on this
-/// one's stack nor in the block.
+/// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has
+/// seen, which would end a thread that asks for it while the interpreter ends: such a tensor is leaked. Before and
+/// after an interpreter's session libtorch does not touch Python. `give_up` may be called later, on another thread, so
+/// the owner must be neither on this one's stack nor in the block.
 inline void drop_torch(void (*give_up)(void*), void* owner) {
     if (ISTHMUS_LIKELY(runs_our_interpreter()) || Py_IsInitialized() == 0) return give_up(owner);
     const WayToInterpreter way = way_to_interpreter();
@@ -243,7 +253,8 @@ ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_shim(Device device) noexcep
 /// By torch.cuda.current_stream(), which every version has. no_stream if it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
     Ref module(import_torch("torch.cuda"));
-    Ref stream(module ? PyObject_CallMethod(module.get(), "current_stream", "i", static_cast<int>(device.id)) : nullptr);
+    Ref stream(module ? PyObject_CallMethod(module.get(), "current_stream", "i", static_cast<int>(device.id))
+                      : nullptr);
     Ref number(stream ? PyObject_GetAttrString(stream.get(), "cuda_stream") : nullptr);
     void* handle = number ? PyLong_AsVoidPtr(number.get()) : nullptr;
     const bool known = PyErr_Occurred() == nullptr;
@@ -251,8 +262,8 @@ ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
     return known ? stream_number(device, handle) : no_stream;
 }
 
-/// The current stream of this thread on a device with streams. `api` is the exchange table of torch.Tensor; NULL if it has
-/// none. Needs the GIL.
+/// The current stream of this thread on a device with streams. `api` is the exchange table of torch.Tensor; NULL if it
+/// has none. Needs the GIL.
 inline std::int64_t torch_current_stream(Device device, const DLPackExchangeAPI* api) {
     if (torch_has_shims())
         if (const std::int64_t stream = torch_stream_by_shim(device); stream != no_stream) return stream;

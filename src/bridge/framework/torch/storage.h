@@ -33,7 +33,8 @@ struct TorchStorage {
     void call(int place) noexcept { functions[place](this); }
     /// The owner of a tensor already holds a reference, so this never adds the first one beside Python's.
     void retain() noexcept { AtomicRef(counts).retain(one); }
-    /// Drops one reference if it is neither the last nor the last beside Python's; false, with nothing done, if it may be.
+    /// Drops one reference if it is neither the last nor the last beside Python's; false, with nothing done, if it may
+    /// be.
     bool drop_shared() noexcept {
         std::uint64_t now = AtomicRef(counts).load_relaxed();
         if (ISTHMUS_UNLIKELY(static_cast<std::uint32_t>(now) <= ((now & shown_to_python) != 0 ? 2U : 1U))) return false;
@@ -64,8 +65,8 @@ struct TorchStorages {
 };
 ISTHMUS_STATE TorchStorages torch_storages;
 
-/// Makes libtorch create a tensor over our memory, holds its storage beyond the tensor's end, and releases it: whether the
-/// memory is then released at the right moment, once.
+/// Makes libtorch create a tensor over our memory, holds its storage beyond the tensor's end, and releases it: whether
+/// the memory is then released at the right moment, once.
 ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     const TorchShims& torch = torch_shims;
     float element = 0;
@@ -121,12 +122,15 @@ ISTHMUS_NOINLINE inline bool find_torch_storages() {
 inline void release_torch_storage(void* storage) {
     drop_torch([](void* held) { static_cast<TorchStorage*>(held)->drop(); }, storage);
 }
-inline bool release_shared_torch_storage(void* storage) noexcept { return static_cast<TorchStorage*>(storage)->drop_shared(); }
-inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage, .release_shared = release_shared_torch_storage};
+inline bool release_shared_torch_storage(void* storage) noexcept {
+    return static_cast<TorchStorage*>(storage)->drop_shared();
+}
+inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage,
+                                            .release_shared = release_shared_torch_storage};
 
-/// The same by Python, if storages do not have the known layout: the storage's Python object is held, and NumPy marks those
-/// on the CPU. False with an error on an exception that must not be swallowed; if Python cannot tell, what is held stays as it
-/// is.
+/// The same by Python, if storages do not have the known layout: the storage's Python object is held, and NumPy marks
+/// those on the CPU. False with an error on an exception that must not be swallowed; if Python cannot tell, what is
+/// held stays as it is.
 ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request) {
     request.keep_alive();
     const DLTensor& t = request.out.dl();
@@ -150,7 +154,8 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
     }
     if (PyErr_Occurred() == nullptr) return true;
     if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".untyped_storage()"});
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {type_name(request.object), ".untyped_storage()"});
     PyErr_Clear();
     return true;
 }
@@ -162,8 +167,8 @@ ISTHMUS_ALWAYS_INLINE void hold_known_torch_storage(const BorrowedBuilder& out, 
     out.hold(storage, torch_storage_ops);
 }
 
-/// Holds the storage, which a tensor may exchange (`x.data = y`, `x.set_(y)`), and makes torch refuse to resize it in place, as
-/// x.numpy() does. The block also holds the object, for the way back.
+/// Holds the storage, which a tensor may exchange (`x.data = y`, `x.set_(y)`), and makes torch refuse to resize it in
+/// place, as x.numpy() does. The block also holds the object, for the way back.
 ISTHMUS_ALWAYS_INLINE bool hold_torch_storage(ImportRequest& request, void* handle) {
     const bool known = ISTHMUS_LIKELY(load_shared(torch_storages.state) == TorchStorages::State::as_above) ||
                        (load_shared(torch_storages.state) == TorchStorages::State::unknown && find_torch_storages());

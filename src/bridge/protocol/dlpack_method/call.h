@@ -13,8 +13,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether the TypeError now set means that the producer does not know a keyword, rather than that something failed inside it.
-/// A Python function that could not be called has no frame in the traceback; a C function says it only in its text.
+/// Whether the TypeError now set means that the producer does not know a keyword, rather than that something failed
+/// inside it. A Python function that could not be called has no frame in the traceback; a C function says it only in
+/// its text.
 ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keyword) {
     const std::string text = exception_text(exception);
     const std::string_view view = text;
@@ -26,10 +27,11 @@ ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keywor
            says("incompatible function arguments") || says("takes at most") || says("positional argument");
 }
 
-/// Whether a BufferError only passes on a failure further down: our own error, or infinite recursion. Asking again would then
-/// double the work at every level.
+/// Whether a BufferError only passes on a failure further down: our own error, or infinite recursion. Asking again
+/// would then double the work at every level.
 inline bool tells_of_failure_below(PyObject* exception) {
-    if (SharedRuntime* shared = shared_runtime(); shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error))
+    if (SharedRuntime* shared = shared_runtime();
+        shared != nullptr && PyErr_GivenExceptionMatches(exception, shared->error))
         return true;
     Ref at = Ref::borrow(exception);
     constexpr int deepest = 100'000;  // a chain of exceptions may be circular
@@ -52,7 +54,8 @@ enum class DLPackOutcome { ok, failed, keyword_refused, buffer_error };
 inline Ref keyword_names(PyObject* const* keywords, int count) {
     const Interned& names = interned();
     if (count == 1 && keywords[0] == names.max_version) return Ref::borrow(names.only_max_version);
-    if (count == 2 && keywords[0] == names.max_version && keywords[1] == names.copy) return Ref::borrow(names.version_and_copy);
+    if (count == 2 && keywords[0] == names.max_version && keywords[1] == names.copy)
+        return Ref::borrow(names.version_and_copy);
     Ref tuple(PyTuple_New(count));
     for (int i = 0; tuple && i < count; ++i) {
         Py_INCREF(keywords[i]);
@@ -62,7 +65,8 @@ inline Ref keyword_names(PyObject* const* keywords, int count) {
 }
 
 /// One call of `__dlpack__`, with the keywords that have a value. Its exception goes to `exception`.
-ISTHMUS_RARE inline DLPackOutcome call_dlpack(PyObject* object, const DLPackArguments& request, Ref& capsule, Ref& exception) {
+ISTHMUS_RARE inline DLPackOutcome call_dlpack(PyObject* object, const DLPackArguments& request, Ref& capsule,
+                                              Ref& exception) {
     const Interned& names = interned();
     PyObject* arguments[5] = {object};
     PyObject* keywords[4];
@@ -84,14 +88,15 @@ ISTHMUS_RARE inline DLPackOutcome call_dlpack(PyObject* object, const DLPackArgu
         return tells_of_failure_below(exception.get()) ? DLPackOutcome::failed : DLPackOutcome::buffer_error;
     if (!PyErr_GivenExceptionMatches(exception.get(), PyExc_TypeError)) return DLPackOutcome::failed;
     const char* last = request.version ? "max_version" : "stream";
-    return refuses_keyword(exception.get(), last) || (request.device && refuses_keyword(exception.get(), "dl_device")) ||
+    return refuses_keyword(exception.get(), last) ||
+                   (request.device && refuses_keyword(exception.get(), "dl_device")) ||
                    (request.copy && refuses_keyword(exception.get(), "copy"))
                ? DLPackOutcome::keyword_refused
                : DLPackOutcome::failed;
 }
 
-/// Asks a producer that alone knows its stream to order the consumer's after it, as `__dlpack__(stream=)` does. False with a
-/// Python exception set.
+/// Asks a producer that alone knows its stream to order the consumer's after it, as `__dlpack__(stream=)` does. False
+/// with a Python exception set.
 ISTHMUS_NOINLINE inline bool request_order(PyObject* producer, std::int64_t after) {
     const Ref kept = Ref::borrow(producer);
     DLPackArguments request;

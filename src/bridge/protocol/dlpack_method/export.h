@@ -5,10 +5,10 @@
 #include "../../runtime/tensor_object.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/copy.h>
+#include "../../runtime/errors.h"
+#include "../../runtime/lookups.h"
 #include "../capsule.h"
 #include "../export.h"
-#include "../../runtime/lookups.h"
-#include "../../runtime/errors.h"
 
 ISTHMUS_BEGIN
 
@@ -58,7 +58,8 @@ private:
     }
 };
 
-/// The number of the consumer's stream: -1 for a tensor of the host, which takes no other. False with a Python exception set.
+/// The number of the consumer's stream: -1 for a tensor of the host, which takes no other. False with a Python
+/// exception set.
 inline bool read_stream(PyObject* stream, Device device, long long& number) {
     const bool whole = PyLong_Check(stream);
     number = whole ? PyLong_AsLongLong(stream) : 0;
@@ -79,8 +80,8 @@ inline bool read_stream(PyObject* stream, Device device, long long& number) {
     return false;
 }
 
-/// The device that `dl_device` asks for: the tensor's own, or the CPU if the same memory may be called that. False with a
-/// Python exception set.
+/// The device that `dl_device` asks for: the tensor's own, or the CPU if the same memory may be called that. False with
+/// a Python exception set.
 inline bool read_wanted_device(PyObject* dl_device, Device here, bool copy, Device& wanted) {
     long type = 0, id = 0;
     if (!read_pair(dl_device, type, id)) {
@@ -114,7 +115,8 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
             return raise_argument("max_version", given.max_version, "None or a tuple (major, minor)", ErrorKind::type);
         versioned = major >= DLPACK_MAJOR_VERSION;
     }
-    if (given.copy != nullptr && !PyBool_Check(given.copy)) return raise_argument("copy", given.copy, "None, True or False");
+    if (given.copy != nullptr && !PyBool_Check(given.copy))
+        return raise_argument("copy", given.copy, "None, True or False");
     const bool copy = given.copy == Py_True;
     Device wanted = block->dl.device;
     long long consumer = has_streams(wanted.type) ? legacy_stream(wanted) : -1;  // None is the legacy default stream
@@ -128,9 +130,10 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
     if (copy) return export_copy(block, versioned);
     if (refuse_watched(block)) return nullptr;
     if (!versioned && (block->flags & flag::read_only))
-        return raise(ErrorCode::read_only, ErrorKind::buffer,
-                     "the memory is read-only, which a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or "
-                     "newer, or for copy=True");
+        return raise(
+            ErrorCode::read_only, ErrorKind::buffer,
+            "the memory is read-only, which a capsule before DLPack 1.0 cannot say; ask with max_version=(1, 0) or "
+            "newer, or for copy=True");
     if (!order_export(block, consumer)) return nullptr;
     note_consumer(block, "__dlpack__");
     const Exit exit(block);

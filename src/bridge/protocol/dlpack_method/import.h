@@ -7,9 +7,9 @@
 #include "../../runtime/buffers.h"
 #include "../../runtime/interned.h"
 #include "../../runtime/lookups.h"
+#include "../../runtime/shared_runtime.h"
 #include "../capsule.h"
 #include "call.h"
-#include "../../runtime/shared_runtime.h"
 
 ISTHMUS_BEGIN
 
@@ -42,8 +42,8 @@ inline bool is_arrow_array(PyObject* object) {
     return false;
 }
 
-/// 1 when one of the object's other protocols says that its memory must not be written, 0 when none does, -1 with a Python
-/// exception set that must not be swallowed.
+/// 1 when one of the object's other protocols says that its memory must not be written, 0 when none does, -1 with a
+/// Python exception set that must not be swallowed.
 ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_host) {
     const Interned& names = interned();
     const auto interrupted = [] {
@@ -62,9 +62,9 @@ ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_hos
 
 /// The arguments of `__dlpack__` for an import.
 struct DLPackRequest : DLPackArguments {
-    /// The stream is -1, although the caller did not ask for that. None would synchronise with the legacy default stream, which
-    /// invalidates a graph capture and is not what a caller who named no stream asked for: so a producer of device memory is
-    /// asked for no synchronisation.
+    /// The stream is -1, although the caller did not ask for that. None would synchronise with the legacy default
+    /// stream, which invalidates a graph capture and is not what a caller who named no stream asked for: so a producer
+    /// of device memory is asked for no synchronisation.
     bool no_synchronisation = false;
 
     /// False with the error left in the request.
@@ -72,9 +72,10 @@ struct DLPackRequest : DLPackArguments {
         const ImportOptions& options = request.options;
         const Interned& names = interned();
         if (options.max_version.major >= 1)
-            version = options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
-                          ? Ref::borrow(names.newest_version)
-                          : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
+            version =
+                options.max_version.major == DLPACK_MAJOR_VERSION && options.max_version.minor == DLPACK_MINOR_VERSION
+                    ? Ref::borrow(names.newest_version)
+                    : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
         if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
         if (options.copy != Copy::if_needed) copy = Ref::borrow(options.copy == Copy::always ? Py_True : Py_False);
         if (PyErr_Occurred() != nullptr)
@@ -102,7 +103,8 @@ private:
         }
         if (found.is_host()) return true;
         if (!accept_stream(request, found)) return false;
-        // Memory that a producer makes for this import alone, and does not keep, is ready for the legacy default stream.
+        // Memory that a producer makes for this import alone, and does not keep, is ready for the legacy default
+        // stream.
         no_synchronisation = !options.has_stream() && has_streams(found.type) && !needs_newer_producer();
         if (options.has_stream() || no_synchronisation)
             stream = Ref(PyLong_FromLongLong(no_synchronisation ? -1 : options.stream));
@@ -119,16 +121,19 @@ ISTHMUS_COLD inline bool fail_producer(ImportRequest& request, Ref exception) {
     return request.fail_with_exception(ErrorCode::producer_failed, {type, ".__dlpack__()"});
 }
 
-/// Asks again without what the producer said that it does not know, or could not answer in this version; the first error is the
-/// one reported. The request not to copy is dropped only if the keyword is unknown: with None a producer may copy.
-ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest& arguments, DLPackOutcome outcome, Ref first,
-                                          Ref& capsule) {
-    const auto may_call_again = [&] { return outcome == DLPackOutcome::keyword_refused || outcome == DLPackOutcome::buffer_error; };
+/// Asks again without what the producer said that it does not know, or could not answer in this version; the first
+/// error is the one reported. The request not to copy is dropped only if the keyword is unknown: with None a producer
+/// may copy.
+ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest& arguments, DLPackOutcome outcome,
+                                           Ref first, Ref& capsule) {
+    const auto may_call_again = [&] {
+        return outcome == DLPackOutcome::keyword_refused || outcome == DLPackOutcome::buffer_error;
+    };
     if (outcome == DLPackOutcome::keyword_refused && arguments.needs_newer_producer())
-        return request.fail(
-            ErrorCode::needs_copy,
-            {type_name(request.object), ".__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data (",
-             exception_text(first.get()), ")"});
+        return request.fail(ErrorCode::needs_copy,
+                            {type_name(request.object),
+                             ".__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data (",
+                             exception_text(first.get()), ")"});
     if (!may_call_again() || arguments.needs_newer_producer()) return fail_producer(request, std::move(first));
     if (outcome == DLPackOutcome::keyword_refused && arguments.copy) {
         arguments.copy = Ref();
@@ -140,7 +145,8 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
             if (outcome == DLPackOutcome::ok) return true;
         }
     }
-    if (!may_call_again() || !(arguments.version || arguments.no_synchronisation)) return fail_producer(request, std::move(first));
+    if (!may_call_again() || !(arguments.version || arguments.no_synchronisation))
+        return fail_producer(request, std::move(first));
     Ref second;
     DLPackOutcome then = outcome;
     if (arguments.version) {
@@ -159,8 +165,8 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
     return fail_producer(request, std::move(first));
 }
 
-/// A legacy capsule cannot say that the memory is read-only, so the object's other protocols are checked. False with a Python
-/// exception set.
+/// A legacy capsule cannot say that the memory is read-only, so the object's other protocols are checked. False with a
+/// Python exception set.
 ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObject* capsule) {
     const auto* managed = static_cast<const DLManagedTensor*>(PyCapsule_GetPointer(capsule, capsule_name));
     const int answer = is_read_only_elsewhere(request.object, Device(managed->dl_tensor.device).is_host());
@@ -168,15 +174,16 @@ ISTHMUS_NOINLINE inline bool ask_of_legacy_memory(ImportRequest& request, PyObje
     return answer >= 0;
 }
 
-/// `__dlpack__` (array API standard 2024.12): versioned if the producer knows `max_version`, else as before DLPack 1.0. A
-/// producer is called again only if it said that it does not know a keyword or cannot export this version.
+/// `__dlpack__` (array API standard 2024.12): versioned if the producer knows `max_version`, else as before DLPack 1.0.
+/// A producer is called again only if it said that it does not know a keyword or cannot export this version.
 inline bool import_dlpack_method(ImportRequest& request) {
     request.keep_alive();
     DLPackRequest arguments;
     if (!arguments.make(request)) return false;
     Ref capsule, exception;
     const DLPackOutcome outcome = call_dlpack(request.object, arguments, capsule, exception);
-    if (ISTHMUS_UNLIKELY(outcome != DLPackOutcome::ok) && !call_dlpack_again(request, arguments, outcome, std::move(exception), capsule))
+    if (ISTHMUS_UNLIKELY(outcome != DLPackOutcome::ok) &&
+        !call_dlpack_again(request, arguments, outcome, std::move(exception), capsule))
         return false;
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule.get())))
         return request.fail(ErrorCode::producer_failed, {type_name(request.object), ".__dlpack__() returned a ",
