@@ -127,7 +127,7 @@ void check_same_sizes(const std::span<const std::int64_t>* shapes, int count);
 
 template <class T, int N, class... C>
     requires(View<T, N, C...>::on_host && !DTypeSet<std::remove_cv_t<T>>)
-void as_host_view(const View<T, N, C...>&);
+void as_host_view(const View<T, N, C...>&) noexcept {}
 
 /// A view of memory of the host with elements of one type, or what is derived from one (Out and InOut of an operator).
 template <class V>
