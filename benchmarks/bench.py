@@ -5,8 +5,8 @@
 Usage:
     benchmarks/bench.py [--quick] [--only WORD] [--no-docs] [--out DIR]
 
-Builds the peers (build/bench, cached), measures every row with its contenders interleaved, prints the tables, and writes
-docs/benchmark: results.json, index.html and the pictures.
+Builds the peers (build/bench, cached), measures every row with its contenders interleaved, prints the tables, and
+writes docs/benchmark: results.json, index.html and the pictures.
 """
 
 from __future__ import annotations

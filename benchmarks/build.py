@@ -180,7 +180,8 @@ def pybind11_recipe() -> Recipe:
 
 
 def day_recipe(binder: Recipe, module: str, optimise: list[str]) -> Recipe:
-    """A binder's module with Isthmus's casters beside its own types, at the flags that the binder's CMake function gives."""
+    """A binder's module with Isthmus's casters beside its own types, at the flags that the binder's CMake function
+    gives."""
     recipe = with_binder(isthmus_recipe(), binder)
     libraries = [replace(library, flags=[*optimise, *library.flags]) for library in recipe.libraries]
     depends = [*recipe.depends, PEERS / "day.h"]
@@ -351,7 +352,8 @@ def build_cargo(peer: Peer) -> Path:
 
 @contextlib.contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Processes take turns at building: none loads a module that another still writes, and the first builds it for all."""
+    """Processes take turns at building: none loads a module that another still writes,
+    and the first builds it for all."""
     MODULES.mkdir(parents=True, exist_ok=True)
     with (OUT / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

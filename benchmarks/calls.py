@@ -23,10 +23,11 @@ ONE, THREE = ("x",), ("x", "y", "out")
 
 @dataclass(frozen=True)
 class Call:
-    """What is timed: a function of a peer's module, or of the row's scope where `module` is None, and its arguments' names.
+    """What is timed: a function of a peer's module, or of the row's scope where `module` is None,
+    and its arguments' names.
 
-    `then`: a function of the scope that takes the result. `times`: how often a thread of C++ calls it, which takes the GIL
-    each time; 0 where Python itself calls.
+    `then`: a function of the scope that takes the result. `times`: how often a thread of C++ calls it, which takes the
+    GIL each time; 0 where Python itself calls.
     """
 
     module: str | None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one exchange costs by library, on one logarithmic scale: the first picture of the page, and the README's, as SVG."""
+"""What one exchange costs by library, on one logarithmic scale: the first picture of the page, and the README's,
+as SVG."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ def panel(title: str, members: list[Result], longest: float, top: float) -> list
         text = '<text class="mine"' if ours else "<text"
         lines += [
             f'{text} x="{LABELS - 8}" y="{y + 13}" text-anchor="end">{name}</text>',
-            f'<rect class="{"ours" if ours else "peer"}" x="{LABELS}" y="{y + 2}" width="{width:.1f}" height="14" rx="2"/>',
+            (
+                f'<rect class="{"ours" if ours else "peer"}" x="{LABELS}" y="{y + 2}" width="{width:.1f}" height="14" '
+                'rx="2"/>'
+            ),
             f'{text} x="{LABELS + width + 6:.1f}" y="{y + 13}">{shown(r["ns"])}</text>',
         ]
     return lines

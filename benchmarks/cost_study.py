@@ -4,8 +4,8 @@
 Usage:
     benchmarks/cost_study.py [--largest BYTES] [--json FILE] [--markdown FILE] [--picture FILE]
 
-Every way is measured in a process of its own, so that its peak of memory is its own: a float32 tensor of 1 kB to 1 GB goes
-from the producer to the consumer, which reads one element. Small sizes are repeated and the fastest round counts.
+Every way is measured in a process of its own, so that its peak of memory is its own: a float32 tensor of 1 kB to 1 GB
+goes from the producer to the consumer, which reads one element. Small sizes are repeated and the fastest round counts.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def status_kb(field: str) -> int:
 
 
 def first_crossing(cross: Callable[[], Any], last: float) -> tuple[int, float]:
-    """Bytes by which one crossing raises the resident memory at its highest, and its seconds. What arrives is looked at."""
+    """Bytes by which one crossing raises the resident memory at its highest, and its seconds.
+    What arrives is looked at."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
     before = status_kb("VmRSS")

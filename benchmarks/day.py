@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a user's day: whole calls through the binders at their default flags, with Isthmus's types beside their own."""
+"""The rows of a user's day: whole calls through the binders at their default flags,
+with Isthmus's types beside their own."""
 
 from __future__ import annotations
 

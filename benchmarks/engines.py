@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measure tensors through Ray, Dask, multiprocessing and a DataLoader: each engine's default, its own fast way, and Isthmus.
+"""Measure tensors through Ray, Dask, multiprocessing and a DataLoader: each engine's default, its own fast way,
+and Isthmus.
 
 Usage:
     benchmarks/engines.py [--quick] [--json FILE] [--picture FILE] [GROUP ...]
 
-GROUP: ray, weights, dask, queue, loader; all of them when none is named. Every way is measured in a process of its own. Times
-are milliseconds, the best of a few rounds; memory is what became private to the receiver, in MiB. Needs what
+GROUP: ray, weights, dask, queue, loader; all of them when none is named. Every way is measured in a process of its own.
+Times are milliseconds, the best of a few rounds; memory is what became private to the receiver, in MiB. Needs what
 `make test-distributed` installs; a picture needs matplotlib.
 """
 

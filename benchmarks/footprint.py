@@ -23,7 +23,8 @@ BARE = """
 {include}
 static PyObject* f(PyObject*, PyObject* x) {{ {body} }}
 static PyMethodDef methods[] = {{{{"f", f, METH_O, nullptr}}, {{nullptr, nullptr, 0, nullptr}}}};
-static PyModuleDef definition{{PyModuleDef_HEAD_INIT, "footprint", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr}};
+static PyModuleDef definition{{
+    PyModuleDef_HEAD_INIT, "footprint", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr}};
 PyMODINIT_FUNC PyInit_footprint() {{ return PyModule_Create(&definition); }}
 """
 ISTHMUS_BODY = (

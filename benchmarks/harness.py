@@ -79,7 +79,8 @@ def pinned() -> Iterator[int | None]:
 def calibrate(timer: timeit.Timer) -> int:
     """How many calls fill one turn; the first ones are the warm-up.
 
-    The least of three: one interruption would otherwise pass for a slow call, and the turns would be too short to be true.
+    The least of three: one interruption would otherwise pass for a slow call,
+    and the turns would be too short to be true.
     """
     calls = 1
     while True:
@@ -116,8 +117,9 @@ def disturbed(nothing: dict[str, list[float]]) -> bool:
 
 
 def compare(contenders: list[Contender], rounds: int) -> list[Measured]:
-    """Measures the contenders of one row. One that raises is kept, with its reason. Whether the row is measured again depends
-    on the empty calls alone, never on the contenders; of several attempts the one with the cheapest empty calls counts."""
+    """Measures the contenders of one row. One that raises is kept, with its reason. Whether the row is measured again
+    depends on the empty calls alone, never on the contenders; of several attempts the one with the cheapest empty calls
+    counts."""
     results = [Measured(c.library, c.note) for c in contenders]
     timers: list[Entry | None] = []
     for contender, result in zip(contenders, results, strict=True):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a module of many typed functions costs: the compiler's time and the size of its text, through each binder.
 
-The same 60 functions are written once as plain data and spelled for nanobind, for pybind11 and for Isthmus with nanobind.
+The same 60 functions are written once as plain data and spelled for nanobind,
+for pybind11 and for Isthmus with nanobind.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that an exchange adds: resident memory before and after, of one large tensor held and of many small ones passed."""
+"""Memory that an exchange adds: resident memory before and after, of one large tensor held and of many small ones
+passed."""
 
 from __future__ import annotations
 

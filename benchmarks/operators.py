@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of operators: one function as an operator of Isthmus, beside the same function bound by hand to each framework."""
+"""The rows of operators: one function as an operator of Isthmus, beside the same function bound by hand to each
+framework."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001  the times sign and the dash are meant
-"""The benchmark as one self-contained page: the chart, tables by question, what is lost, every row, method and promises."""
+"""The benchmark as one self-contained page: the chart, tables by question, what is lost, every row,
+method and promises."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ h1 { margin-bottom: 0; } h2 { margin-top: 2.4rem; } h3 { margin: 1.6rem 0 .3rem;
 .bar > :last-child { font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bar small { opacity: .7; font-weight: 400; }
 .absent { opacity: .55; }
-.tag { font-size: .75rem; border-radius: 1rem; padding: .1rem .6rem; margin-left: .5rem; border: 1px solid; font-weight: 400; }
+.tag { font-size: .75rem; border-radius: 1rem; padding: .1rem .6rem; margin-left: .5rem; border: 1px solid;
+  font-weight: 400; }
 @media (prefers-color-scheme: dark) { :root { --ours: #35b58b; --bad: #ef6b5c; --floor: #e3b75c; } }
 .first { color: var(--ours); } .behind { color: var(--bad); } .parity { color: var(--floor); }
 .why { margin: .1rem 0 .4rem; font-size: .88rem; border-left: 3px solid var(--bad); padding-left: .6rem; }
@@ -121,12 +123,18 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
     count = {kind: sum(s == kind for s in standings.values()) for kind in ("first", "parity", "behind")}
     checked = sorted(targets.check(results), key=lambda t: t.holds)
     load = f", load {environment['load']:.1f}" if environment.get("load") is not None else ""
-    machine = f"{environment['cpu']}, {environment['cores']} cores{load}; Python {environment['python']}, {environment['system']}"
+    machine = (
+        f"{environment['cpu']}, {environment['cores']} cores{load}; Python {environment['python']}, "
+        f"{environment['system']}"
+    )
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<title>Isthmus: the benchmark</title><style>{STYLE}</style><h1>What an exchange costs</h1>",
-        "<p class='lead'>A tensor goes from Python to C++, or from C++ to Python, and its elements stay where they are. ",
+        (
+            "<p class='lead'>A tensor goes from Python to C++, or from C++ to Python, and its elements stay where they "
+            "are. "
+        ),
         "What remains is the work of the library between them.</p>",
         chart.svg(results),
         f"<p>Of the {sum(count.values())} rows with another library, Isthmus is ",
@@ -138,7 +146,8 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
     if lost:
         parts.append("<h2>Where is another library ahead?</h2>" + "".join(row_html(row, results) for row in lost))
     parts.append(
-        "<h2>Every row</h2><p>Shorter is faster. <b style='color:var(--floor)'>floor</b> is C written by hand for that one "
+        "<h2>Every row</h2><p>Shorter is faster. <b style='color:var(--floor)'>floor</b> is C written by hand for "
+        "that one "
     )
     parts.append("exchange, with the same checks; the × is the ratio to it.</p>")
     for group in dict.fromkeys([*GROUPS, *group_of.values()]):
@@ -148,8 +157,8 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
             bars = "".join(row_html(row, results) for row in members)
             parts.append(f"<details><summary>{title} ({len(members)})</summary>{bars}</details>")
     parts.append(
-        f"<h2>How it was measured</h2><p>{escape(machine)}. One run, all libraries in turn; the least of the turns, with the "
-        "time of an empty call subtracted. <a href='method.md'>The method</a> has the rest.</p>"
+        f"<h2>How it was measured</h2><p>{escape(machine)}. One run, all libraries in turn; the least of the turns, "
+        "with the time of an empty call subtracted. <a href='method.md'>The method</a> has the rest.</p>"
     )
     if checked:
         holds = sum(t.holds for t in checked)
@@ -157,7 +166,8 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
             f"<h2>What Isthmus promises</h2><p>{holds} of {len(checked)} hold in this run.</p><details><summary>"
         )
         parts.append(
-            "The promises</summary><div class='narrow'><table><tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>"
+            "The promises</summary><div class='narrow'><table>"
+            "<tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>"
         )
         for t in checked:
             verdict = "<td>holds</td>" if t.holds else "<td class='missed'>missed</td>"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables that pyo3-dlpack publishes (its BENCHMARKS.md of 2026-05-30), measured again here beside Isthmus.
 
-Published: on an Apple M3, with dlpark 0.7 and rust-numpy 0.28. Times of two machines are not comparable; the shape is: flat
-against growing, and how far apart the libraries of one machine are.
+Published: on an Apple M3, with dlpark 0.7 and rust-numpy 0.28. Times of two machines are not comparable; the shape is:
+flat against growing, and how far apart the libraries of one machine are.
 """
 
 from __future__ import annotations

@@ -126,13 +126,14 @@ def html(results: list[Result]) -> str:
             ("Which is fastest for my framework?",
              "Beside the fastest of the other libraries for each exchange.", frameworks),
             ("What does safety cost?",
-             "A tensor may hold bytes that are not its values (conjugate, negative, sparse), may be watched by autograd, may "
-             "be read-only. Isthmus asks each time. <i>By hand, as safe</i> is C written for that one exchange with the same "
-             "questions; <i>unchecked</i> is DLPack's exchange API in C, which asks none.", of_safety(figures)),
+             "A tensor may hold bytes that are not its values (conjugate, negative, sparse), may be watched by "
+             "autograd, may be read-only. Isthmus asks each time. <i>By hand, as safe</i> is C written for that one "
+             "exchange with the same questions; <i>unchecked</i> is DLPack's exchange API in C, which asks none.",
+             of_safety(figures)),
             ("Does the size matter?", "No: nothing touches the elements.", of_sizes(figures)),
             ("What does it cost to build?",
-             "One file with one function, at <code>-O2</code>. <i>Library</i> links <code>isthmus::python</code>, which is "
-             "compiled once, as nanobind's library is.", of_building(figures)),
+             "One file with one function, at <code>-O2</code>. <i>Library</i> links <code>isthmus::python</code>, "
+             "which is compiled once, as nanobind's library is.", of_building(figures)),
         )
         if answer
     )  # fmt: skip

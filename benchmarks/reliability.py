@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Isthmus and its peers do with hostile objects and at the edges of a tensor's life, as a table in docs/reliability.md.
+"""What Isthmus and its peers do with hostile objects and at the edges of a tensor's life,
+as a table in docs/reliability.md.
 
 Usage:
     benchmarks/reliability.py [--only WORD] [--library NAME] [--no-docs]

@@ -3,7 +3,8 @@
 """What a run says: tables in the terminal, and the files of docs/benchmark.
 
 Usage:
-    benchmarks/report.py [DIR]    makes the page of docs/benchmark, or of DIR, again from the figures that are stored there
+    benchmarks/report.py [DIR]    makes the page of docs/benchmark, or of DIR, again from the figures that are stored
+                                  there
 """
 
 from __future__ import annotations

@@ -437,7 +437,8 @@ SIZES = {"4 kB": 1 << 10, "1 MB": 1 << 18, "64 MB": 1 << 24, "1 GB": 1 << 28}
 
 
 def size_rows(torch: Any, np: Any, set_size: Callable[[int], None]) -> list[tuple[Callable[[], None], list[Row]]]:
-    """Each with what prepares it: the memory that is shown grows to the size first. Pages that nobody touches cost nothing."""
+    """Each with what prepares it: the memory that is shown grows to the size first.
+    Pages that nobody touches cost nothing."""
     steps: list[tuple[Callable[[], None], list[Row]]] = []
     for name, elements in SIZES.items():
         x = np.empty(elements, np.float32)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many exchanges all threads of a process make together, beside one thread: with the GIL and without (docs/threads.md).
+"""How many exchanges all threads of a process make together, beside one thread:
+with the GIL and without (docs/threads.md).
 
 Usage:
     benchmarks/scaling.py [--also PYTHON ...] [--rounds N] [--turn-ms MS] [--output FILE]
 
 --also names further interpreters, which need NumPy and nothing else: one without the GIL is what this is for. All take
-their turns in every round, so that whatever else the machine does meets all of them alike. A thread's turn is given by the
-clock, and its work is a loop of C++ or of Python: see ROWS.
+their turns in every round, so that whatever else the machine does meets all of them alike. A thread's turn is given by
+the clock, and its work is a loop of C++ or of Python: see ROWS.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Row:
     calls: bool = False
 
 
-#: The first row is what the machine gives to threads that share nothing, the one to judge the others by. Those of CPython alone
-#: are what the references to one array cost that the row before them has to take.
+#: The first row is what the machine gives to threads that share nothing, the one to judge the others by. Those of
+#: CPython alone are what the references to one array cost that the row before them has to take.
 CONTROL = Row("arithmetic alone", "arithmetic")
 EMPTY = Row("a call from Python that does nothing", "nothing", calls=True)
 ROWS = [
@@ -128,8 +129,8 @@ def one_round(module: Any, arrays: Sequence[Any], seconds: float) -> list[list[T
 
 
 def summary(rounds: Sequence[Sequence[Sequence[Turn]]]) -> list[dict[str, Any]]:
-    """Of each row on each number of threads: the median over all rounds of the rate beside the same round's single thread,
-    and beside what arithmetic alone gained in it; and the processor's nanoseconds."""
+    """Of each row on each number of threads: the median over all rounds of the rate beside the same round's single
+    thread, and beside what arithmetic alone gained in it; and the processor's nanoseconds."""
     rows = []
     for number, row in enumerate(ROWS):
         for column, threads in enumerate(THREADS):

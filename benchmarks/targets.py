@@ -23,27 +23,33 @@ PARITY = 1.05
 # A row where another library, or the floor's own promise, is ahead of us: where the difference is.
 REASONS = {
     "torch → C++, borrowed": (
-        "With libtorch linked the pointer is read in place; torch/extension.h asks neither for the negative and conjugate bit "
-        "nor for requires_grad. Without these questions the bytes may not be the values."
+        "With libtorch linked the pointer is read in place; torch/extension.h asks neither for the negative and "
+        "conjugate bit nor for requires_grad. Without these questions the bytes may not be the values."
     ),
     "torch → C++, owned": (
-        "The same questions as for borrowing, which torch/extension.h does not ask, and a block of our own for sizes and "
-        "strides, which torch may change under a handle that outlives the call."
+        "The same questions as for borrowing, which torch/extension.h does not ask, and a block of our own for sizes "
+        "and strides, which torch may change under a handle that outlives the call."
     ),
-    "torch: f(x, y, out)": "torch/extension.h is compiled against libtorch and asks nothing about lazy bits or gradients.",
+    "torch: f(x, y, out)": (
+        "torch/extension.h is compiled against libtorch and asks nothing about lazy bits or gradients."
+    ),
     "torch: there and back": (
-        "torch/extension.h is compiled against libtorch: it neither asks for lazy bits nor makes a framework-neutral handle."
+        "torch/extension.h is compiled against libtorch: it neither asks for lazy bits nor makes a framework-neutral "
+        "handle."
     ),
     "numpy → C++, owned": (
-        "The handle of pybind11 and rust-numpy is the PyObject itself, for NumPy alone: one reference. Ours is neutral, and "
-        "keeps sizes and strides of its own in one small block; malloc and free are half of the difference (callgrind)."
+        "The handle of pybind11 and rust-numpy is the PyObject itself, for NumPy alone: one reference. Ours is "
+        "neutral, and keeps sizes and strides of its own in one small block; malloc and free are half of the "
+        "difference (callgrind)."
     ),
     "numpy: there and back": (
         "A round trip in pybind11 and rust-numpy is one reference to the PyObject. Ours goes through the owning, "
         "framework-neutral handle, whose block is allocated and freed."
     ),
     "C++ → torch": "Compiled against libtorch, an at::Tensor is made and wrapped without the checks of the C shims.",
-    "C++ → jax": "Nearly all is JAX's own Python; we also ask the new array for its address, to be sure that JAX did not copy.",
+    "C++ → jax": (
+        "Nearly all is JAX's own Python; we also ask the new array for its address, to be sure that JAX did not copy."
+    ),
     "C++ → tensorflow": "Nearly all is TensorFlow's own from_dlpack; what we add is a function call through Python.",
 }
 
@@ -163,7 +169,8 @@ def standing(results: list[Result], row: str) -> str:
 
 
 def in_doubt(results: list[Result], row: str) -> bool:
-    """Whether the 95 % intervals of our median and of the fastest peer's overlap: another run may order them otherwise."""
+    """Whether the 95 % intervals of our median and of the fastest peer's overlap:
+    another run may order them otherwise."""
     measured = {r["library"]: r for r in results if r["row"] == row and r.get("median_95")}
     peers = [r for library, r in measured.items() if library not in BOUNDS and not library.startswith(OURS)]
     if OURS not in measured or not peers:

@@ -2,8 +2,8 @@
 """The same exchange from several threads at once: what one costs when all want the interpreter, and when nobody has to.
 
 Usage: threads.py MODULES ROUNDS
-Run by the interpreter that is asked: prints one JSON object, nanoseconds by number of threads and library, of arrays of its own
-standard library.
+Run by the interpreter that is asked: prints one JSON object, nanoseconds by number of threads and library, of arrays of
+its own standard library.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def all_results(peers: Peers, rounds: int, say: Callable[[str], None]) -> list[R
 
 
 def measure(functions: dict[str, Callable[[Any], Any]], rounds: int) -> dict[int, dict[str, float]]:
-    """Nanoseconds by number of threads and function, the loop around the call included. Each thread has an array of its own:
-    what they would share is a count of references, which is Python's."""
+    """Nanoseconds by number of threads and function, the loop around the call included. Each thread has an array of its
+    own: what they would share is a count of references, which is Python's."""
     found: dict[int, dict[str, float]] = {}
     for threads in THREADS:
         each = [array.array("f", bytes(4000)) for _ in range(threads)]
@@ -114,7 +114,8 @@ def measured_by(python: str, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def with_and_without_the_gil(peers: Peers, rounds: int, say: Callable[[str], None]) -> list[Result]:
-    """The same exchange, in the interpreter that runs this and in one without the GIL where the environment names one."""
+    """The same exchange, in the interpreter that runs this and in one without the GIL where the environment names
+    one."""
     free = os.environ.get(FREE_THREADED, "")
     results: list[Result] = []
     for python, how in ((sys.executable, "with the GIL"), (free, "without the GIL")):

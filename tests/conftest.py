@@ -19,8 +19,8 @@ sys.path.insert(0, str(TESTS / "python" / "support"))
 
 import compiling  # noqa: E402
 
-# torch.compile's compiler keeps 150 MB of precompiled headers for each set of flags, in the system's folder for temporary
-# files, which takes longer than to compile the few programs here without.
+# torch.compile's compiler keeps 150 MB of precompiled headers for each set of flags, in the system's folder for
+# temporary files, which takes longer than to compile the few programs here without.
 os.environ.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
 
 modules_when_frozen = 0
@@ -46,8 +46,9 @@ def pytest_runtest_logstart() -> None:
 
 @pytest.fixture(scope="session")
 def build_example(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """build_example(name, *definitions, missing={what CMake says: why the test is skipped}): the build folder of an example,
-    built against the installed package as a user builds it, but not optimised; once for each name and definitions."""
+    """build_example(name, *definitions, missing={what CMake says: why the test is skipped}): the build folder of an
+    example, built against the installed package as a user builds it, but not optimised;
+    once for each name and definitions."""
     built: dict[tuple[str, ...], Path] = {}
     quick = ("-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_TOOLCHAIN_FILE={compiling.TOOLCHAIN}")
 

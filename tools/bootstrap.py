@@ -5,8 +5,8 @@ Usage:
     tools/bootstrap.py [--venv DIR] [--package] [--newest] GROUP ...
 
 GROUP names a file of requirements/; its packages come in the versions of requirements/tested.txt, unless the file pins
-versions of its own, or --newest asks for what came out since. Each one installed is stamped with the hash of its file, and
---package is stamped with the hash of the sources, so a second run has nothing to do and takes well under a second.
+versions of its own, or --newest asks for what came out since. Each one installed is stamped with the hash of its file,
+and --package is stamped with the hash of the sources, so a second run has nothing to do and takes well under a second.
 """
 
 from __future__ import annotations
@@ -150,13 +150,15 @@ def check_compiler(environment: Environment) -> None:
 
 
 def install_without_some(environment: Environment, text: str) -> bool:
-    """All but OFTEN_WITHOUT_WHEELS, of which <dlpack/dlpack.h> is taken where it was among them; False where that cannot be."""
+    """All but OFTEN_WITHOUT_WHEELS, of which <dlpack/dlpack.h> is taken where it was among them;
+    False where that cannot be."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     left_out = [line for line in lines if line.startswith(OFTEN_WITHOUT_WHEELS)]
     if not left_out or not environment.free_threaded():
         return False
     say(
-        f"no wheel, or none of what it needs, for this interpreter without the GIL: {', '.join(left_out)}; going on without"
+        f"no wheel, or none of what it needs, for this interpreter without the GIL: {', '.join(left_out)}; going on "
+        "without"
     )
     rest = [line for line in lines if line not in left_out]
     headers = [line for line in left_out if line.startswith("apache-tvm-ffi")]

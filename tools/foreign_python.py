@@ -1,7 +1,8 @@
-"""Python's headers for another system: this interpreter's own, with a pyconfig.h that says what that system's says of types.
+"""Python's headers for another system: this interpreter's own, with a pyconfig.h that says what that system's says of
+types.
 
-Enough to check syntax, not to build a module: what only the compiled interpreter depends on is left out. The values are those
-of CPython's PC/pyconfig.h (Windows) and of configure on 64-bit systems (macOS, Linux).
+Enough to check syntax, not to build a module: what only the compiled interpreter depends on is left out. The values are
+those of CPython's PC/pyconfig.h (Windows) and of configure on 64-bit systems (macOS, Linux).
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ _CONFIGURATIONS = {"posix": _POSIX, "windows": _WINDOWS}
 
 
 def make_headers(folder: Path, system: str) -> Path:
-    """The headers in a new folder below `folder`; `system` is "posix" or "windows". FileNotFoundError without Python.h here."""
+    """The headers in a new folder below `folder`; `system` is "posix" or "windows".
+    FileNotFoundError without Python.h here."""
     source = Path(sysconfig.get_path("include"))
     if not (source / "Python.h").is_file():
         raise FileNotFoundError(f"no Python.h in {source}")

@@ -39,7 +39,8 @@ class Guard:
 
 
 def condition_of(line: str) -> tuple[int, int] | None:
-    """Where the condition of an if begins, behind what it initialises, and ends; None when it does not end on the line."""
+    """Where the condition of an if begins, behind what it initialises, and ends;
+    None when it does not end on the line."""
     found = IF.match(line)
     if found is None:
         return None
@@ -70,7 +71,8 @@ def guards_of(path: Path) -> list[Guard]:
 
 
 def without(guard: Guard, text: str, stays: str = "false") -> str:
-    """The file where the guard leaves only if `stays` is true too. Its condition is still asked, for what it does besides."""
+    """The file where the guard leaves only if `stays` is true too. Its condition is still asked,
+    for what it does besides."""
     lines = text.split("\n")
     line = lines[guard.line]
     condition = line[guard.start : guard.end]

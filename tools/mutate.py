@@ -5,13 +5,14 @@ Usage:
     tools/mutate.py --build DIR --python PYTHON [--list] [--only REGEX] [--sample N [--seed S]] [--report FILE]
                     [--together [--jobs N]]
 
-A guard is a statement that leaves a function (return, throw, continue) under a condition on one line. It is found by its
-shape, so that it need not be listed by file. A copy of the repository is built once in the build folder; for each guard its
-condition is made false there, what depends on that file is built again, and the tests run that mirror its folder, until the
-first that fails. With --together all guards are made switchable by an environment variable in one build; one run of all tests
-records which guards fire in which, and each guard is then tried in those tests alone: hundreds of times quicker, but blind to
-what only a static_assert sees. A guard whose loss no test sees is printed at the end; tools/mutants.txt names those that are
-no loss, a line each with the reason. The exit status is 1 when another one survives.
+A guard is a statement that leaves a function (return, throw, continue) under a condition on one line. It is found by
+its shape, so that it need not be listed by file. A copy of the repository is built once in the build folder; for each
+guard its condition is made false there, what depends on that file is built again, and the tests run that mirror its
+folder, until the first that fails. With --together all guards are made switchable by an environment variable in one
+build; one run of all tests records which guards fire in which, and each guard is then tried in those tests alone:
+hundreds of times quicker, but blind to what only a static_assert sees. A guard whose loss no test sees is printed at
+the end; tools/mutants.txt names those that are no loss, a line each with the reason.
+The exit status is 1 when another one survives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""tools/mutate.py's plugin for pytest: it records which guards fire in which test, or runs the tests of a list, in order.
+"""tools/mutate.py's plugin for pytest: it records which guards fire in which test, or runs the tests of a list,
+in order.
 
-ISTHMUS_MUTATE_RECORD names the folder where every process of pytest leaves a file of what fired, a line for each test that
-passed or failed; a line without a test's name has what fired between the tests. ISTHMUS_MUTATE_TESTS names the list.
+ISTHMUS_MUTATE_RECORD names the folder where every process of pytest leaves a file of what fired, a line for each test
+that passed or failed; a line without a test's name has what fired between the tests.
+ISTHMUS_MUTATE_TESTS names the list.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ LIST = os.environ.get("ISTHMUS_MUTATE_TESTS")
 
 
 class Recorder:
-    """Made before any extension is imported: they and the processes that tests start find the bytes in the environment."""
+    """Made before any extension is imported: they and the processes that tests start find the bytes in the
+    environment."""
 
     def __init__(self, folder: Path) -> None:
         name = os.environ.get("PYTEST_XDIST_WORKER", "main")

@@ -1,7 +1,8 @@
 """tools/mutate.py --together: all guards switchable in one build, each taken away in the tests in which it fired.
 
-A guard leaves under a condition. Its loss changes nothing in a test during which the condition was never true, so one run
-of all tests records which guards fire in which test (tools/mutate_pytest.py), and each guard is then tried in those alone.
+A guard leaves under a condition. Its loss changes nothing in a test during which the condition was never true, so one
+run of all tests records which guards fire in which test (tools/mutate_pytest.py),
+and each guard is then tried in those alone.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from typing import NamedTuple
 from guards import ROOT, Guard, without
 from workshop import Mirror, Workshop, mirror_of
 
-#: What the header that every other includes gets: which guards ISTHMUS_MUTATE_REMOVED takes away ("3,17"), and a byte for each
-#: that fired, in the file ISTHMUS_MUTATE_FIRED, which all modules of all processes share.
+#: What the header that every other includes gets: which guards ISTHMUS_MUTATE_REMOVED takes away ("3,17"), and a byte
+#: for each that fired, in the file ISTHMUS_MUTATE_FIRED, which all modules of all processes share.
 COMMON = "include/isthmus/core/config.h"
 SWITCH = """
 #include <cstdlib>
@@ -67,7 +68,8 @@ BRIDGE = Mirror(
         "isthmus_torch_stable_ext", "isthmus_torch_test_ext",
     ),
     (),
-    ("tests/python", "tests/casters", "tests/operators", "tests/torch", "tests/package", "tests/frameworks/test_matrix.py"),
+    ("tests/python", "tests/casters", "tests/operators", "tests/torch", "tests/package",
+     "tests/frameworks/test_matrix.py"),
 )  # fmt: skip
 #: How many tests of a guard its first process gets. The next gets those that took so many seconds together.
 FIRST = 6
@@ -88,8 +90,8 @@ class Record:
     failed: list[str] = field(default_factory=list)
 
     def tests_of(self, number: int) -> list[str]:
-        """Those in which the guard fired, all when it fired outside; the quickest of each test function come first. The others
-        of their files come last: they may see what was asked once, in one of those, and kept."""
+        """Those in which the guard fired, all when it fired outside; the quickest of each test function come first. The
+        others of their files come last: they may see what was asked once, in one of those, and kept."""
         fired = [test for test, seen in self.tests.items() if number in self.outside or number in seen.guards]
         files = {test.split("::")[0] for test in fired}
         return self.by_function(fired) + self.by_function(
@@ -176,8 +178,10 @@ def failure_in(workshop: Workshop, found: Record, tests: list[str], removed: lis
     chosen = workshop.build / f"tests-{'-'.join(map(str, removed[:4]))}-{len(removed)}.txt"
     chosen.write_text("\n".join(tests))
     seconds = sum(found.tests[test].seconds for test in tests)
-    done = workshop.run([*pytest_of(workshop), "-v", "-x", "-p", "no:xdist", *files], timeout=60 + 5 * seconds,
-                        ISTHMUS_MUTATE_TESTS=str(chosen), ISTHMUS_MUTATE_REMOVED=",".join(map(str, removed)))  # fmt: skip
+    done = workshop.run(
+        [*pytest_of(workshop), "-v", "-x", "-p", "no:xdist", *files], timeout=60 + 5 * seconds,
+        ISTHMUS_MUTATE_TESTS=str(chosen), ISTHMUS_MUTATE_REMOVED=",".join(map(str, removed)),
+    )  # fmt: skip
     chosen.unlink()
     if done.returncode == 0:
         return ""
@@ -205,7 +209,8 @@ def judge(workshop: Workshop, found: Record, guard: Guard, number: int) -> str:
 
 
 def culprits(workshop: Workshop, found: Record, test: str, removed: list[int]) -> list[int]:
-    """Which of the guards, taken away, makes the test fail, which fails when all are. Several when it needs them together."""
+    """Which of the guards, taken away, makes the test fail, which fails when all are.
+    Several when it needs them together."""
     while len(removed) > 1:
         half = len(removed) // 2
         for part in (removed[:half], removed[half:]):
@@ -219,7 +224,8 @@ def culprits(workshop: Workshop, found: Record, test: str, removed: list[int]) -
 
 def confirm(workshop: Workshop, found: Record, survivors: list[int], jobs: int) -> dict[int, str]:
     """All tests once more, with all survivors taken away at once: the verdicts of those that are seen only so, where an
-    earlier test of the same process had met the guard (what is asked once, and kept) or the tests of a guard were too many."""
+    earlier test of the same process had met the guard (what is asked once,
+    and kept) or the tests of a guard were too many."""
     seen: dict[int, str] = {}
     left = list(survivors)
     while left:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Run the lite suite on CPythons newer than the machine's: those of Debian's unstable distribution, in a folder of its own.
+"""Run the lite suite on CPythons newer than the machine's: those of Debian's unstable distribution,
+in a folder of its own.
 
 Usage:
     tools/newest_pythons.py FOLDER [VERSION ...]    for example 3.15 3.14, in this order; without versions all of them
 
-Needs root, debootstrap and gigabytes. The folder is filled once, from the mirror that apt is configured with; the files that
-git tracks are copied into it each time, and `make test-pythons` runs there by chroot, with /proc. The mounts are in a namespace
-of their own: they go with the last process in it, whatever ends it.
+Needs root, debootstrap and gigabytes. The folder is filled once, from the mirror that apt is configured with; the files
+that git tracks are copied into it each time, and `make test-pythons` runs there by chroot, with /proc. The mounts are
+in a namespace of their own: they go with the last process in it, whatever ends it.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ def check_mounts(folder: Path) -> None:
     tried = subprocess.run(inside(folder, "true"), capture_output=True, text=True)
     if tried.returncode:
         sys.exit(
-            f"newest_pythons.py cannot mount /proc in {folder} (a container needs CAP_SYS_ADMIN): {tried.stderr.strip()}"
+            f"newest_pythons.py cannot mount /proc in {folder} (a container needs CAP_SYS_ADMIN): "
+            f"{tried.stderr.strip()}"
         )
 
 

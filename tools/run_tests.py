@@ -78,7 +78,8 @@ def read_junit(path: Path, returncode: int) -> Counts:
 
 
 def failures(root: ElementTree.Element) -> list[str]:
-    """Each test that failed with what it had to say: ctest leaves that to the test's output, pytest has an element for it."""
+    """Each test that failed with what it had to say: ctest leaves that to the test's output,
+    pytest has an element for it."""
     found = []
     for case in root.iter("testcase"):
         said = [part.text or "" for part in case if part.tag in ("failure", "error")]
@@ -99,7 +100,8 @@ def run_ctest(build: Path, environment: dict[str, str]) -> Counts:
     done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     counts = read_junit(report, done.returncode)
     if counts.failed:
-        # ctest's own output buries them under the names of all that passed, but is all there is of tests that said nothing.
+        # ctest's own output buries them under the names of all that passed,
+        # but is all there is of tests that said nothing.
         said = "\n".join(f"--- {failure}" for failure in counts.failures)
         print(said if "\n" in said else done.stdout)
     print(f"[isthmus] C++ tests: {counts} in {time.monotonic() - start:.1f} s", flush=True)
@@ -129,8 +131,9 @@ def run_pytest(build: Path, python: Path, arguments: list[str], environment: dic
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
     # A file's tests stay in one process, where they share what they build. `-n 0` among the arguments undoes it.
-    # Files in their own order: by their number of tests, those with few and long ones come last, when other processes idle.
-    # One more process than cores: a test that waits, for a process of its own or for a thread, leaves its core to another.
+    # Files in their own order: by their number of tests, those with few and long ones come last, when other processes
+    # idle. One more process than cores: a test that waits, for a process of its own or for a thread,
+    # leaves its core to another.
     processes = str(min((os.cpu_count() or 1) + 1, 8))
     workers = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder"]
     command = [

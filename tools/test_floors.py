@@ -2,11 +2,12 @@
 """The oldest versions that requirements/ admit: installed beside the newest, and the tests run with them.
 
 Usage:
-    tools/test_floors.py --venv DIR --install     installs the oldest NumPy, nanobind and pybind11, each in DIR/NAME-VERSION
+    tools/test_floors.py --venv DIR --install     installs the oldest NumPy, nanobind and pybind11,
+                                                  each in DIR/NAME-VERSION
     tools/test_floors.py --venv DIR --build DIR   also builds the casters' tests with them, and runs those and NumPy's
 
-The oldest version of a library is the number behind its `>=` in requirements/test-lite.txt and requirements/test.txt. There is
-no other list. PyTorch has an environment of its own (`make test-old-torch`).
+The oldest version of a library is the number behind its `>=` in requirements/test-lite.txt and requirements/test.txt.
+There is no other list. PyTorch has an environment of its own (`make test-old-torch`).
 """
 
 from __future__ import annotations

@@ -49,10 +49,12 @@ BRIDGE_TARGETS = (
 )
 #: Files and tests, and why an emulator cannot run them.
 NOT_UNDER_QEMU = {
-    "tests/python/test_export_cost.py::test_no_memory_is_touched_or_added": "its size is qemu's, with 24 bytes for a page",
+    "tests/python/test_export_cost.py::test_no_memory_is_touched_or_added": (
+        "its size is qemu's, with 24 bytes for a page"
+    ),
 }
-#: A compiler for another system on this one. What tests take from its Python (where libraries are) is meant below its root, and
-#: this machine's kernel runs the programs that it links by way of a script alone.
+#: A compiler for another system on this one. What tests take from its Python (where libraries are) is meant below its
+#: root, and this machine's kernel runs the programs that it links by way of a script alone.
 FOREIGN_COMPILER = """#!/bin/sh
 for word; do
   shift
@@ -118,12 +120,15 @@ def zig() -> tuple[str, ...]:
 
 
 def front_end(compiler: tuple[str, ...], *arguments: object, environment: dict[str, str] | None = None) -> list[str]:
-    """The command that looks at a source as far as mistakes and warnings are found, in half the time of compiling it."""
+    """The command that looks at a source as far as mistakes and warnings are found,
+    in half the time of compiling it."""
     if "c++" not in compiler[1:]:
         return [*map(str, (*compiler, "-fsyntax-only", *arguments))]
     # `zig c++` fails where there is no object file in the end; the command of its Clang alone does not.
-    said = subprocess.run([*map(str, (*compiler, "-c", "-fsyntax-only", "-###", *arguments))], capture_output=True, text=True,
-                          timeout=LIMIT, cwd=ROOT, env={**os.environ, **(environment or {})}, check=False).stderr  # fmt: skip
+    said = subprocess.run(
+        [*map(str, (*compiler, "-c", "-fsyntax-only", "-###", *arguments))], capture_output=True, text=True,
+        timeout=LIMIT, cwd=ROOT, env={**os.environ, **(environment or {})}, check=False,
+    ).stderr  # fmt: skip
     commands = [line for line in said.splitlines() if '"-cc1"' in line]
     if len(commands) != 1:
         raise Failed(f"{' '.join(compiler)} does not tell the command of its Clang\n{said[-4000:]}")
@@ -204,8 +209,9 @@ def check_packaged_adapters(compiler: tuple[str, ...], python: str, work: Path) 
     compile_for(compiler, python, work, "#include <isthmus/xtensor.h>\n", f"-isystem{include}")
     made = include.glob("*/opencv4")  # cvconfig.h, which the build of this architecture wrote
     # <cfloat> first: after <vector>, zig's for macOS leaves out the FLT_MAX that OpenCV's headers want.
-    compile_for(compiler, python, work, "#include <cfloat>\n#include <isthmus/opencv.h>\n", f"-isystem{include / 'opencv4'}",
-                *(f"-isystem{folder}" for folder in made))  # fmt: skip
+    source = "#include <cfloat>\n#include <isthmus/opencv.h>\n"
+    folders = (include / "opencv4", *made)
+    compile_for(compiler, python, work, source, *(f"-isystem{folder}" for folder in folders))
 
 
 def pip_for(tags: tuple[str, ...], python: str, command: str, *arguments: object) -> None:
@@ -395,7 +401,8 @@ def arm64_emulator(target: Target, root: Path) -> tuple[str, ...]:
 
 
 def arm64_compilers(target: Target, root: Path, folder: Path) -> dict[str, str]:
-    """The compilers that tests call, by their usual names in a folder of their own, and the variables that name them."""
+    """The compilers that tests call, by their usual names in a folder of their own,
+    and the variables that name them."""
     triple = "aarch64-linux-gnu"
     commands = {"c++": target.compiler(), "cc": for_c(target.compiler())}
     if clang := shutil.which("clang++"):
@@ -441,8 +448,8 @@ def arm64_modules(
 
 
 def check_bridge_aarch64(work: Path) -> None:
-    """The Python tests of the bridge, the casters and the edges of life, by an arm64 CPython under qemu: with the package and
-    the test modules compiled for it here, and the cross compiler for what tests compile."""
+    """The Python tests of the bridge, the casters and the edges of life, by an arm64 CPython under qemu: with the
+    package and the test modules compiled for it here, and the cross compiler for what tests compile."""
     target = TARGETS["aarch64"]
     target.emulator()
     target.compiler()

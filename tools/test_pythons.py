@@ -4,8 +4,9 @@
 Usage:
     tools/test_pythons.py [VERSION ...]    for example 3.13 3.13t, in this order; without versions every one found
 
-Each has its own environment (.venv-py3.X) and build folder (build/py3.X). Interpreters that are not on PATH are named by
-ISTHMUS_PYTHONS, with colons between them. A free-threaded one (python3.14t) is another version than that with the GIL.
+Each has its own environment (.venv-py3.X) and build folder (build/py3.X). Interpreters that are not on PATH are named
+by ISTHMUS_PYTHONS, with colons between them. A free-threaded one (python3.14t) is another version than that with the
+GIL.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A manylinux wheel for every CPython found, in dist/, each tried in a fresh environment without a compiler.
 
-A system's own compiler ties a wheel to the C library of that system. Zig's, which pip installs, links with the symbols of the
-glibc of 2018 and brings its C++ library along; auditwheel then tells what the wheel is good for, and names it so.
+A system's own compiler ties a wheel to the C library of that system. Zig's, which pip installs, links with the symbols
+of the glibc of 2018 and brings its C++ library along; auditwheel then tells what the wheel is good for,
+and names it so.
 
-Zig compiles that C++ library on its first use on a machine, which takes minutes. It keeps it, and every object, by what it was
-made of: what is the same for all Pythons (libisthmus) is compiled once. A wheel that passed is stamped: without a change of the
-sources a second run has nothing to do.
+Zig compiles that C++ library on its first use on a machine, which takes minutes. It keeps it, and every object, by what
+it was made of: what is the same for all Pythons (libisthmus) is compiled once. A wheel that passed is stamped: without
+a change of the sources a second run has nothing to do.
 
 Usage:
     tools/wheels.py [VERSION ...]    for example 3.11; without versions every CPython that tools/test_pythons.py finds

@@ -54,8 +54,8 @@ def mirror_of(file: str) -> Mirror | None:
 
 class Workshop:
     def __init__(self, build: Path, python: Path, timeout: float, changed: dict[str, str]) -> None:
-        """`changed` has the text of the files that differ from the repository's. What is there already is not written again,
-        so that the next run of the same builds nothing."""
+        """`changed` has the text of the files that differ from the repository's. What is there already is not written
+        again, so that the next run of the same builds nothing."""
         self.source, self.build, self.python, self.timeout = build / "source", build / "build", python, timeout
         self.site = build / "site"
         shown = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of tests/python/hostile shown to every library: what must be refused, and what is sound.
 
-Counted is only what no reading of the standards allows: memory outside the address space or outside its buffer, negative sizes,
-absent memory, another major version, and for a function of float32 in the CPU's memory another type or device. What is Isthmus'
-own decision (alignment, copies, numbers of dimensions, byte order) is left out, and so is what is sound and refused.
+Counted is only what no reading of the standards allows: memory outside the address space or outside its buffer,
+negative sizes, absent memory, another major version, and for a function of float32 in the CPU's memory another type or
+device. What is Isthmus' own decision (alignment, copies, numbers of dimensions, byte order) is left out,
+and so is what is sound and refused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from stories.libraries import Library
 from stories.verdict import NOT_COUNTED, Verdict, of_import
 
 Case = Callable[[Library], Verdict]
-#: Refused by Isthmus, which others may see otherwise: no element is outside of what can be memory, or none would be read.
+#: Refused by Isthmus, which others may see otherwise: no element is outside of what can be memory,
+#: or none would be read.
 ARGUABLE_DESCRIPTORS = {
     "ndim_65",
     "size_negative_beside_zero",

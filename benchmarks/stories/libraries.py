@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The libraries under one set of names: take, write, pick, keep, peek, give, drop, drop_without_gil, drop_on_thread.
 
-`take(x)` → address and shape of a float32 array in the CPU's memory, read; `write(x)` sets its first element to 5; `pick(x)`
-has an overload for float64 and one for float32; `keep(x)` holds it until `drop()`, `peek()` → ((address, shape), first
-element), and `give()` hands it out. What a library does not offer is None.
+`take(x)` → address and shape of a float32 array in the CPU's memory, read; `write(x)` sets its first element to 5;
+`pick(x)` has an overload for float64 and one for float32; `keep(x)` holds it until `drop()`, `peek()` → ((address,
+shape), first element), and `give()` hands it out. What a library does not offer is None.
 """
 
 from __future__ import annotations

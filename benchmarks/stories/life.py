@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The edges of a tensor's life, one function a story, each in a process of its own: it returns a verdict, or is ended."""
+"""The edges of a tensor's life, one function a story, each in a process of its own: it returns a verdict,
+or is ended."""
 
 from __future__ import annotations
 

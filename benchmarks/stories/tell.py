@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a story: `python -m stories.tell LIBRARY TITLE`, or with --hostile every hostile object, each in a fork."""
+"""The process of a story: `python -m stories.tell LIBRARY TITLE`, or with --hostile every hostile object,
+each in a fork."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ class BrokenStory(Exception):
 
 
 def of_import(must_refuse: bool, taken: bool, faithful: bool, released: int | None, wanted: int = 1) -> Verdict:
-    """An import of one object. `faithful`: what was taken is what was offered; `released`: how often its producer got it back
-    in the end, None where that cannot be seen."""
+    """An import of one object. `faithful`: what was taken is what was offered; `released`: how often its producer got
+    it back in the end, None where that cannot be seen."""
     if released is not None and released > wanted:
         return Verdict("double free", f"released {released} times")
     if must_refuse and taken:
@@ -40,7 +40,8 @@ def of_import(must_refuse: bool, taken: bool, faithful: bool, released: int | No
 
 
 def of_process(status: int, said: str, timed_out: bool) -> Verdict:
-    """Of a process: its exit status as `subprocess` gives it (-N: ended by signal N), and the last report that it wrote."""
+    """Of a process: its exit status as `subprocess` gives it (-N: ended by signal N),
+    and the last report that it wrote."""
     if timed_out:
         return Verdict("hang", "not done in time")
     if status < 0:

@@ -5,7 +5,8 @@
 Usage:
     benchmarks/torch_bridge/run.py [--rounds N] [--compile-times]
 
-Nanoseconds per call from Python, the empty call subtracted; the contenders of a row take turns, and the fastest turn counts.
+Nanoseconds per call from Python, the empty call subtracted; the contenders of a row take turns,
+and the fastest turn counts.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def build_modules() -> dict[str, object]:
         built = build.build(peer)
         if built.why_not:
             sys.exit(f"{peer.name}: {built.why_not}")
-    return {letter: __import__(name) for letter, name in zip("FITBL", ("bench_floor", "bench_isthmus", "bench_torch_extension",
-            "bench_bridge_bare", "bench_bridge_linked"), strict=True)}  # fmt: skip
+    names = ("bench_floor", "bench_isthmus", "bench_torch_extension", "bench_bridge_bare", "bench_bridge_linked")
+    return {letter: __import__(name) for letter, name in zip("FITBL", names, strict=True)}
 
 
 def compile_times() -> None:

@@ -1,4 +1,5 @@
-"""Frames of a camera in NumPy and torch, whose buffers return to the ring with the last array; and a mapped recording."""
+"""Frames of a camera in NumPy and torch, whose buffers return to the ring with the last array;
+and a mapped recording."""
 
 import tempfile
 from pathlib import Path

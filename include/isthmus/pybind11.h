@@ -104,12 +104,10 @@ struct PybindBorrowed {
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
 
     PybindBorrowed() = default;
-    PybindBorrowed(
-        PybindBorrowed&&) noexcept {  // pybind11::cast hands the caster out, and ends it before the value is used
-        static_assert(
-            sizeof(X) == 0,
-            "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> take an "
-            "isthmus::Tensor, and its view()");
+    PybindBorrowed(PybindBorrowed&&) noexcept {  // by pybind11::cast, which ends it before the value is used
+        static_assert(sizeof(X) == 0,
+                      "isthmus: what is borrowed would end before it is used; in place of pybind11::cast<View<…>> "
+                      "take an isthmus::Tensor, and its view()");
     }
     template <class U>
     static pybind11::handle cast(U&&, pybind11::return_value_policy, pybind11::handle) {
@@ -126,6 +124,14 @@ struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
     PybindBorrowing() = default;
     PybindBorrowing(PybindBorrowing&& other) noexcept : PybindBorrowed<X>(std::move(other)) {}
 };
+
+/// Whether an optional of it is one argument, rather than a container.
+template <class X>
+inline constexpr bool borrows_one = is_view<X>;
+template <class V, Literal... names>
+inline constexpr bool borrows_one<Argument<V, names...>> = true;
+template <class X>
+inline constexpr bool borrows_one<Uncommitted<X>> = true;
 
 template <class Binder, class E, class A>
 struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
@@ -204,8 +210,7 @@ ISTHMUS_END
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
-/// The arguments of a function that takes a tensor: as pybind11's own (pybind11/cast.h), and the first of them is
-/// passed to the caster of the result.
+/// The arguments of a function that takes a tensor, as in pybind11/cast.h; the caster of the result gets the first.
 template <class... Args>
     requires(isthmus::detail::takes_tensor<intrinsic_t<Args>> || ...)
 class argument_loader<Args...> {
@@ -261,29 +266,14 @@ template <class T, int N, class... C>
 struct type_caster<isthmus::View<T, N, C...>> : isthmus::detail::PybindBorrowing<isthmus::View<T, N, C...>> {
     static constexpr auto name = const_name(isthmus::detail::Annotation<isthmus::View<T, N, C...>>::text.text);
 };
-template <class T, int N, class... C>
-struct type_caster<std::optional<isthmus::View<T, N, C...>>>
-    : isthmus::detail::PybindBorrowing<std::optional<isthmus::View<T, N, C...>>> {
-    static constexpr auto name = type_caster<isthmus::View<T, N, C...>>::name + const_name(" | None");
-};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>> : isthmus::detail::PybindBorrowing<isthmus::Argument<V, names...>> {
     static constexpr auto name = type_caster<V>::name;
-};
-template <class V, isthmus::detail::Literal... names>
-struct type_caster<std::optional<isthmus::Argument<V, names...>>>
-    : isthmus::detail::PybindBorrowing<std::optional<isthmus::Argument<V, names...>>> {
-    static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <class X>
 struct type_caster<isthmus::detail::Uncommitted<X>>
     : isthmus::detail::PybindBorrowing<isthmus::detail::Uncommitted<X>> {
     static constexpr auto name = type_caster<X>::name;
-};
-template <class V>
-struct type_caster<std::optional<isthmus::detail::Uncommitted<V>>>
-    : isthmus::detail::PybindBorrowing<std::optional<isthmus::detail::Uncommitted<V>>> {
-    static constexpr auto name = type_caster<std::optional<V>>::name;
 };
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus::Borrowed> {
@@ -337,9 +327,11 @@ template <class K, class E, class H, class Q, class A>
 struct type_caster<std::unordered_map<K, E, H, Q, A>>
     : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>, isthmus_map_caster_name<K, E> {};
 template <class E>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::optional<E>> : isthmus::detail::PybindContainer<std::optional<E>>,
-                                       isthmus_optional_caster_name<E> {};
+    requires(isthmus::detail::borrows<E> || isthmus::detail::borrows_one<E>)
+struct type_caster<std::optional<E>>
+    : std::conditional_t<isthmus::detail::borrows_one<E>, isthmus::detail::PybindBorrowing<std::optional<E>>,
+                         isthmus::detail::PybindContainer<std::optional<E>>>,
+      isthmus_optional_caster_name<E> {};
 template <class... E>
     requires(isthmus::detail::borrows<E> || ...)
 struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,

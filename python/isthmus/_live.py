@@ -50,7 +50,10 @@ class LiveTensor:
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.shape))
-        text = f"{self.producer} -> {self.consumer}: {self.dtype}[{sizes}] on {self.device} at {self.ptr:#x}, {self.nbytes} bytes"
+        text = (
+            f"{self.producer} -> {self.consumer}: {self.dtype}[{sizes}] on {self.device} at {self.ptr:#x}, "
+            f"{self.nbytes} bytes"
+        )
         text += ", read-only" if self.read_only else ""
         text += ", borrowed: nobody keeps the memory" if self.borrowed else ""
         text += f", {self.handles} handle{'s' if self.handles != 1 else ''}, {self.age:.3g} s old"

@@ -27,8 +27,8 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "bench",
         help="what an exchange costs, ours beside the peers",
-        description="Time an exchange of 1,000 float32 elements, called from Python, by Isthmus and by the other importers "
-        "that are installed. Best of the rounds, the empty call taken off.",
+        description="Time an exchange of 1,000 float32 elements, called from Python, by Isthmus and by the other "
+        "importers that are installed. Best of the rounds, the empty call taken off.",
     )
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, metavar="N", help="how often each is measured (%(default)d)"

@@ -179,8 +179,8 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "doctor",
         help="say what is installed, and why an array is shared, copied or refused",
-        description="Say what is installed here, and, of an array, which way it comes in, whether it is shared, what a call "
-        "costs, and what each exit says. The text is made to be pasted into a report.",
+        description="Say what is installed here, and, of an array, which way it comes in, whether it is shared, what "
+        "a call costs, and what each exit says. The text is made to be pasted into a report.",
     )
     parser.add_argument(
         "expression",

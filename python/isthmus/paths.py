@@ -86,7 +86,8 @@ def get_ldflags() -> list[str]:
 
 
 def packed_relocations() -> list[str]:
-    """The linker's option for smaller modules, if it has it. They load with glibc 2.36 and newer, so this one's must be."""
+    """The linker's option for smaller modules, if it has it. They load with glibc 2.36 and newer,
+    so this one's must be."""
     name, version = platform.libc_ver()
     compiler = shutil.which(os.environ.get("CXX", "c++"))
     if compiler is None or name != "glibc" or tuple(map(int, version.split(".")[:2])) < (2, 36):

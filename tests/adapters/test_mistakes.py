@@ -227,7 +227,8 @@ def python_includes() -> list[str]:
 
 @functools.cache
 def compile_(library: Callable[[], list[str]], headers: str, which: str) -> subprocess.CompletedProcess[str]:
-    """What the compiler says of all that these headers are for, the `wrong` or the `right`: the headers are what takes time."""
+    """What the compiler says of all that these headers are for, the `wrong` or the `right`:
+    the headers are what takes time."""
     text = f"{headers}#include <vector>\n#include <isthmus/isthmus.h>\n"
     for number, (name, program) in enumerate(PROGRAMS.items()):
         if (program.library, program.headers) == (library, headers):

@@ -1,4 +1,5 @@
-"""The rows of a user's day: each call as it is, on the list of what is shared, and by a thread that has to take the GIL."""
+"""The rows of a user's day: each call as it is, on the list of what is shared,
+and by a thread that has to take the GIL."""
 
 from __future__ import annotations
 

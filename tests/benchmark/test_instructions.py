@@ -1,7 +1,7 @@
 """The length of an exchange in instructions, which no noise touches: it must not grow unseen.
 
-What is compared is the ratio to the hand-written floor of the same run, so that another compiler or Python moves both sides.
-`benchmarks/counts.py` records benchmarks/instructions.json anew.
+What is compared is the ratio to the hand-written floor of the same run, so that another compiler or Python moves both
+sides. `benchmarks/counts.py` records benchmarks/instructions.json anew.
 """
 
 from __future__ import annotations

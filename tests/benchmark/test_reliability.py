@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make reliability` counts is what happened: a crash as a crash, a leak as a leak, a broken story as nobody's fault."""
+"""What `make reliability` counts is what happened: a crash as a crash, a leak as a leak,
+a broken story as nobody's fault."""
 
 from __future__ import annotations
 

@@ -107,7 +107,8 @@ def test_a_named_argument_raises_the_whole_sentence(ext, name, size, says):
     with pytest.raises(ValueError) as raised:
         function(np.zeros((480, 640, 3), np.float32))
     assert str(raised.value) == (
-        f"{says}argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: dtype differs"
+        f"{says}argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: dtype "
+        "differs"
     )
     assert raised.value.code == "bad_dtype"
     with pytest.raises(ValueError, match="dimension 2 has size 4, wanted 3"):
@@ -300,7 +301,8 @@ def capsule(array=None, **how):
 
 @pytest.mark.parametrize("how", [{"max_version": (1, 0)}, {}], ids=["versioned", "legacy"])
 def test_a_capsule_is_whole_when_another_argument_misfits(ext, how):
-    """A capsule is taken once: a call that does not take place must leave it to the next overload, or to another function."""
+    """A capsule is taken once: a call that does not take place must leave it to the next overload,
+    or to another function."""
     taken = {
         "fill": lambda x: ext.fill(x, "no number"),
         "keep_if": lambda x: ext.keep_if(x, matrix()),
@@ -351,14 +353,15 @@ def test_a_capsule_is_taken_by_the_call(ext):
 
 
 def test_none_needs_no_header(ext):
-    """nanobind takes None for an optional where <nanobind/stl/optional.h> is included; for a View wherever it is optional."""
+    """nanobind takes None for an optional where <nanobind/stl/optional.h> is included;
+    for a View wherever it is optional."""
     assert ext.count(None) == -1
 
 
 @pytest.mark.parametrize("hidden", ["", "1"], ids=["shims", "no shims"])
 def test_a_write_is_announced_where_the_binder_has_released_the_gil(ext, torch, hidden):
-    """A call guard stands between the reading of the arguments and the conversion that announces; without torch's shims that
-    takes Python."""
+    """A call guard stands between the reading of the arguments and the conversion that announces; without torch's shims
+    that takes Python."""
     code = f"""
 import torch, {ext.__name__} as ext
 x, y = torch.zeros(3), torch.zeros(2, 3)

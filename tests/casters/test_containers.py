@@ -1,4 +1,5 @@
-"""Containers of views as arguments: what every element was borrowed from lives as long as the call, and ends with it."""
+"""Containers of views as arguments: what every element was borrowed from lives as long as the call,
+and ends with it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Converted<View<…>>: what differs in dtype, layout or alignment comes in as a copy for the length of the call; NumPy and
-ml_dtypes judge the numbers, numpy.can_cast what is of the same kind."""
+"""Converted<View<…>>: what differs in dtype, layout or alignment comes in as a copy for the length of the call; NumPy
+and ml_dtypes judge the numbers, numpy.can_cast what is of the same kind."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import isthmus
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 SMALL = [
-    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-    "bfloat16",
+    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "bfloat16",
 ]  # fmt: skip
 PLAIN = [
     "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
     "complex64", "complex128",
 ]  # fmt: skip
 TARGETS = [
-    "bool", "uint8", "int16", "int32", "int64", "uint64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32",
-    "float64", "complex64", "complex128",
+    "bool", "uint8", "int16", "int32", "int64", "uint64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16",
+    "float32", "float64", "complex64", "complex128",
 ]  # fmt: skip
 KINDS = "buifc"
 
@@ -223,8 +223,8 @@ def test_the_error_names_what_was_wanted(ext):
     with pytest.raises(isthmus.TensorValueError) as info:
         ext.signal_back(np.ones(3, complex))
     assert str(info.value) == (
-        "signal_back(): argument 'signal': expected float32[n] on cpu, got complex128[3] on cpu: complex128 does not become "
-        "float32 (numpy.can_cast, 'same_kind')"
+        "signal_back(): argument 'signal': expected float32[n] on cpu, got complex128[3] on cpu: complex128 does not "
+        "become float32 (numpy.can_cast, 'same_kind')"
     )
     with pytest.raises(isthmus.TensorValueError) as info:
         ext.signal_back(np.array([1, 1e300]))

@@ -1,4 +1,5 @@
-"""Structs of tensors: taken from every form that Python has of them, all or nothing, and given back in it; and trees."""
+"""Structs of tensors: taken from every form that Python has of them, all or nothing, and given back in it;
+and trees."""
 
 from __future__ import annotations
 

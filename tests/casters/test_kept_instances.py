@@ -1,4 +1,5 @@
-"""A result that shows the memory of an instance keeps it: by PyOwner, reference_internal and keep_alive, in every framework."""
+"""A result that shows the memory of an instance keeps it: by PyOwner, reference_internal and keep_alive,
+in every framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a type checker makes of a module's stub: right calls pass, and what is no tensor is an error before the program runs."""
+"""What a type checker makes of a module's stub: right calls pass, and what is no tensor is an error before the program
+runs."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ import isthmus
 
 INCLUDE = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
 
-#: The header that has torch's casters, and by which headers <torch/extension.h> comes to it: four times quicker to compile.
+#: The header that has torch's casters, and by which headers <torch/extension.h> comes to it:
+#: four times quicker to compile.
 CASTERS = "torch/csrc/utils/pybind.h"
 WAY = ["torch/extension.h", "torch/csrc/api/include/torch/python.h", CASTERS]
 TORCHS = f"#include <{CASTERS}>\n"

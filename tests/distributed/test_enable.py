@@ -90,10 +90,12 @@ finders = list(sys.meta_path)
 isthmus.distributed.enable("multiprocessing")
 print([name for name in ("torch", "jax", "numpy", "tensorflow") if name in sys.modules])
 import torch, jax
-print(ForkingPickler._extra_reducers[torch.Tensor].__module__, type(jax.numpy.ones(3)) in ForkingPickler._extra_reducers)
+reducers = ForkingPickler._extra_reducers
+print(reducers[torch.Tensor].__module__, type(jax.numpy.ones(3)) in reducers)
 import torch.nn
 isthmus.distributed.disable("multiprocessing")
-print(ForkingPickler._extra_reducers[torch.Tensor].__module__, type(jax.numpy.ones(3)) in ForkingPickler._extra_reducers)
+reducers = ForkingPickler._extra_reducers
+print(reducers[torch.Tensor].__module__, type(jax.numpy.ones(3)) in reducers)
 print(sys.meta_path == finders)
 """)
     assert out.splitlines() == [

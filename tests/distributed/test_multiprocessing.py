@@ -1,4 +1,5 @@
-"""Tensors through multiprocessing's queues, pipes and pools, and through concurrent.futures, however a process was started."""
+"""Tensors through multiprocessing's queues, pipes and pools, and through concurrent.futures,
+however a process was started."""
 
 from __future__ import annotations
 

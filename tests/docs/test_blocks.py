@@ -1,4 +1,5 @@
-"""Every block of code in the documentation is compiled or run: here, or by the test that the table names, or says why not."""
+"""Every block of code in the documentation is compiled or run: here, or by the test that the table names,
+or says why not."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CODE = {"cpp", "c", "python", "pycon", "cmake", "meson", "rust", "sh"}
 
-#: (page, language, number of the block of that language on the page) → the test that compiles or runs it as it stands there.
+#: (page, language, number of the block of that language on the page) → the test that compiles or runs it as it stands
+#: there.
 CLAIMED = {
     ("README.md", "cpp", 0): "tests/install/test_readme.py",
     ("README.md", "sh", 0): "tests/install/test_readme.py",
@@ -83,7 +85,8 @@ FRAGMENTS = {
         void fragment(isthmus::View<const float, 2, isthmus::c_contiguous> view, float total) { %s }""",
     ("docs/views.md", "cpp", 2): """
         using Rows = isthmus::View<const float, 3>;
-        void fragment(isthmus::View<float, 3> out, Rows image, isthmus::View<const float, 1> bias, int h, int w) { %s }""",
+        void fragment(
+            isthmus::View<float, 3> out, Rows image, isthmus::View<const float, 1> bias, int h, int w) { %s }""",
     ("docs/views.md", "cpp", 3): """
         using isthmus::View, isthmus::sizes;
         void fragment(const isthmus::Tensor& tensor_a, const isthmus::Tensor& tensor_b) { %s (void)a; (void)b; }""",

@@ -17,13 +17,19 @@ GENERATED = re.compile(r"(?ms)^<!-- make \w+: begin -->.*?^<!-- make \w+: end --
 
 PHRASES = {
     r"\bthe very \w": "say 'the', 'the same' or 'itself'",
-    r"\bof (?:its|their|your|our|my|his|one's) own(?=\W*$|[.,;:)]| (?:and|or|in|on|for|which|that|with|to|from|over|by|as|at|when|is|if)\b)": "leave it out, or say what differs",
+    (
+        r"\bof (?:its|their|your|our|my|his|one's) own(?=\W*$|[.,;:)]| "
+        r"(?:and|or|in|on|for|which|that|with|to|from|over|by|as|at|when|is|if)\b)"
+    ): "leave it out, or say what differs",
     r"(?<!here )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b|worse\b|slower\b|faster\b)": "'is not a'",
     r"\bas such\b(?! an?\b)|\bsuch(?=[.,;:)]|\W*$| (?:is|are|was|has|of|with|in|by|for|and|or)\b)": "name it",
     r"\bwanted\b": "'expected', or 'requested'",
     r"\b[gG](?:ive|ives|iven|iving|ave) (?:\w+ )?back\b": "'release', 'return' or 'roll back'",
     r"\bways? (?:in|out)\b(?! which| turn)": "'import path', 'export path'",
-    r"(?:^|[.:;]\s+)What (?:is|are|was|were|has|have|comes|goes|does|must|cannot|can|it|they)\b(?![^.:;]*\?)": "begin with its name",
+    (
+        r"(?:^|[.:;]\s+)What (?:is|are|was|were|has|have|comes|goes|does|must|cannot|can|it|they)\b"
+        r"(?![^.:;]*\?)"
+    ): "begin with its name",
 }
 PAGES = sorted(
     page for pattern in ("*.md", "docs/*.md", "examples/*/README.md", "packaging/*.md") for page in ROOT.glob(pattern)

@@ -128,17 +128,18 @@ def test_links_that_lead_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.Mo
 #: Names that the contract promises, in each language.
 PROMISED = {
     "cpp": """
-        DType Device Error ErrorCode Result Tensor Tensor::empty Tensor::own Tensor::wrap Tensor::from_dlpack Tensor::view View
-        tensor_traits Blob to_blob from_blob from_py borrow_py to_py to_py_like PyOwner set_python_error ImportOptions Framework
+        DType Device Error ErrorCode Result Tensor Tensor::empty Tensor::own Tensor::wrap Tensor::from_dlpack
+        Tensor::view View tensor_traits Blob to_blob from_blob from_py borrow_py to_py to_py_like PyOwner
+        set_python_error ImportOptions Framework
         from_py_torch borrow_py_torch try_from_torch from_torch to_torch
         View::data View::extent View::strides Borrowed::data
         op Out InOut arg empty_like shared::Segment shared::Pool shared::send shared::receive
         float32 bfloat16 float8_e4m3fn float4_e2m1fn complex64 boolean dtype_of
     """,
     "py": """
-        from_dlpack Tensor Tensor.data_ptr Tensor.strides Tensor.to Blob.as_dict to_blob from_blob get_include get_cmake_dir
-        Error shared.empty shared.share shared.send shared.receive shared.Channel distributed.enable distributed.disable
-        distributed.stats operators.register DType.lanes Device.type
+        from_dlpack Tensor Tensor.data_ptr Tensor.strides Tensor.to Blob.as_dict to_blob from_blob get_include
+        get_cmake_dir Error shared.empty shared.share shared.send shared.receive shared.Channel
+        distributed.enable distributed.disable distributed.stats operators.register DType.lanes Device.type
     """,
     "c": "isthmus_from_dlpack isthmus_to_dlpack isthmus_shared_send isthmus_from_blob isthmus_last_error",
 }

@@ -48,8 +48,8 @@ def check_consumer_ml_dtypes():
     except ImportError:
         raise Skip("ml_dtypes is not installed") from None
     names = [
-        "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-        "float8_e5m2fnuz", "float8_e8m0fnu",
+        "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
+        "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
     ]  # fmt: skip
     for name in names:
         scalar = getattr(ml_dtypes, name, None)
@@ -96,7 +96,8 @@ def check_consumer_layouts():
     grid = np.arange(24.0).reshape(4, 6)
     views = [
         grid, grid.T, grid[:, ::2], grid[1:, 2:], grid[::-1], grid[::-1, ::-2], np.asfortranarray(grid),
-        np.broadcast_to(grid[0], (3, 6)), grid[1, 2, ...], grid[:0], grid[:, 3:3], grid[None, :, None], np.zeros((1,) * 64),
+        np.broadcast_to(grid[0], (3, 6)), grid[1, 2, ...], grid[:0], grid[:, 3:3], grid[None, :, None],
+        np.zeros((1,) * 64),
     ]  # fmt: skip
     for a in views:
         t = ext.tensor_of(ext.tensor_of(a).__dlpack__(max_version=(1, 0)))  # the way back must not be the same object

@@ -8,7 +8,8 @@ import isthmus_test_ext as ext
 
 VERSION = paddle.__version__
 DTYPES = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64", "complex64", "complex128", "bfloat16",
+    "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64", "complex64", "complex128",
+    "bfloat16",
 ]  # fmt: skip
 
 
@@ -80,7 +81,8 @@ def check_identity():
 
 
 def check_threads():
-    """Values only: of several threads that import at once, Paddle 3.3 forgets some deleters, whoever the producer is."""
+    """Values only: of several threads that import at once, Paddle 3.3 forgets some deleters,
+    whoever the producer is."""
     t = made()
 
     def work():

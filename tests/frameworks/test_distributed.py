@@ -1,4 +1,5 @@
-"""TensorFlow's and Paddle's tensors between processes, by isthmus.distributed: other frameworks have tests/distributed."""
+"""TensorFlow's and Paddle's tensors between processes, by isthmus.distributed:
+other frameworks have tests/distributed."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ for rows in (1, 500):
         x = {make}
         ours.send([x, x])
         y, again = theirs.recv()
-        assert y is again and type(y) is type(x) and y.dtype == x.dtype and tuple(y.shape) == tuple(x.shape) == (rows, 300)
+        assert y is again and type(y) is type(x) and y.dtype == x.dtype
+        assert tuple(y.shape) == tuple(x.shape) == (rows, 300)
         assert bool({equal}), dtype
         {more}
 stats = isthmus.distributed.stats()

@@ -1,9 +1,9 @@
 """Whatever an exit made can be worked with: every framework, every layout, an operation of its own on the result.
 
-Promised (law 3; the facts table behind `t.to(…)`): a framework is never handed memory that it cannot work with. Where it
-would copy, misread or end the process, the exit refuses and says why (needs_copy or bad_layout; consumer_failed with the
-words of the framework); what it makes shows the tensor's own elements through the framework's own operations. Each framework
-has a process of its own, and another behind a layout that ends it.
+Promised (law 3; the facts table behind `t.to(…)`): a framework is never handed memory that it cannot work with. Where
+it would copy, misread or end the process, the exit refuses and says why (needs_copy or bad_layout; consumer_failed with
+the words of the framework); what it makes shows the tensor's own elements through the framework's own operations. Each
+framework has a process of its own, and another behind a layout that ends it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Every framework as producer and as consumer of isthmus.Tensor, one process each: some do not bear each other, and a crash is
-a failure of the check that was under way. What is checked stands in in_<framework>.py."""
+"""Every framework as producer and as consumer of isthmus.Tensor, one process each: some do not bear each other, and a
+crash is a failure of the check that was under way. What is checked stands in in_<framework>.py."""
 
 from __future__ import annotations
 

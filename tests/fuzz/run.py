@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Fuzz the checks of what comes from outside: descriptors, Arrow's structs, the texts that name a dtype; and moves of borrows.
+"""Fuzz the checks of what comes from outside: descriptors, Arrow's structs, the texts that name a dtype;
+and moves of borrows.
 
 Usage:
     tests/fuzz/run.py [--seconds N | --runs N] [--build DIR] [--include DIR ...] [TARGET ...]
 
-Needs a clang with libFuzzer; says so and ends well (with status 0) where there is none. What makes a target fail is left in
-DIR/<target>-*: put it into tests/fuzz/cases/<target>/, where every test run repeats it.
+Needs a clang with libFuzzer; says so and ends well (with status 0) where there is none. What makes a target fail is
+left in DIR/<target>-*: put it into tests/fuzz/cases/<target>/, where every test run repeats it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ MINUS_ONE = 2**64 - 1
 
 
 def descriptor(
-    *, versioned=1, real=0, parts=3, major=1, flags=0, data=1 << 40, offset=0, device=(1, 0), ndim=None, dtype=(2, 32, 1),
-    shape=(3, 4), strides=(4, 1),
+    *, versioned=1, real=0, parts=3, major=1, flags=0, data=1 << 40, offset=0, device=(1, 0), ndim=None,
+    dtype=(2, 32, 1), shape=(3, 4), strides=(4, 1),
 ) -> bytes:  # fmt: skip
     """An input of fuzz_descriptor.cpp, in the order in which it reads."""
     ndim = len(shape) if ndim is None else ndim
@@ -53,7 +54,7 @@ def arrow(*levels: bytes, device: int = 0) -> bytes:
     return bytes([len(levels) - 1 | device << 4]) + b"".join(levels)
 
 
-def level(form: bytes = b"f", length=4, *, offset=0, nulls=0, buffers=2, children=0, what=0, rest=b"") -> bytes:  # fmt: skip
+def level(form: bytes = b"f", length=4, *, offset=0, nulls=0, buffers=2, children=0, what=0, rest=b"") -> bytes:
     return bytes([what, len(form)]) + form + struct.pack("<qqbbb", length, offset, nulls, buffers, children) + rest
 
 
@@ -127,7 +128,8 @@ SEEDS: dict[str, list[bytes]] = {
         bytes([4]) + header
         for header in [
             b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', b"{}", b'{"__metadata__":{"a":"b"}}',
-            b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"}, "a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]}} ',
+            (b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"}, '
+             b'"a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]}} '),
             rb'{"\u0000e9":{"dtype":"xI16"',
             rb'{"\u00e9\ud83d\ude00\n":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}',
             b'{"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,4]}}',

@@ -1,4 +1,5 @@
-"""The fuzz targets: every seed and every case once found, then a short search where libFuzzer is there, the same each time."""
+"""The fuzz targets: every seed and every case once found, then a short search where libFuzzer is there,
+the same each time."""
 
 from __future__ import annotations
 

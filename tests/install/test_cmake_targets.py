@@ -1,4 +1,5 @@
-"""The libraries of the CMake package in projects of several shapes: made once, with the user's flags, exported; the old name."""
+"""The libraries of the CMake package in projects of several shapes: made once, with the user's flags, exported;
+the old name."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def configure(source: Path, *definitions: str, generator: str = "Ninja", build_t
 
 
 def commands(source: Path) -> dict[str, list[str]]:
-    """The flags of each file that the project compiles, by its name; the same file may be compiled for several targets."""
+    """The flags of each file that the project compiles, by its name; the same file may be compiled for several
+    targets."""
     found: dict[str, list[str]] = {}
     for entry in json.loads((source / "build" / "compile_commands.json").read_text()):
         found.setdefault(Path(entry["file"]).name, []).append(entry["command"])

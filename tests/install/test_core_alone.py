@@ -42,7 +42,8 @@ bool use() {
     std::fwrite("\\2\\0\\0\\0\\0\\0\\0\\0{}", 1, 10, file);
     std::fclose(file);
     const isthmus::TensorFile found = isthmus::load(std::string("empty.safetensors")).value();
-    return !none && found.size() == 0 && found.metadata().empty() && !found.contains("x") && !found.at("x") && !found.copy("x");
+    return !none && found.size() == 0 && found.metadata().empty() && !found.contains("x") && !found.at("x") &&
+           !found.copy("x");
 }
 """,
 }
@@ -92,6 +93,6 @@ def test_one_file_has_the_implementation(header: str, tmp_path: Path) -> None:
 def test_one_file_has_all_implementations(tmp_path: Path) -> None:
     includes = "".join(f"#include <isthmus/{header}>\n" for header in USES)
     (tmp_path / "main.cpp").write_text(f"#define ISTHMUS_IMPLEMENTATION\n{includes}{MAIN}")
-    for header, use in USES.items():
+    for use in USES.values():
         (tmp_path / "use.cpp").write_text(use)
         link_and_run(tmp_path, "use.cpp", "main.cpp")

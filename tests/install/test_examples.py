@@ -1,4 +1,5 @@
-"""The tutorials of examples/, followed as they stand: built from the installed package, run, compared with what they show."""
+"""The tutorials of examples/, followed as they stand: built from the installed package, run,
+compared with what they show."""
 
 from __future__ import annotations
 

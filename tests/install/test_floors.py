@@ -1,4 +1,5 @@
-"""The oldest versions that we claim: NumPy's is run on the extension that is there, and every place names the same numbers."""
+"""The oldest versions that we claim: NumPy's is run on the extension that is there,
+and every place names the same numbers."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ NB_MODULE(pair, m) { m.def("first", first); }
 
 @pytest.mark.parametrize("header", ["isthmus/nanobind.h", "isthmus/nanobind_stl.h"])
 def test_a_pair_of_views_with_the_oldest_nanobind(header: str, tmp_path: Path) -> None:
-    """Its own pair lets go of an element before the call: ours is in the header of containers, which the error names."""
+    """Its own pair lets go of an element before the call: ours is in the header of containers,
+    which the error names."""
     isthmus = pytest.importorskip("isthmus")
     folder = floors.folder(Path(sys.prefix), "nanobind")
     compiler = shutil.which("c++")

@@ -1,5 +1,5 @@
-"""The compiled library of the package (`python -m isthmus --cflags`, `--ldflags`): what a user's flags may be, and that every
-public header links with it."""
+"""The compiled library of the package (`python -m isthmus --cflags`, `--ldflags`): what a user's flags may be, and that
+every public header links with it."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ USES = {
         const isthmus::Tensor cut = t.slice(0, 1, 2);
         return t.view<const float, 1>().value()(1) == 2 && cut.numel() == 1 && isthmus::from_blob(isthmus::to_blob(t));
     }""",
-    "shared.h": """bool use() { return bool(isthmus::shared::share(isthmus::Tensor::own(std::vector<float>{1, 2}))); }""",
+    "shared.h": """bool use() {
+        return bool(isthmus::shared::share(isthmus::Tensor::own(std::vector<float>{1, 2})));
+    }""",
     "load.h": """bool use() { return !isthmus::load("/nowhere"); }""",
     "converted.h": """bool use() {
         const auto t = isthmus::Tensor::own(std::vector<double>{1, 2});
@@ -219,7 +221,8 @@ USES = {
         auto tree = isthmus::Tree::from_py(Py_None);
         return tree && tree->leaves().empty();
     }""",
-    "op.h": """void twice(isthmus::View<const float, 1, isthmus::sizes<"n">> x, isthmus::Out<float, 1, isthmus::sizes<"n">> y) {
+    "op.h": """using Size = isthmus::sizes<"n">;
+    void twice(isthmus::View<const float, 1, Size> x, isthmus::Out<float, 1, Size> y) {
         for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
     }
     bool use() { return bool(isthmus::op<"linked::twice", twice>(linked, {"x"})); }""",

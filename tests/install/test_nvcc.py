@@ -1,4 +1,5 @@
-"""Every public header in a .cu file, and the file of docs/devices.md, by each nvcc on PATH and by that of the Python packages."""
+"""Every public header in a .cu file, and the file of docs/devices.md,
+by each nvcc on PATH and by that of the Python packages."""
 
 from __future__ import annotations
 

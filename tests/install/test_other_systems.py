@@ -1,4 +1,5 @@
-"""The cheap parts of tools/test_platforms.py: every header for other systems, and a program of the core under an emulator."""
+"""The cheap parts of tools/test_platforms.py: every header for other systems,
+and a program of the core under an emulator."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def test_what_an_emulator_leaves_out_is_there() -> None:
 
 
 def test_a_program_for_another_system_is_one_that_may_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the script that stands for the compiler, here in front of this machine's own, and an emulator that says its name."""
+    """By the script that stands for the compiler, here in front of this machine's own,
+    and an emulator that says its name."""
     folder, root = tmp_path / "bin", tmp_path / "the root"
     folder.mkdir()
     compiler = shutil.which("g++")
@@ -74,8 +76,10 @@ def test_a_program_for_another_system_is_one_that_may_be_moved(tmp_path: Path, m
     monkeypatch.setattr(platforms, "arm64_emulator", lambda target, root: ("/usr/bin/env", "EMULATED=yes"))
     variables = platforms.arm64_compilers(target, root, folder)
     source = tmp_path / "program.cpp"
-    source.write_text("#include <cstdlib>\n#include <iostream>\n"
-                      'int main(int n, char** words) { std::cout << std::getenv("EMULATED") << n << words[1]; }\n')  # fmt: skip
+    source.write_text(
+        "#include <cstdlib>\n#include <iostream>\n"
+        'int main(int n, char** words) { std::cout << std::getenv("EMULATED") << n << words[1]; }\n'
+    )
     subprocess.run([variables["CXX"], source, "-o", tmp_path / "part"], check=True)
     moved = (tmp_path / "part").rename(tmp_path / "program")
     assert subprocess.run([moved, "two words"], capture_output=True, text=True, check=True).stdout == "yes2two words"

@@ -1,8 +1,8 @@
 """packaging/: the recipes name this version and this dlpack, and what they build works for who installs it.
 
 Conan's recipe runs as a whole, offline where conan is; rattler-build reads conda's, whose script for the library runs.
-vcpkg comes from no registry: where VCPKG_ROOT names a clone with its tool, the port is built. `make test-packaging` installs
-what the others need.
+vcpkg comes from no registry: where VCPKG_ROOT names a clone with its tool, the port is built. `make test-packaging`
+installs what the others need.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ def use(prefix: Path, work: Path) -> None:
 
 @pytest.mark.slow
 def test_the_script_of_condas_library_installs_what_a_user_needs(dlpack: Path, tmp_path: Path) -> None:
-    """The recipe's own lines, run by bash as rattler-build does, without the environments, which come from its channels."""
+    """The recipe's own lines, run by bash as rattler-build does, without the environments,
+    which come from its channels."""
     pytest.importorskip("rattler_build", reason=f"py-rattler-build is not installed; {HOW}")
     missing = [name for name in ("cmake", "ninja", "bash") if not shutil.which(name)]
     if missing:

@@ -1,5 +1,5 @@
-"""A user's own strict flags and older libraries: no warning comes from the headers, and what cannot be compiled is told in one
-line."""
+"""A user's own strict flags and older libraries: no warning comes from the headers, and what cannot be compiled is told
+in one line."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ void parts(View<float, 2> x, View<const float, 1> bias, View<double, 3, isthmus:
         for (float& element : row) element = 0;
     for (float& element : x.transpose().transpose().contiguous().span()) element = 0;
     (void)far.select(0).select(1, 2).transpose({0}).contiguous().nbytes();
-    (void)isthmus::copy_of(x).value().select(0, 1).broadcast_to({2, 3}).transpose().contiguous().reshape({6}).slice(0, 1);
+    const auto copied = isthmus::copy_of(x).value();
+    (void)copied.select(0, 1).broadcast_to({2, 3}).transpose().contiguous().reshape({6}).slice(0, 1);
 }
 isthmus::Tensor made() { return isthmus::Tensor::own(std::vector<float>(6), {2, 3}); }
 isthmus::Result<isthmus::Tensor> described() { return isthmus::from_blob(isthmus::to_blob(made())); }
@@ -117,7 +118,8 @@ PyObject* call(PyObject*, PyObject* const* values, Py_ssize_t count) {
 }
 PyObject* back(PyObject* x) {
     auto tensor = isthmus::from_py(x);
-    auto object = tensor ? isthmus::to_py(*tensor, isthmus::Framework::numpy) : isthmus::Result<PyObject*>(tensor.error());
+    auto object = tensor ? isthmus::to_py(*tensor, isthmus::Framework::numpy)
+                         : isthmus::Result<PyObject*>(tensor.error());
     return object ? *object : (isthmus::set_python_error(object.error()), nullptr);
 }
 int fill(PyObject* module) { return isthmus::op<"strict::scale", scale>(module, {"x", "k"}) ? 0 : -1; }

@@ -1,4 +1,5 @@
-"""What the tests of the edges of life share: extensions built without -fvisibility=hidden, and processes that may die."""
+"""What the tests of the edges of life share: extensions built without -fvisibility=hidden,
+and processes that may die."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ def includes() -> list[str]:
 
 
 def linked(name: str, command: list[str], source: str, link: list[str], include: str | Path = INCLUDE) -> Path:
-    """The folder with the file `name`, of EXT/source, the sources among the command's flags and the library, all built alike;
-    what only the linker is to know (-rdynamic, -Wl,…) compiles nothing again, and what only the source is to know (-D…) not
-    the library."""
+    """The folder with the file `name`, of EXT/source, the sources among the command's flags and the library, all built
+    alike; what only the linker is to know (-rdynamic, -Wl,…) compiles nothing again, and what only the source is to
+    know (-D…) not the library."""
     for_linker = [flag for flag in command if flag.startswith(("-Wl,", "-rdynamic"))]
     more = [flag for flag in command if flag.endswith(".cpp")]
     compile_ = [flag for flag in command if flag not in (*for_linker, *more)]
@@ -88,7 +89,8 @@ def life(compile_extension: Callable[..., Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def in_packages() -> Callable[..., None]:
-    """in_packages(folder, library, *names): copies of an extension in packages of these names: shared objects of their own."""
+    """in_packages(folder, library, *names): copies of an extension in packages of these names:
+    shared objects of their own."""
 
     def copy(folder: Path, library: Path, *names: str) -> None:
         for name in names:
@@ -101,8 +103,9 @@ def in_packages() -> Callable[..., None]:
 
 @pytest.fixture
 def child() -> Callable[..., str]:
-    """child(code, *folders, timeout=…, stack=…): Python code in a process of its own, with the modules of these folders and
-    those that the tests share, its threads with stacks of so many bytes; it must end well and in time. What it printed."""
+    """child(code, *folders, timeout=…, stack=…): Python code in a process of its own, with the modules of these folders
+    and those that the tests share, its threads with stacks of so many bytes; it must end well and in time.
+    What it printed."""
 
     def run(code: str, *folders: Path, timeout: float = 60, stack: int | None = None, **environment: str) -> str:
         process = subprocess.Popen(

@@ -1,4 +1,5 @@
-"""Forks inside finalizers, and the exit that waits for those inside: not for ever, and not for those that never were."""
+"""Forks inside finalizers, and the exit that waits for those inside: not for ever,
+and not for those that never were."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ sys.exit(0)""",
 
 @pytest.mark.parametrize("drop", ["drop_on_thread", "drop_without_gil"])
 def test_an_earlier_hook_that_a_finalizer_waits_for(child, life, drop: str) -> None:
-    """The finalizer waits for an event that a hook sets which runs after ours: the exit must not wait for the finalizer."""
+    """The finalizer waits for an event that a hook sets which runs after ours:
+    the exit must not wait for the finalizer."""
     out = child(
         f"""{PREAMBLE}
 entered, event = threading.Event(), threading.Event()

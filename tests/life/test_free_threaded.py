@@ -1,4 +1,5 @@
-"""Several extensions and eight threads at once, as an interpreter without the GIL runs them; with a GIL the same holds."""
+"""Several extensions and eight threads at once, as an interpreter without the GIL runs them;
+with a GIL the same holds."""
 
 from __future__ import annotations
 

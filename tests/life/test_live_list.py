@@ -14,7 +14,8 @@ life.own(b"bytes")  # which makes it known to the others
 ROW = (7,), "float32", "cpu"
 def rows():
     found = isthmus.live()
-    wrong = [t for t in found if (t.shape, str(t.dtype), str(t.device)) != ROW or t.producer not in ("C++", "isthmus.Tensor")]
+    known = "C++", "isthmus.Tensor"
+    wrong = [t for t in found if (t.shape, str(t.dtype), str(t.device)) != ROW or t.producer not in known]
     assert not wrong, f"{len(wrong)} of {len(found)} rows are no tensors, the first {wrong[0]!r}"
 """
 

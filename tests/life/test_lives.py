@@ -1,4 +1,5 @@
-"""A program that starts and ends the interpreter many times: every life begins clean, what outlives one does no harm."""
+"""A program that starts and ends the interpreter many times: every life begins clean,
+what outlives one does no harm."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout
 
 WHEN = ["between", "within", "last", "threads"]
 
-# Objects of the standard library alone, and classes that speak the protocols in Python: nothing that cannot be started twice
-# (ctypes cannot on 3.12).
+# Objects of the standard library alone, and classes that speak the protocols in Python: nothing that cannot be started
+# twice (ctypes cannot on 3.12).
 STAND_INS = """
 import array, gc, lives, weakref
 memory = array.array("f", range(4))
@@ -110,7 +111,8 @@ lives.keep_alias()  # holds the isthmus.Tensor that shows its root
 
 
 def test_numpy_or_a_clear_refusal(program: Path) -> None:
-    """Some releases of NumPy refuse a second life themselves; that is an error of theirs, and no reason to use the first."""
+    """Some releases of NumPy refuse a second life themselves; that is an error of theirs,
+    and no reason to use the first."""
     pytest.importorskip("numpy")
     folder = Path(sysconfig.get_paths()["purelib"])
     code = """
@@ -146,14 +148,15 @@ else:
 
 
 def test_another_numpy_in_the_second_life(program: Path, tmp_path: Path) -> None:
-    """What was learnt of modules and types in one life (their addresses, their C functions) is not believed in the next: a
-    module of the same name is another one."""
+    """What was learnt of modules and types in one life (their addresses, their C functions) is not believed in the
+    next: a module of the same name is another one."""
     (tmp_path / "numpy.py").write_text(
         "class ndarray:\n"
         "    def __init__(self, memory): self.memory = memory\n"
         "    @property\n"
         "    def __array_interface__(self):\n"
-        "        return {'shape': (3,), 'typestr': '<f4', 'data': (self.memory.buffer_info()[0], False), 'version': 3}\n"
+        "        return {'shape': (3,), 'typestr': '<f4', 'version': 3,\n"
+        "                'data': (self.memory.buffer_info()[0], False)}\n"
     )
     code = """
 import array, lives, sys

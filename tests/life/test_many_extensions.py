@@ -121,7 +121,8 @@ print("main is done", flush=True)"""
 
 
 def test_the_interpreter_has_room_for_others(child, many) -> None:
-    """Py_AtExit has 32 slots in all, and forty extensions of ours take none; atexit, of which each takes one, has no end."""
+    """Py_AtExit has 32 slots in all, and forty extensions of ours take none; atexit, of which each takes one,
+    has no end."""
     out = child(
         f"""
 import atexit, ctypes
@@ -271,7 +272,8 @@ print("main is done", flush=True)"""
 
 
 def other_version(folder: Path) -> Path:
-    """A copy of the headers as another release would have them: of the same ABI, with one dtype more before the last."""
+    """A copy of the headers as another release would have them: of the same ABI,
+    with one dtype more before the last."""
     include = folder / "include"
     shutil.copytree(isthmus.get_include(), include)
     changed = 0

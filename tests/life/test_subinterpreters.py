@@ -1,4 +1,5 @@
-"""Tensors of the main interpreter on a thread that runs another: given back to the one they came from, or left to it."""
+"""Tensors of the main interpreter on a thread that runs another: given back to the one they came from,
+or left to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What an extension shows to the rest of its process: the error class, which C++ must know again, and nothing of its state.
+"""What an extension shows to the rest of its process: the error class, which C++ must know again,
+and nothing of its state.
 
-Two extensions are two programs in one process. A symbol that the dynamic linker may merge makes one of them run on the other's
-tables, statics and code, which are of another version, compiler or set of flags.
+Two extensions are two programs in one process. A symbol that the dynamic linker may merge makes one of them run on the
+other's tables, statics and code, which are of another version, compiler or set of flags.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("nm"), reason="nm is not instal
 
 #: What may be seen: isthmus::Error, its members and its run-time type information.
 ALLOWED = re.compile(r"^(?:(?:typeinfo|typeinfo name|vtable) for )?isthmus::(?:\w+::)?Error(?:$|::)")
-#: Members of templates that libstdc++ declares visible whatever they are made for: code alone, where nothing is inlined. nm
-#: cannot put into words the names that GCC 16 gives to those with constraints.
+#: Members of templates that libstdc++ declares visible whatever they are made for: code alone, where nothing is
+#: inlined. nm cannot put into words the names that GCC 16 gives to those with constraints.
 OF_STD = re.compile(r"^(?:(?:[\w:*& ]+ )?std::|_ZN?K?St)")
 #: The registry of shared memory is one per process on purpose (src/shared/registry.h).
 SHARED = re.compile(r"isthmus::(?:\w+::)?shared::(?:impl::registry\(\)|Pool::process\(\))(?:$|::\w+$|::\{lambda)")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-# The daemon thread goes on only when it gets the GIL back, which the interpreter's end denies it. `Late` keeps the interpreter
-# ending for a while with the GIL given away, so that the thread asks for it in that time.
+# The daemon thread goes on only when it gets the GIL back, which the interpreter's end denies it. `Late` keeps the
+# interpreter ending for a while with the GIL given away, so that the thread asks for it in that time.
 PREAMBLE = """
 import ctypes, sys, threading, time
 import life
@@ -125,7 +125,8 @@ def needs(way: str) -> None:
 
 @pytest.fixture
 def end_within(child, life) -> Callable[..., None]:
-    """end_within(code, preamble=…): the interpreter ends while the `work` of this code is under way on a daemon thread."""
+    """end_within(code, preamble=…): the interpreter ends while the `work` of this code is under way on a daemon
+    thread."""
 
     def run(code: str, preamble: str = PREAMBLE) -> None:
         out = child(f"{preamble}\nelsewhere(exec, {textwrap.dedent(code)!r}, globals())\nend_with(work)", life)

@@ -1,5 +1,5 @@
-"""Functions of operators for CUDA, as torch and XLA are told of them. Calls over a stand-in for the driver are among the cases
-of tests/python/device; a GPU of its own no test here has."""
+"""Functions of operators for CUDA, as torch and XLA are told of them. Calls over a stand-in for the driver are among
+the cases of tests/python/device; a GPU of its own no test here has."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_xla_is_told_of_both_platforms(run_script):
         register(name, target, platform=platform)
     jax.ffi.register_ffi_target = listen
     isthmus.operators.register("jax")
-    for name, platforms in {"add": ["cpu", "CUDA"], "add_traced": ["cpu", "CUDA"], "add_traced_gradient": ["cpu", "CUDA"],
-                            "dot": ["cpu"]}.items():
+    both = ["cpu", "CUDA"]
+    for name, platforms in {"add": both, "add_traced": both, "add_traced_gradient": both, "dot": ["cpu"]}.items():
         assert [p for n, p in told if n == "geo::" + name] == platforms, told
     assert ext.dot._xla_cuda_target is None
     x = jax.numpy.ones(3)
@@ -146,7 +146,8 @@ def test_the_places_in_xlas_table_are_those_of_its_header(tmp_path):
         pytest.skip("no C++ compiler")
     source = tmp_path / "places.cpp"
     source.write_text(
-        "#include <cstddef>\n#include <cstdint>\n#include <xla/ffi/api/c_api.h>\n#include <bridge/operators/xla_ffi.h>\n"
+        "#include <cstddef>\n#include <cstdint>\n"
+        "#include <xla/ffi/api/c_api.h>\n#include <bridge/operators/xla_ffi.h>\n"
         + "".join(
             f"static_assert(offsetof(isthmus::detail::xla::{ours}) == offsetof({theirs}));\n"
             for ours, theirs in {

@@ -229,7 +229,8 @@ MISTAKES = {
         "distance(): argument 'b': expected float32[m, d] on cpu, got float64[4, 3] on cpu: dtype differs",
     ),
     "size": (lambda e: e.distance(A, B[:, :2]), ValueError, "d is 2 here and 3 in argument 'a'"),
-    "rank": (lambda e: e.distance(A[0], B), ValueError, "argument 'a': expected float32[n, d] on cpu, got float32[3] on cpu"),
+    "rank": (lambda e: e.distance(A[0], B), ValueError,
+        "argument 'a': expected float32[n, d] on cpu, got float32[3] on cpu"),
     "order": (lambda e: e.scale(A.T), ValueError, "argument 'x': expected float32[...] C-contiguous on cpu"),
     "negative size": (lambda e: e.first(A[0], -1), ValueError, "argument 'k': found -1"),
     "leading": (lambda e: e.dot(np.ones((4, 3)), np.ones((2, 3))), ValueError, "argument 'b': leading sizes (2,)"),
@@ -238,8 +239,10 @@ MISTAKES = {
         ValueError,
         "add_rows(): argument 'y': leading sizes () are written for each of (5,); wanted the same sizes",
     ),
-    "after others": (lambda e: e.spread(2.0, None, A[0]), ValueError, "'x': expected float64[n] on cpu, got float32[3]"),
-    "absent size": (lambda e: e.spread(2.0, None, np.ones(3)), ValueError, "the size m of result 'out' is that of an argument"),
+    "after others": (lambda e: e.spread(2.0, None, A[0]), ValueError,
+        "'x': expected float64[n] on cpu, got float32[3]"),
+    "absent size": (lambda e: e.spread(2.0, None, np.ones(3)), ValueError,
+        "the size m of result 'out' is that of an argument"),
     "said once": (
         lambda e: e.combine(A[0].astype(int), A[0]),
         ValueError,
@@ -247,9 +250,11 @@ MISTAKES = {
     ),
     "second overload": (lambda e: e.combine(A[0], A[0].astype(int)), ValueError, "argument 'y': expected float32[n]"),
     "read-only": (lambda e: e.add_to(READ_ONLY, READ_ONLY), ValueError, "argument 'y': the memory of this"),
-    "out sizes": (lambda e: e.distance(A, B, out=A), ValueError, "argument 'out': expected sizes (5, 4), got float32[5, 3]"),
+    "out sizes": (lambda e: e.distance(A, B, out=A), ValueError,
+        "argument 'out': expected sizes (5, 4), got float32[5, 3]"),
     "out dtype": (lambda e: e.distance(A, B, out=np.empty((5, 4))), ValueError, "argument 'out': expected writable"),
-    "out set": (lambda e: e.twice(A, out=A.astype(float)), ValueError, "argument 'out': expected float32, got float64[5, 3]"),
+    "out set": (lambda e: e.twice(A, out=A.astype(float)), ValueError,
+        "argument 'out': expected float32, got float64[5, 3]"),
     "out read-only": (lambda e: e.scale(READ_ONLY, out=READ_ONLY), ValueError, "argument 'out': the memory"),
     "out tuple": (lambda e: e.weighted(np.ones(3), out=A), TypeError, "argument 'out': expected a tuple of 2 tensors"),
     "out of several": (lambda e: e.weighted(np.ones(3), out=(np.empty(()), A)), ValueError, "argument 'out[1]'"),
@@ -301,9 +306,15 @@ REFUSED = {
     "gradient inputs": "its gradient takes 1 inputs; wanted 2",
     "gradient writes": "its gradient cannot be, since it writes an argument in place",
     "cuda sizes": "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu",
-    "cuda no sizes": "its device function has 'y' as float32[:] on cuda; wanted the dtype and sizes of float32[n] on cpu",
-    "cuda overloads": "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu",
-    "cuda result": "its device function has 'out' as float64[3] on cuda; wanted the dtype and sizes of float64[n] on cpu",
+    "cuda no sizes": (
+        "its device function has 'y' as float32[:] on cuda; wanted the dtype and sizes of float32[n] on cpu"
+    ),
+    "cuda overloads": (
+        "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu"
+    ),
+    "cuda result": (
+        "its device function has 'out' as float64[3] on cuda; wanted the dtype and sizes of float64[n] on cpu"
+    ),
     "cuda dtype": "its device function has 'x' as float64[n] on cuda; wanted the dtype and sizes of float32[n] on cpu",
     "cuda gradient": "it has no gradient that could have a device function",
 }

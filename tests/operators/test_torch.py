@@ -413,8 +413,9 @@ def test_two_modules_with_one_name(run_script):
             print(error)
         """
     ) == (
-        "[2.0, 2.0] [[0.0]]\noperator 'both::twice': 'isthmus_operators_test_ext' has registered an operator of this name with"
-        " torch, and 'isthmus_operators_pybind11_test_ext' has another; wanted another name or namespace for one of them\n"
+        "[2.0, 2.0] [[0.0]]\noperator 'both::twice': 'isthmus_operators_test_ext' has registered an operator of this "
+        "name with torch, and 'isthmus_operators_pybind11_test_ext' has another; wanted another name or namespace for "
+        "one of them\n"
     )
 
 
@@ -449,7 +450,9 @@ def test_a_result_of_too_many_dimensions_and_impossible_leads_are_refused(run_sc
         for call in (
             lambda: ext.outer(one, one),
             lambda: outer(one, one),
-            lambda: torch.ops.geo.scale_gradient_batched(60, one.float(), one[0, 0, 0, 0, 0].float(), 2., 1, False, "plain"),
+            lambda: torch.ops.geo.scale_gradient_batched(
+                60, one.float(), one[0, 0, 0, 0, 0].float(), 2., 1, False, "plain"
+            ),
             lambda: batched(2, torch.ones(3).double(), torch.ones(2).double()),
             lambda: batched(-1, torch.ones(3).double(), torch.ones(2).double()),
             lambda: batched((1 << 32) + 1, torch.ones(4, 3).double(), torch.ones(4, 2).double()),

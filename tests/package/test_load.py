@@ -200,12 +200,20 @@ def test_elements_that_are_not_aligned(path: Path) -> None:
 HEADERS = {
     "sound": b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}',
     "spaces": b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   ',
-    "any order": b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"},"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}',
+    "any order": (
+        b'{"b":{"shape":[1],"data_offsets":[3,4],"dtype":"U8"},"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
+    ),
     "metadata": b'{"__metadata__":{"a":"b"},"a":{"dtype":"I32","shape":[],"data_offsets":[0,4]}}',
     "escapes": rb'{"\u00e9\ud83d\ude00\n":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}}',
-    "no elements": b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}}',
-    "a hole": b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}',
-    "an overlap": b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}',
+    "no elements": (
+        b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[0],"data_offsets":[4,4]}}'
+    ),
+    "a hole": (
+        b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}'
+    ),
+    "an overlap": (
+        b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}'
+    ),
     "cut short": b'{"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]}}',
     "too long": b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}',
     "wrong size": b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,4]}}',

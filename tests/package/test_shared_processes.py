@@ -41,7 +41,8 @@ def ends():
 LONGEST = 60  # seconds that a test may wait for another process, and that process for it
 
 
-# A fork while another thread is in malloc leaves a child that waits for the sanitizer's lock: pytest-xdist has such a thread.
+# A fork while another thread is in malloc leaves a child that waits for the sanitizer's lock:
+# pytest-xdist has such a thread.
 ELSEWHERE = "ISTHMUS_SANITIZER" in os.environ and "PYTEST_XDIST_WORKER" in os.environ
 
 
@@ -220,8 +221,8 @@ def test_other_threads_run_while_one_waits(ends):
     shared.send(ends[0], shared.empty((1,)))
     assert ran.wait(10)
     waiting.join()
-    # Python's end of a thread is not the system's: a fork of the next test while it gives back its memory would find the
-    # sanitizer's lock taken.
+    # Python's end of a thread is not the system's: a fork of the next test while it gives back its memory would find
+    # the sanitizer's lock taken.
     while Path(f"/proc/self/task/{waiting.native_id}").exists():
         time.sleep(0.001)
 

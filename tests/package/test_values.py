@@ -123,7 +123,8 @@ import numpy as np, overflow
 x = np.arange(6, dtype="float32")
 for stride in (2**62, -2**62, 2**63 - 1):
     t = overflow.with_stride(x.ctypes.data, stride)
-    memoryview(t), t.byte_strides, t.__array_interface__, np.asarray(t), t.__dlpack__(max_version=(1, 0)), t.__reduce_ex__(4)
+    memoryview(t), t.byte_strides, t.__array_interface__, np.asarray(t)
+    t.__dlpack__(max_version=(1, 0)), t.__reduce_ex__(4)
     overflow.to_numpy(t)
 print("well")
 """

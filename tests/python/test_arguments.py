@@ -52,7 +52,8 @@ def test_a_mismatch_is_one_sentence():
     with pytest.raises(ValueError) as raised:
         ext.image_height(np.zeros((480, 640, 3), np.float32))
     assert str(raised.value) == (
-        "blur(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: dtype differs"
+        "blur(): argument 'image': expected uint8[h, w, 3] C-contiguous on cpu, got float32[480, 640, 3] on cpu: "
+        "dtype differs"
     )
     assert raised.value.code == "bad_dtype"
     with pytest.raises(ValueError, match=r"are not C-contiguous$"):
@@ -63,7 +64,8 @@ def test_named_sizes_agree_between_the_arguments():
     with pytest.raises(ValueError) as raised:
         ext.distances(points(2, 3), points(2, 4))
     assert str(raised.value) == (
-        "distances(): argument 'b': expected float32[m, d] on cpu, got float32[2, 4] on cpu: d is 4 here and 3 in argument 'a'"
+        "distances(): argument 'b': expected float32[m, d] on cpu, got float32[2, 4] on cpu: d is 4 here and 3 in "
+        "argument 'a'"
     )
 
 

@@ -1,7 +1,7 @@
 """A Borrowed says the same after every move, and while foreign code changes the object it came from.
 
-Promised: sizes and strides are the borrow's own, whatever the protocol (docs/ownership.md: what an argument borrows is good
-for the length of the call), and an exporter of a buffer gets back the Py_buffer that it filled in.
+Promised: sizes and strides are the borrow's own, whatever the protocol (docs/ownership.md: what an argument borrows is
+good for the length of the call), and an exporter of a buffer gets back the Py_buffer that it filled in.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import isthmus_test_ext as ext
 moves = modules.load("moves")
 
 WAYS = [
-    "constructed", "assigned", "assigned over another", "twice", "with its result", "by value()", "into a growing vector",
-    "into an optional",
+    "constructed", "assigned", "assigned over another", "twice", "with its result", "by value()",
+    "into a growing vector", "into an optional",
 ]  # fmt: skip
 
 
@@ -136,8 +136,8 @@ def test_an_argument_of_bytes_through_a_caster(module: str) -> None:
     "call", [ext.borrow, ext.own, ext.tensor_of, lambda x: moves.moved(x, "twice"), moves.view_argument]
 )
 def test_an_exporter_gets_back_what_it_filled_in(call: Callable) -> None:
-    """PyBuffer_FillInfo points the shape at a field of the Py_buffer: bf_releasebuffer (and `__release_buffer__`, which is
-    shown a memoryview of it) must find it there, not where the buffer once was."""
+    """PyBuffer_FillInfo points the shape at a field of the Py_buffer: bf_releasebuffer (and `__release_buffer__`, which
+    is shown a memoryview of it) must find it there, not where the buffer once was."""
     x = moves.Recorder()
     call(x)
     assert x.seen == [32]
@@ -185,8 +185,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_shape_is_the_borrows_own(child, name: str) -> None:
-    """Python code that runs during a call (a callback, another thread) may give the object another shape; the borrow keeps
-    the one it was made with, in memory of its own: what the object had is freed and used again."""
+    """Python code that runs during a call (a callback, another thread) may give the object another shape; the borrow
+    keeps the one it was made with, in memory of its own: what the object had is freed and used again."""
     make, change = CHANGES[name]
     if "torch" in make:
         pytest.importorskip("torch")

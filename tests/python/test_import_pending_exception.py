@@ -1,7 +1,8 @@
 """An exception that is set when an import or an exit begins is still set, and still the same, when it ends.
 
-Promised (law 8, and what CPython asks of code that may run in a cleanup: save with PyErr_Fetch, restore afterwards): the
-outcome of from_py, borrow_py and to_py depends neither on a pending exception nor on whether the type was met before.
+Promised (law 8, and what CPython asks of code that may run in a cleanup: save with PyErr_Fetch, restore afterwards):
+the outcome of from_py, borrow_py and to_py depends neither on a pending exception nor on whether the type was met
+before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Memory whose bytes are not its values, or which is not there, is refused by every way in; and every way out says what it
-is.
+"""Memory whose bytes are not its values, or which is not there, is refused by every way in; and every way out says what
+it is.
 
 Promised (law 3; docs/import.md, "Checks"): datetimes have no dtype in DLPack, a lazily negated tensor of any dtype
-and an uninitialised parameter have no memory that shows their values, an address lies in the address space, and a padded
-sub-byte tensor is never described as a packed one.
+and an uninitialised parameter have no memory that shows their values, an address lies in the address space, and a
+padded sub-byte tensor is never described as a packed one.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ PINNED = {"CUDA": (3, 0), "ROCm": (11, 0)}
 
 @pytest.mark.parametrize("device", PINNED.values(), ids=PINNED)
 def test_a_copy_of_pinned_memory_is_not_pinned(device: tuple[int, int]) -> None:
-    """The copy comes from the heap, and says so: whoever takes it for pinned would start asynchronous transfers of it."""
+    """The copy comes from the heap, and says so: whoever takes it for pinned would start asynchronous transfers of
+    it."""
     t = ext.pages([4], device=device)
     content = capsules.read(t.__dlpack__(max_version=(1, 0), copy=True))
     assert content.data != t.data_ptr

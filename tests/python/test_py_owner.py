@@ -1,4 +1,5 @@
-"""A Python object as the owner of memory of C++: one reference, given back once, on whatever thread and however late."""
+"""A Python object as the owner of memory of C++: one reference, given back once,
+on whatever thread and however late."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@
 Usage:
     tests/soak/run.py [--short] [--only PART ...] [--pythonpath DIR ...]
 
-Parts: storm-release, storm-debug, storm-asan, storm-tsan, contended, free-threaded, flat, suite-gc, suite-malloc. Each prints
-one line; the exit status is the number of parts that failed. free-threaded is run by the CPython that ISTHMUS_TSAN_PYTHON
-names, one without the GIL that is built with ThreadSanitizer (docs/threads.md), and skipped without it. The lives of an
-embedded interpreter and the forty extensions are tests/life, which the suite parts run as well.
+Parts: storm-release, storm-debug, storm-asan, storm-tsan, contended, free-threaded, flat, suite-gc, suite-malloc. Each
+prints one line; the exit status is the number of parts that failed. free-threaded is run by the CPython that
+ISTHMUS_TSAN_PYTHON names, one without the GIL that is built with ThreadSanitizer (docs/threads.md), and skipped without
+it. The lives of an embedded interpreter and the forty extensions are tests/life, which the suite parts run as well.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Soak:
         done = subprocess.run([*map(str, command)], env=environment, cwd=ROOT, capture_output=True, text=True)
         last = done.stdout.strip().splitlines()[-1:] or [""]
         wrong = f"exit status {done.returncode}" if done.returncode else check(last[0])
-        print(f"[isthmus] soak {name}: {'FAILED, ' + wrong if wrong else 'ok'} in {time.monotonic() - start:.0f} s: {last[0]}",
-              flush=True)  # fmt: skip
+        outcome = f"FAILED, {wrong}" if wrong else "ok"
+        print(f"[isthmus] soak {name}: {outcome} in {time.monotonic() - start:.0f} s: {last[0]}", flush=True)
         if wrong:
             self.failed += 1
             print((done.stdout + done.stderr)[-6000:], flush=True)

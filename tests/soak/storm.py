@@ -1,4 +1,5 @@
-"""One process of the soak: threads that import, export, drop, fork and collect by every protocol, for a time or a count.
+"""One process of the soak: threads that import, export, drop, fork and collect by every protocol,
+for a time or a count.
 
 Usage: storm.py --seconds S [--threads N] [--fork] | storm.py --flat COUNT
 Prints one line of JSON: the exchanges made, the children that ended well, the memory gained in bytes.

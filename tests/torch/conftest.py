@@ -24,7 +24,8 @@ Script = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def run_forked() -> Callable[..., str]:
-    """Runs Python code in a process of its own that has imported torch; it must end well, and what it printed comes back."""
+    """Runs Python code in a process of its own that has imported torch; it must end well,
+    and what it printed comes back."""
     import isthmus_torch_stable_ext
 
     folders = Path(isthmus_torch_stable_ext.__file__).parent, processes.SUPPORT

@@ -3,6 +3,7 @@
 #include <isthmus/torch.h>
 
 #include "../python/support/module.h"
+#include "src/bridge/runtime/errors.h"
 #include "support.h"
 
 namespace {

@@ -1,8 +1,8 @@
 """A write is announced to autograd once, and only when the whole call goes ahead.
 
-Promised (docs/import.md): an import with `require_writable` moves the version counter, as an in-place operation would. A
-call that is then refused (another argument does not fit, this one has another dtype or rank, an overload passes on) has
-written nothing, so nothing has moved: a later `backward()` works.
+Promised (docs/import.md): an import with `require_writable` moves the version counter, as an in-place operation would.
+A call that is then refused (another argument does not fit, this one has another dtype or rank, an overload passes on)
+has written nothing, so nothing has moved: a later `backward()` works.
 """
 
 from __future__ import annotations

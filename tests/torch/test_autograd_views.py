@@ -1,9 +1,10 @@
-"""Writing in place obeys torch's own rules: whatever torch refuses for `x.add_(1)` is refused, and nothing has moved then.
+"""Writing in place obeys torch's own rules: whatever torch refuses for `x.add_(1)` is refused,
+and nothing has moved then.
 
-Promised (docs/import.md, docs/torch.md): with `require_writable` a leaf that requires grad is refused while grad mode is on
-"as torch refuses an in-place operation on it"; a view of it is the same memory. torch itself is the judge: each case is
-first tried on a tensor of its own. A refused write leaves elements and version counters as they were; a taken one moves the
-counter once.
+Promised (docs/import.md, docs/torch.md): with `require_writable` a leaf that requires grad is refused while grad mode
+is on "as torch refuses an in-place operation on it"; a view of it is the same memory. torch itself is the judge: each
+case is first tried on a tensor of its own. A refused write leaves elements and version counters as they were; a taken
+one moves the counter once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Copy-on-write storage of torch (`torch._lazy_clone`): reading leaves it shared, only the wish to write makes it its own.
+"""Copy-on-write storage of torch (`torch._lazy_clone`): reading leaves it shared,
+only the wish to write makes it its own.
 
-Promised: no operation of the exchange touches the elements (law 1) and copying is a request (law 6). Memory that is shared
-that way is read-only to whoever did not ask to write.
+Promised: no operation of the exchange touches the elements (law 1) and copying is a request (law 6). Memory that is
+shared that way is read-only to whoever did not ask to write.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Promised (law 2): the owner of the memory lives as long as the last handle. A torch tensor's memory belongs to its
 *storage*, which the tensor can exchange (`x.data = y`, `x.set_`, `module.half()`) or resize in place. An owned handle
-therefore keeps the storage it saw, and marks it as not resizable, as `x.numpy()` does: torch then refuses `resize_` with
-its own error. What no owner can prevent, as `x.numpy()` cannot: `share_memory_()` moves the elements out of the storage. Each
-story is told in a process of its own, on memory large enough to be given back to the system when it is freed.
+therefore keeps the storage it saw, and marks it as not resizable, as `x.numpy()` does: torch then refuses `resize_`
+with its own error. What no owner can prevent, as `x.numpy()` cannot: `share_memory_()` moves the elements out of the
+storage. Each story is told in a process of its own, on memory large enough to be given back to the system when it is
+freed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Gradients and tangents do not vanish without a word.
 
-Promised (law 3): a function of C++ that reads a tensor that requires grad and returns a new one has cut the graph, so that
-`(f(w) * b).sum().backward()` would leave `w.grad` None. A typed argument (Arguments, both casters) therefore refuses such a
-tensor while grad mode is on, in the words of `Tensor.numpy()`: it says "requires grad" and what to call (`.detach()`).
-`torch.no_grad()`, `.detach()` and an author's own `allow_grad` let it in. A bare handle (from_py, borrow_py,
-isthmus.from_dlpack) may still be taken to read, read-only, since it leads back to the very same object with its graph.
+Promised (law 3): a function of C++ that reads a tensor that requires grad and returns a new one has cut the graph, so
+that `(f(w) * b).sum().backward()` would leave `w.grad` None. A typed argument (Arguments, both casters) therefore
+refuses such a tensor while grad mode is on, in the words of `Tensor.numpy()`: it says "requires grad" and what to call
+(`.detach()`). `torch.no_grad()`, `.detach()` and an author's own `allow_grad` let it in. A bare handle (from_py,
+borrow_py, isthmus.from_dlpack) may still be taken to read, read-only,
+since it leads back to the very same object with its graph.
 
 An alias that torch can write, made of memory that autograd watches, is refused as torch's own `__dlpack__` refuses it.
 """
@@ -252,8 +253,8 @@ TRANSFORMS: dict[str, Callable] = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_inside_a_transform_of_torch(name: str) -> None:
-    """A wrapper of torch.func has no memory: the error names the transform's kind of tensor and says that it cannot be traced
-    through, instead of passing on that "a tensor doesn't have storage"."""
+    """A wrapper of torch.func has no memory: the error names the transform's kind of tensor and says that it cannot be
+    traced through, instead of passing on that "a tensor doesn't have storage"."""
     with pytest.raises(ext.Error) as info:
         TRANSFORMS[name](calls.twice)
     text = str(info.value)

@@ -1,4 +1,5 @@
-"""torch tensors in an extension that neither includes nor links torch: its stable shims, and what older versions offer."""
+"""torch tensors in an extension that neither includes nor links torch: its stable shims,
+and what older versions offer."""
 
 from __future__ import annotations
 

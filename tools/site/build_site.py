@@ -4,8 +4,9 @@
 Usage:
     tools/site/build_site.py [--output DIR]
 
-The site is DIR/VERSION, with DIR/index.html that leads there and DIR/versions.json, which lists the versions that lie in DIR.
-A public name without a comment, a warning of Sphinx (a link that leads nowhere among them) and a malformed address are errors.
+The site is DIR/VERSION, with DIR/index.html that leads there and DIR/versions.json, which lists the versions that lie
+in DIR. A public name without a comment, a warning of Sphinx (a link that leads nowhere among them) and a malformed
+address are errors.
 """
 
 from __future__ import annotations
@@ -161,8 +162,8 @@ class Sources:
         reference.write_c(c, introductions, self.folder / "reference/c.md")
         modules, missing = stubs.write_python(ROOT / "python/isthmus", self.folder / "reference/python")
         self.errors += missing
-        self.contents = {**CONTENTS, "C++ reference": names, "Python reference": [f"reference/python/{m}" for m in modules],
-                         "C reference": ["reference/c"]}  # fmt: skip
+        python = [f"reference/python/{m}" for m in modules]
+        self.contents = {**CONTENTS, "C++ reference": names, "Python reference": python, "C reference": ["reference/c"]}
 
     def write_contents(self) -> None:
         index = self.folder / "index.md"
@@ -199,7 +200,8 @@ def run_sphinx(source: Path, output: Path) -> bool:
 
 
 def link_errors(site: Path) -> list[str]:
-    """Links of the finished pages, those of the theme and of the pages that Sphinx copied included, that lead to no file."""
+    """Links of the finished pages, those of the theme and of the pages that Sphinx copied included,
+    that lead to no file."""
     errors = []
     for page in site.rglob("*.html"):
         for target in re.findall(r'(?:href|src)="([^"]+)"', page.read_text()):

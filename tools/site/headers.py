@@ -1,4 +1,5 @@
-"""Reads the public names of the headers and their comments with libclang: what the C++ and the C reference are made of."""
+"""Reads the public names of the headers and their comments with libclang:
+what the C++ and the C reference are made of."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ def include_folders() -> list[Path]:
 
 
 def parse(headers: list[str], include: Path, language: str = "c++") -> cindex.TranslationUnit:
-    """One translation unit with all headers. What libclang cannot read in ours is an error; a stand-in may be incomplete."""
+    """One translation unit with all headers. What libclang cannot read in ours is an error;
+    a stand-in may be incomplete."""
     arguments = ["-x", language, "-std=c++20" if language == "c++" else "-std=c11", "-ferror-limit=0", f"-I{include}"]
     if language == "c":
         arguments.append("-fparse-all-comments")  # C has no "///" of its own
@@ -301,8 +303,8 @@ class Reader:
 
 
 def share_comments(entries: list[Entry]) -> None:
-    """An overload without a comment is told by the one before it that has one; constants, types and operators that follow each
-    other line by line by the first of them."""
+    """An overload without a comment is told by the one before it that has one; constants, types and operators that
+    follow each other line by line by the first of them."""
     told: dict[str, str] = {}
     for before, entry in zip([None, *entries], entries, strict=False):
         if not entry.comment and entry.name in told:
@@ -320,8 +322,8 @@ def share_comments(entries: list[Entry]) -> None:
 
 
 def read(headers: list[str], include: Path = ROOT / "include", language: str = "c++") -> list[Entry]:
-    """The public names of the headers, in the order in which they are declared; a declaration that comes again is left out,
-    and gives its comment where the first has none."""
+    """The public names of the headers, in the order in which they are declared; a declaration that comes again is left
+    out, and gives its comment where the first has none."""
     found: dict[tuple[str, str], Entry] = {}
     unit, reader = parse(headers, include, language), Reader(include)
     reader.find_internal(unit.cursor)

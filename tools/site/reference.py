@@ -28,10 +28,11 @@ class Page:
 
 PAGES = (
     Page("tensors", "Tensors", "isthmus/isthmus.h", "Owning handles, what they are made of, plain numbers, copies.",
-         ("core/tensor.h", "core/tensor_spec", "core/blob", "core/copy", "core/shape", "core/sizes_list", "core/validate",
-          "core/config", "core/empty", "core/memory")),
+         ("core/tensor.h", "core/tensor_spec", "core/blob", "core/copy", "core/shape", "core/sizes_list",
+          "core/validate", "core/config", "core/empty", "core/memory")),
     Page("dtypes", "Dtypes and devices", "isthmus/isthmus.h",
-         "What one element is and where the memory lies. The C++ types of 8 and 16 bits are in `<isthmus/small_floats.h>`.",
+         ("What one element is and where the memory lies. The C++ types of 8 and 16 bits are in "
+          "`<isthmus/small_floats.h>`."),
          ("core/dtype", "core/device", "small_floats")),
     Page("views", "Typed views", "isthmus/isthmus.h", "See the guide: [typed views](../../views.md).",
          ("core/view/view", "core/view", "visit.h", "converted.h")),
@@ -41,22 +42,23 @@ PAGES = (
          "See the guides: [the way in](../../import.md), [the way out](../../export.md).",
          ("python/api", "python/py_owner", "python/runtime")),
     Page("binding", "Binding functions", "isthmus/python.h",
-         "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind (`<isthmus/nanobind.h>`). "
-         "See the guides: [casters](../../casters.md), [structs and trees](../../fields.md).",
+         "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind "
+         "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md).",
          ("python/arguments", "python/binding", "python/agreeing", "python/overloads", "python/containers",
           "fields.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),
-    Page("shared", "Shared memory between processes", "isthmus/shared.h", "See the guide: [shared memory](../../shared.md).",
+    Page("shared", "Shared memory between processes", "isthmus/shared.h",
+         "See the guide: [shared memory](../../shared.md).",
          ("shared",)),
     Page("files", "Tensors of a file", "isthmus/load.h", "See the guide: [weights](../../weights.md).", ("load",)),
     Page("torch", "at::Tensor", "isthmus/torch.h",
          "The only header that needs libtorch. See the guide: [torch](../../torch.md).",
          ("torch.h",)),
     Page("adapters", "Eigen, OpenCV, xtensor, mdspan", "isthmus/eigen.h",
-         "One header each: `<isthmus/eigen.h>`, `<isthmus/eigen_tensor.h>`, `<isthmus/opencv.h>`, `<isthmus/xtensor.h>`, "
-         "`<isthmus/mdspan.h>`. See the guide: [typed views](../../views.md).",
+         "One header each: `<isthmus/eigen.h>`, `<isthmus/eigen_tensor.h>`, `<isthmus/opencv.h>`, "
+         "`<isthmus/xtensor.h>`, `<isthmus/mdspan.h>`. See the guide: [typed views](../../views.md).",
          ("eigen", "opencv", "xtensor", "mdspan")),
 )  # fmt: skip
 

@@ -109,7 +109,8 @@ class Page:
         self.directive(kind, f"{node.name}{shown}{returns}", text, depth, options)
 
     def write_value(self, node: ast.stmt, name: str, source: list[str], scope: str, depth: int) -> None:
-        """A field or a constant, which `#:` lines above it describe; a field may do without where its class says it all."""
+        """A field or a constant, which `#:` lines above it describe; a field may do without where its class says it
+        all."""
         told, line = [], node.lineno - 2
         while line >= 0 and source[line].strip().startswith("#:"):
             told.insert(0, source[line].strip()[2:].strip())
@@ -157,7 +158,8 @@ def arguments(node: ast.FunctionDef, skip_self: bool) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """A docstring: its sessions in fences, the lines "name: what it is" as a list, names between single back-quotes as code."""
+    """A docstring: its sessions in fences, the lines "name: what it is" as a list,
+    names between single back-quotes as code."""
     lines: list[str] = []
     in_session = in_list = False
     for line in text.splitlines():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bindings that nearest.cpp gets from one declaration, written by hand with torch.library, jax.ffi and NumPy's C API."""
+"""The bindings that nearest.cpp gets from one declaration, written by hand with torch.library,
+jax.ffi and NumPy's C API."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ def collate(batch: list[Any]) -> Any:
     batch.
 
     >>> isthmus.distributed.enable("multiprocessing")
-    >>> loader = torch.utils.data.DataLoader(dataset, batch_size=64, num_workers=2, collate_fn=isthmus.distributed.collate)
+    >>> loader = torch.utils.data.DataLoader(
+    ...     dataset, batch_size=64, num_workers=2, collate_fn=isthmus.distributed.collate
+    ... )
 
     Workers that are spawned need `worker_init_fn` to enable multiprocessing in them; forked ones have it. Nothing in a
     worker may keep a batch in order to write to it later.

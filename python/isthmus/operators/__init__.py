@@ -78,7 +78,8 @@ def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
             continue
         if out is not None:
             raise ValueError(
-                f"{op.__name__}(): argument 'out': {framework} records this call (a gradient or a graph), and wanted no out="
+                f"{op.__name__}(): argument 'out': {framework} records this call (a gradient or a graph), and wanted "
+                "no out="
             )
         return backend.call(op, dict(arguments))
     return NotImplemented

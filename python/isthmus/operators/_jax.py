@@ -64,8 +64,8 @@ class JaxOperator(KnownOperator):
 
         if self.table["writes"]:
             raise TensorValueError(
-                f"{self.function}(): argument {next(r['name'] for r in self.inputs if r['kind'] == 'in_out')!r}: a JAX array is"
-                " immutable, so its memory is read-only; wanted writable memory"
+                f"{self.function}(): argument {next(r['name'] for r in self.inputs if r['kind'] == 'in_out')!r}: a "
+                "JAX array is immutable, so its memory is read-only; wanted writable memory"
             )
         operands = [jnp.asarray(values[i]) for i in places]
         if self.gradient is None:
@@ -87,8 +87,8 @@ class JaxOperator(KnownOperator):
 
     def refuse_differentiated(self, name: str) -> None:
         raise NotImplementedError(
-            f"{self.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its tensors alone;"
-            f" wanted jax.lax.stop_gradient({name}), or a tensor argument"
+            f"{self.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its "
+            f"tensors alone; wanted jax.lax.stop_gradient({name}), or a tensor argument"
         )
 
     @staticmethod
@@ -150,8 +150,8 @@ class JaxOperator(KnownOperator):
     def refuse_traced_size(self, name: str) -> None:
         if any(name in (row["sizes"] or ()) for row in self.outs):
             raise TypeError(
-                f"{self.function}(): argument {name!r}: found a traced value; wanted an integer that is known while JAX traces,"
-                " since it is the size of a result (static_argnames of jax.jit)"
+                f"{self.function}(): argument {name!r}: found a traced value; wanted an integer that is known while "
+                "JAX traces, since it is the size of a result (static_argnames of jax.jit)"
             )
 
     def ffi_call(self, values: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:

@@ -56,8 +56,9 @@ class Registry(Generic[Known]):
                 known = self.known[name] = self.make(op)
             elif known.identity != op._identity:
                 raise Error(
-                    f"operator {name!r}: {known.module!r} has registered an operator of this name with {self.framework}, and"
-                    f" {op.__module__!r} has another; wanted another name or namespace for one of them"
+                    f"operator {name!r}: {known.module!r} has registered an operator of this name with "
+                    f"{self.framework}, and {op.__module__!r} has another; wanted another name or namespace for one "
+                    "of them"
                 )
             setattr(op, self.attribute, known)
             return known

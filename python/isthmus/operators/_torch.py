@@ -227,8 +227,8 @@ class TorchOperator(KnownOperator):
                 continue
             if row["kind"] == "in_out" and d is None and mapped:
                 raise Error(
-                    f"{self.function}(): argument {row['name']!r}: vmap does not map it, and each call would write it; wanted a"
-                    f" tensor with {info.batch_size} of them"
+                    f"{self.function}(): argument {row['name']!r}: vmap does not map it, and each call would write "
+                    f"it; wanted a tensor with {info.batch_size} of them"
                 )
             a = a.movedim(d, 0) if d is not None else a.unsqueeze(0)
             missing = extra - (a.dim() - 1 - row["rank"]) if extra else 0
@@ -290,8 +290,8 @@ class TorchOperator(KnownOperator):
         for row, a in zip(self.inputs, arguments, strict=False):
             if isinstance(a, torch.Tensor) and forward_ad.unpack_dual(a).tangent is not None:
                 raise NotImplementedError(
-                    f"{self.function}(): argument {row['name']!r}: it has a tangent, and operators have no forward mode;"
-                    " hand over torch.autograd.forward_ad.unpack_dual(x).primal"
+                    f"{self.function}(): argument {row['name']!r}: it has a tangent, and operators have no forward "
+                    "mode; hand over torch.autograd.forward_ad.unpack_dual(x).primal"
                 )
 
     def backward(
@@ -334,8 +334,8 @@ class TorchOperator(KnownOperator):
                 for row, a in zip(self.inputs, arguments, strict=True):
                     if isinstance(a, torch.Tensor) and a.requires_grad:
                         raise RuntimeError(
-                            f"{self.function}(): argument {row['name']!r} requires grad, and an operator that writes in place"
-                            " has no gradient; call it under torch.no_grad(), or hand over x.detach()"
+                            f"{self.function}(): argument {row['name']!r} requires grad, and an operator that writes "
+                            "in place has no gradient; call it under torch.no_grad(), or hand over x.detach()"
                         )
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
 

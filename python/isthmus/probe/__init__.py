@@ -25,9 +25,9 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "probe",
         help="try the exchange with every framework that is installed",
-        description="Try the exchange with every framework, each in a process of its own, and show a table: whether the memory "
-        "was shared (addresses compared), whether it may be written, what one call cost, and whether an array that came from "
-        "the framework goes back as the same object.",
+        description="Try the exchange with every framework, each in a process of its own, and show a table: whether "
+        "the memory was shared (addresses compared), whether it may be written, what one call cost, and whether an "
+        "array that came from the framework goes back as the same object.",
     )
     parser.add_argument(
         "frameworks", nargs="*", metavar="FRAMEWORK", help=f"all of them unless named: {', '.join(FRAMEWORKS)}"

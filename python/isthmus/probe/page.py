@@ -97,10 +97,11 @@ def html_page(report: dict[str, Any]) -> str:
 <style>{_STYLE}</style>
 <h1>isthmus probe</h1>
 <p>isthmus {escape(report["isthmus"])}, Python {escape(report["python"])}, {escape(report["machine"])};
-{report["elements"]:,} elements; nanoseconds per call from Python, the call itself taken off, on a logarithmic scale.</p>
+{report["elements"]:,} elements; nanoseconds per call from Python, the call itself taken off, on a logarithmic
+scale.</p>
 {_picture([row for row in rows if row.get("in")])}
 {_table(rows)}
-<p>Shared: the same address on both sides. rw: it may be written; ro: read-only. Same: an array that came from the framework
-goes back as the very object.</p>
+<p>Shared: the same address on both sides. rw: it may be written; ro: read-only. Same: an array that came from the
+framework goes back as the very object.</p>
 </html>
 """

@@ -74,8 +74,8 @@ def notes_of(row: dict[str, Any]) -> list[str]:
 
 def _head(report: dict[str, Any]) -> str:
     return (
-        f"isthmus {report['isthmus']}, Python {report['python']}, {report['machine']}; {report['elements']:,} elements; "
-        "ns per call from Python"
+        f"isthmus {report['isthmus']}, Python {report['python']}, {report['machine']}; {report['elements']:,} "
+        "elements; ns per call from Python"
     )
 
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <isthmus/converted.h>
+#include <isthmus/small_floats.h>
 #include <isthmus/fields.h>
 
+#include <complex>
 #include <optional>
 #include <string>
 #include <tuple>

@@ -88,7 +88,8 @@ def total(x: torch.Tensor) -> float:
 
 
 def pool_worker_killed() -> None:
-    """A worker of a Pool is killed in its task: the others' tasks go on, another takes its place, and its memory comes back."""
+    """A worker of a Pool is killed in its task: the others' tasks go on, another takes its place,
+    and its memory comes back."""
     ours, theirs = CONTEXT.Pipe()
     grown = []
     with CONTEXT.Pool(2) as pool:
@@ -103,7 +104,8 @@ def pool_worker_killed() -> None:
 
 
 def executor_worker_killed() -> None:
-    """concurrent.futures says so; what waits in the executor's own queue stays the sender's, and another executor works."""
+    """concurrent.futures says so; what waits in the executor's own queue stays the sender's,
+    and another executor works."""
     ours, theirs = CONTEXT.Pipe()
     x = torch.ones(1 << 20)
     with concurrent.futures.ProcessPoolExecutor(1, CONTEXT) as executor:

@@ -1,4 +1,5 @@
-"""Two ranks of MPI that send each other every kind of tensor; run by mpiexec, ends with an error where something differs."""
+"""Two ranks of MPI that send each other every kind of tensor; run by mpiexec,
+ends with an error where something differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The registry of cases: each is a function of a Driver, in a process of its own, and raises when the outcome is another."""
+"""The registry of cases: each is a function of a Driver, in a process of its own,
+and raises when the outcome is another."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ CASES: dict[str, tuple[Callable[[Driver], None], tuple[str, ...]]] = {}
 
 
 def case(*drivers: str) -> Callable:
-    """Registers a function for these drivers: "cuda" and "rocm" are stand-ins, "torch" and what begins with it is that of CUDA
-    with torch over it, and "gpu" is a real GPU's (CUDA)."""
+    """Registers a function for these drivers: "cuda" and "rocm" are stand-ins, "torch" and what begins with it is that
+    of CUDA with torch over it, and "gpu" is a real GPU's (CUDA)."""
 
     def register(function: Callable[[Driver], None]) -> Callable[[Driver], None]:
         add(function.__name__, function, *drivers)

@@ -38,8 +38,9 @@ def exported(d: Driver, producer: type, mode: int, blocking: bool) -> None:
 
 
 def exported_without_a_stream(d: Driver, producer: type, mode: int, blocking: bool) -> None:
-    """The legacy default stream can take no part in a capture: nothing is ordered then, instead of the capture lost. (Of a
-    producer that has nothing but the method nobody can tell its stream: it is asked itself, and answers for the capture.)"""
+    """The legacy default stream can take no part in a capture: nothing is ordered then, instead of the capture lost.
+    (Of a producer that has nothing but the method nobody can tell its stream: it is asked itself,
+    and answers for the capture.)"""
     mine = d.stream(blocking=blocking)
     t = ext.tensor_of(producer(d, mine))
     with d.capture(mine, mode):

@@ -1,4 +1,5 @@
-"""What an export does with the consumer's stream: it waits for the stream that the handle remembers, by the array API rules."""
+"""What an export does with the consumer's stream: it waits for the stream that the handle remembers,
+by the array API rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an import does with the streams of producer and consumer: it remembers the one and orders the other, by events."""
+"""What an import does with the streams of producer and consumer: it remembers the one and orders the other,
+by events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The kinds of memory that a GPU's driver hands out: the device's, pinned and managed, and where each may be exported to."""
+"""The kinds of memory that a GPU's driver hands out: the device's, pinned and managed,
+and where each may be exported to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Operators with a function for CUDA: it is called with the stream of the first tensor, which the other tensors' are ordered
-with. The function writes by the address, so that it runs over the stand-in alone."""
+"""Operators with a function for CUDA: it is called with the stream of the first tensor, which the other tensors' are
+ordered with. The function writes by the address, so that it runs over the stand-in alone."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def an_operator_says_which_device_memory_it_wants(d: Driver) -> None:
         return refused("bad_device", ValueError, getattr(ops, function), *arguments, **options)
 
     assert words(x, 2, function="first") == (
-        "first(): argument 'x': expected float32[n] on cpu, got float32[4] on cuda:0: this operator has no function for a"
-        " GPU; register one with .cuda<f>()"
+        "first(): argument 'x': expected float32[n] on cpu, got float32[4] on cuda:0: this operator has no function "
+        "for a GPU; register one with .cuda<f>()"
     )
     assert words(x, host, out=out).startswith("add(): argument 'y': expected float32[n] on cuda, got float32[4] on cpu")
     assert words(host, x, out=out).startswith(

@@ -1,4 +1,5 @@
-"""torch's own tensors of CUDA, whose current stream is the one that it says: on a real GPU, or over stand-ins by LD_PRELOAD."""
+"""torch's own tensors of CUDA, whose current stream is the one that it says: on a real GPU,
+or over stand-ins by LD_PRELOAD."""
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def torchs_tensor_is_handed_back_itself(d: Driver) -> None:
 
 @case(*DRIVERS)
 def torchs_tensor_goes_back_to_torchs_stream(d: Driver) -> None:
-    """Native code has put work on a stream of its own: what is handed back is that very tensor, ready for torch's stream."""
+    """Native code has put work on a stream of its own: what is handed back is that very tensor,
+    ready for torch's stream."""
     x, ours, theirs = tensor(d), d.stream(), d.stream()
     t = ext.tensor_of(x, stream=ours)
     with current(d, theirs), d.busy(ours):

@@ -1,4 +1,5 @@
-"""Producers of device memory, one for each protocol: each has a stream on which its work goes, and follows its own rules."""
+"""Producers of device memory, one for each protocol: each has a stream on which its work goes,
+and follows its own rules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Memory of a GPU: streams, events and captures, each case in a process of its own, over stand-ins for the drivers of CUDA
-and ROCm, and over a real GPU where the machine has one."""
+"""Memory of a GPU: streams, events and captures, each case in a process of its own, over stand-ins for the drivers of
+CUDA and ROCm, and over a real GPU where the machine has one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def gpu() -> str:
-    """The name of the real driver; without a GPU the test is skipped. Asked in another process: the driver stays loaded."""
+    """The name of the real driver; without a GPU the test is skipped. Asked in another process:
+    the driver stays loaded."""
     code = "import ctypes; raise SystemExit(ctypes.CDLL('libcuda.so.1').cuInit(0))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if done.returncode != 0:

@@ -1,8 +1,8 @@
 """The same object comes back only while it is the same tensor, and only where it is an array of that framework.
 
-Promised (docs/export.md): a tensor that came from the wanted framework, *unchanged*, is the same Python object again. When
-the object has got other memory, another shape, other strides or another dtype since, an array over the handle's own memory
-comes back instead, so that `t.to("torch")`, `np.asarray(t)` and the handle always show the same elements.
+Promised (docs/export.md): a tensor that came from the wanted framework, *unchanged*, is the same Python object again.
+When the object has got other memory, another shape, other strides or another dtype since, an array over the handle's
+own memory comes back instead, so that `t.to("torch")`, `np.asarray(t)` and the handle always show the same elements.
 """
 
 from __future__ import annotations

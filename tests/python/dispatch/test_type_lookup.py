@@ -1,8 +1,9 @@
 """How a type is classified: by what it is, not by what it is called, what its metaclass has, or when it was first met.
 
-Promised (docs/import.md, "Import paths"): the type of the object decides, once, under CPython's version tag of it. What a
-framework needs to be known about is known of that framework's own classes; protocols are looked for where Python looks for
-special methods, on the type and its bases; an attribute that raises is the cause of the error, not "not a tensor".
+Promised (docs/import.md, "Import paths"): the type of the object decides, once, under CPython's version tag of it. What
+a framework needs to be known about is known of that framework's own classes; protocols are looked for where Python
+looks for special methods, on the type and its bases; an attribute that raises is the cause of the error,
+not "not a tensor".
 """
 
 from __future__ import annotations
@@ -227,8 +228,8 @@ def test_version_tags_that_are_used_again(child) -> None:
 
 
 def test_types_that_take_each_others_place_while_one_is_imported(child) -> None:
-    """Foreign code that runs during an import may import hundreds of other types: what is known of the first one stays known,
-    and no other type's exchange API is called with its object."""
+    """Foreign code that runs during an import may import hundreds of other types: what is known of the first one stays
+    known, and no other type's exchange API is called with its object."""
     pytest.importorskip("torch")
     child("""
         import sys

@@ -1,5 +1,5 @@
-"""An array of MLX comes in by its capsule, never by its buffer, and is not asked whether it may be written: it always may. MLX
-itself is tested in tests/frameworks; here a class in its place counts what it is asked."""
+"""An array of MLX comes in by its capsule, never by its buffer, and is not asked whether it may be written: it always
+may. MLX itself is tested in tests/frameworks; here a class in its place counts what it is asked."""
 
 from __future__ import annotations
 

@@ -15,11 +15,13 @@ DTYPES = {
     "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
     "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16", "float32": "float32",
     "float64": "float64", "complex64": "complex64", "complex128": "complex128", "longlong": "int64",
-    "ulonglong": "uint64", "intc": "int32", "uintc": "uint32", "longdouble": f"float{8 * np.dtype('longdouble').itemsize}",
+    "ulonglong": "uint64", "intc": "int32", "uintc": "uint32",
+    "longdouble": f"float{8 * np.dtype('longdouble').itemsize}",
 }  # fmt: skip
 ML_DTYPES = [
     "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int2", "int4", "uint2", "uint4",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int2", "int4", "uint2",
+    "uint4",
 ]  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""An openvino.Tensor comes in by the array that it shows, of the element type that it names. OpenVINO itself is tested in
-tests/frameworks; here classes in its place stand for what this machine need not have."""
+"""An openvino.Tensor comes in by the array that it shows, of the element type that it names. OpenVINO itself is tested
+in tests/frameworks; here classes in its place stand for what this machine need not have."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""An EagerTensor is asked where it lies before its buffer, which would be a copy on the host. TensorFlow itself is tested in
-tests/frameworks; here a class in its place stands for tensors of devices that this machine need not have."""
+"""An EagerTensor is asked where it lies before its buffer, which would be a copy on the host. TensorFlow itself is
+tested in tests/frameworks; here a class in its place stands for tensors of devices that this machine need not have."""
 
 from __future__ import annotations
 

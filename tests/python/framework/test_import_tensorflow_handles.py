@@ -1,5 +1,5 @@
-"""TensorFlow's own C functions are used once a first tensor has shown that they say what Python says. Over a stand-in for the
-library that has them; the real one is tested in tests/frameworks."""
+"""TensorFlow's own C functions are used once a first tensor has shown that they say what Python says. Over a stand-in
+for the library that has them; the real one is tested in tests/frameworks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "tensorflow_standin.c"
 NAME = "lib_pywrap_tensorflow_common"
 
-# A float32[3] of the class that is taken for EagerTensor: `shown` is where its buffer is, `asked` how often Python was asked.
+# A float32[3] of the class that is taken for EagerTensor: `shown` is where its buffer is,
+# `asked` how often Python was asked.
 START = """
     import array, ctypes, sys, types
     import isthmus_test_ext as ext

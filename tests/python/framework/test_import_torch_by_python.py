@@ -1,4 +1,5 @@
-"""PyTorch tensors whose questions Python answers, badly; test_import_torch_older.py runs it without libtorch's stable shims."""
+"""PyTorch tensors whose questions Python answers, badly; test_import_torch_older.py runs it without libtorch's stable
+shims."""
 
 from __future__ import annotations
 

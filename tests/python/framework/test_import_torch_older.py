@@ -37,7 +37,8 @@ def test_everything_without_the_shims() -> None:
 
 
 def test_the_shims_are_used_where_there_are_some(child) -> None:
-    """Hidden or not makes a difference, or the other test would test nothing: only the shims ask no Python attribute."""
+    """Hidden or not makes a difference, or the other test would test nothing:
+    only the shims ask no Python attribute."""
     code = """
         import torch, isthmus_test_ext as ext
         class Watched(torch.Tensor):

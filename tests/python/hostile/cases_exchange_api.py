@@ -1,4 +1,5 @@
-"""The C exchange API: a type's attribute that is not what it should be, and functions that do not do what they should."""
+"""The C exchange API: a type's attribute that is not what it should be,
+and functions that do not do what they should."""
 
 from __future__ import annotations
 

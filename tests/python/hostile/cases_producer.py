@@ -48,7 +48,8 @@ def producer_that_raises() -> None:
 
 @case
 def producer_that_raises_type_error_inside() -> None:
-    """An unrelated TypeError is no sign of an unknown keyword: one call, and the first error is the one that is told."""
+    """An unrelated TypeError is no sign of an unknown keyword: one call,
+    and the first error is the one that is told."""
 
     def add(self, max_version=None, **_):
         return 1 + "a"

@@ -1,4 +1,5 @@
-"""Every hostile producer, each in a process of its own: a crash is a failure, and so is an outcome that was not expected."""
+"""Every hostile producer, each in a process of its own: a crash is a failure,
+and so is an outcome that was not expected."""
 
 from __future__ import annotations
 

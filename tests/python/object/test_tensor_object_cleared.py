@@ -1,5 +1,5 @@
-"""An isthmus.Tensor that the garbage collector has cleared says so, whatever is asked of it: code that runs while a cycle dies
-may still have it."""
+"""An isthmus.Tensor that the garbage collector has cleared says so, whatever is asked of it: code that runs while a
+cycle dies may still have it."""
 
 from __future__ import annotations
 

@@ -23,8 +23,9 @@ def there_and_back(t, protocol: int):
 @pytest.mark.parametrize(
     "array",
     [
-        np.arange(6, dtype=np.float32).reshape(2, 3), np.array(7, dtype=np.int64), np.zeros((0, 3)), np.arange(10.0)[::-2],
-        np.arange(6).reshape(2, 3).T, np.array([True, False]), np.complex64([0, 1, 2]), np.broadcast_to(np.int16(4), (2, 3)),
+        np.arange(6, dtype=np.float32).reshape(2, 3), np.array(7, dtype=np.int64), np.zeros((0, 3)),
+        np.arange(10.0)[::-2], np.arange(6).reshape(2, 3).T, np.array([True, False]), np.complex64([0, 1, 2]),
+        np.broadcast_to(np.int16(4), (2, 3)),
     ],
     ids=str,
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """A refused call leaves a capsule to its producer: it can be taken by the next overload, or by somebody else.
 
-Promised (law 4, and DLPack's "Python specification": a consumer renames a capsule only when it takes it): the descriptor of
-a capsule is looked at before it is consumed, whatever the reason for the refusal: dtype, rank, sizes, layout, device,
-writability.
+Promised (law 4, and DLPack's "Python specification": a consumer renames a capsule only when it takes it): the
+descriptor of a capsule is looked at before it is consumed, whatever the reason for the refusal: dtype, rank, sizes,
+layout, device, writability.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def test_an_argument_that_does_not_fit(name: str, version: tuple[int, int] | Non
 
 @versions
 def test_another_argument_that_does_not_fit(version: tuple[int, int] | None) -> None:
-    """What was taken for a call that is then refused was taken: but only after everything that can be known was looked at."""
+    """What was taken for a call that is then refused was taken: but only after everything that can be known was looked
+    at."""
     capsule = capsule_of(np.zeros(3, np.float32), version)
     with pytest.raises(TypeError):
         calls.scale(capsule)

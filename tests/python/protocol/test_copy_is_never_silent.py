@@ -1,7 +1,8 @@
-"""Copying is a request, never an accident: `copy=False` and Copy::never reach the producer, and a copy is called a copy.
+"""Copying is a request, never an accident: `copy=False` and Copy::never reach the producer,
+and a copy is called a copy.
 
-Promised: `isthmus.from_dlpack(x, copy=False)` "never copies" (its docstring), C++'s Copy::never, the default, is "share the
-memory, or fail" (docs/import.md). The array API standard 2024.12 gives `__dlpack__(copy=)` the same three values: a
+Promised: `isthmus.from_dlpack(x, copy=False)` "never copies" (its docstring), C++'s Copy::never, the default, is "share
+the memory, or fail" (docs/import.md). The array API standard 2024.12 gives `__dlpack__(copy=)` the same three values: a
 producer may copy under None, and must raise BufferError under False where it cannot share.
 """
 
@@ -18,8 +19,8 @@ isthmus = pytest.importorskip("isthmus")
 
 
 class Producer:
-    """Shares where it is told to, copies where it may, and notes what it was asked. It does not flag its copies: that is
-    what the flag is for, and what many forget."""
+    """Shares where it is told to, copies where it may, and notes what it was asked. It does not flag its copies: that
+    is what the flag is for, and what many forget."""
 
     def __init__(self, can_share: bool = True) -> None:
         self.memory, self.can_share, self.asked = np.arange(4.0), can_share, []

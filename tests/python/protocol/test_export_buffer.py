@@ -21,9 +21,9 @@ RECORDS, RECORDS_RO = STRIDES | WRITABLE | FORMAT, STRIDES | FORMAT
 FULL, FULL_RO = INDIRECT | WRITABLE | FORMAT, INDIRECT | FORMAT
 
 FORMATS = {
-    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "l" if struct.calcsize("l") == 8 else "q", "uint8": "B",
-    "uint16": "H", "uint32": "I", "uint64": "L" if struct.calcsize("l") == 8 else "Q", "float16": "e", "float32": "f",
-    "float64": "d", "complex64": "Zf", "complex128": "Zd",
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "l" if struct.calcsize("l") == 8 else "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "L" if struct.calcsize("l") == 8 else "Q", "float16": "e",
+    "float32": "f", "float64": "d", "complex64": "Zf", "complex128": "Zd",
 }  # fmt: skip
 
 

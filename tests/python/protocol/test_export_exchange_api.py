@@ -166,7 +166,8 @@ class TestView:
         assert api.view_object(id(t), ct.byref(out)) == 0
         found = capsules.describe(out)
         assert found == {
-            "data": t.data_ptr, "shape": (2, 3), "strides": (3, 1), "byte_offset": 0, "dtype": (2, 32, 1), "device": (1, 0),
+            "data": t.data_ptr, "shape": (2, 3), "strides": (3, 1), "byte_offset": 0, "dtype": (2, 32, 1),
+            "device": (1, 0),
         }  # fmt: skip
 
     def test_read_only_cannot_be_said(self):

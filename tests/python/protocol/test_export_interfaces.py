@@ -91,7 +91,8 @@ class TestCudaArrayInterface:
     def test_fields(self, device, read_only):
         t = made(device=device, read_only=read_only)
         assert t.__cuda_array_interface__ == {
-            "shape": (2, 3), "typestr": "<f4", "data": (t.data_ptr, read_only), "strides": None, "version": 3, "stream": None,
+            "shape": (2, 3), "typestr": "<f4", "data": (t.data_ptr, read_only), "strides": None, "version": 3,
+            "stream": None,
         }  # fmt: skip
 
     @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,4 +1,5 @@
-"""Arrow's PyCapsule interface, where a type has nothing better: numbers and lists of one size of them, without nulls."""
+"""Arrow's PyCapsule interface, where a type has nothing better: numbers and lists of one size of them,
+without nulls."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ import isthmus_test_ext as ext
 
 KINDS = {
     b"c": (ct.c_int8, "int8"), b"C": (ct.c_uint8, "uint8"), b"s": (ct.c_int16, "int16"), b"S": (ct.c_uint16, "uint16"),
-    b"i": (ct.c_int32, "int32"), b"I": (ct.c_uint32, "uint32"), b"l": (ct.c_int64, "int64"), b"L": (ct.c_uint64, "uint64"),
-    b"e": (ct.c_uint16, "float16"), b"f": (ct.c_float, "float32"), b"g": (ct.c_double, "float64"),
+    b"i": (ct.c_int32, "int32"), b"I": (ct.c_uint32, "uint32"), b"l": (ct.c_int64, "int64"),
+    b"L": (ct.c_uint64, "uint64"), b"e": (ct.c_uint16, "float16"), b"f": (ct.c_float, "float32"),
+    b"g": (ct.c_double, "float64"),
 }  # fmt: skip
 
 both = pytest.mark.parametrize("producer", [Plain, OnDevice])

@@ -1,4 +1,5 @@
-"""Arrow's PyCapsule interface of streams: one chunk with elements is taken; what is wrong is refused, and all is released."""
+"""Arrow's PyCapsule interface of streams: one chunk with elements is taken; what is wrong is refused,
+and all is released."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A legacy capsule cannot say that the memory is read-only; another protocol of the same object may.
 
 Promised (docs/import.md, "Read-only is honest"): memory that its producer says is read-only by any of its protocols is
-never handed out as writable. A producer that speaks nothing but the legacy form is taken at its word, which is "writable".
+never handed out as writable. A producer that speaks nothing but the legacy form is taken at its word,
+which is "writable".
 """
 
 from __future__ import annotations

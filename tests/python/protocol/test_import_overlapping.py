@@ -1,9 +1,9 @@
 """Arrays whose elements share memory may be read and not written: one write would show in several elements.
 
-Promised (law 3): what cannot be expressed is refused. `require_writable`, a writable View, and a writable argument refuse
-with bad_layout and a word about the overlap; torch refuses the same in-place operation ("more than one element of the
-written-to tensor refers to a single memory location"), NumPy warns. Reading stays allowed, and arrays that only look
-interleaved stay writable.
+Promised (law 3): what cannot be expressed is refused. `require_writable`, a writable View, and a writable argument
+refuse with bad_layout and a word about the overlap; torch refuses the same in-place operation ("more than one element
+of the written-to tensor refers to a single memory location"), NumPy warns. Reading stays allowed, and arrays that only
+look interleaved stay writable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Further sources that name memory as numbers can be read: text buffers of C, structs of fields, Arrow's lists and streams,
-streams of the host.
+"""Further sources that name memory as numbers can be read: text buffers of C, structs of fields, Arrow's lists and
+streams, streams of the host.
 
-Promised (docs/import.md, "Import paths"): any exporter of buffers with one number an element; Arrow's numbers and lists of
-one size; `stream` is a matter of devices, so that host memory ignores it for every producer as it does for NumPy's.
+Promised (docs/import.md, "Import paths"): any exporter of buffers with one number an element; Arrow's numbers and lists
+of one size; `stream` is a matter of devices, so that host memory ignores it for every producer as it does for NumPy's.
 """
 
 from __future__ import annotations
@@ -240,7 +240,8 @@ def test_pandas_series_over_arrow(take) -> None:
 
 
 def test_the_page_says_how_tvm_ffi_comes_in() -> None:
-    """docs/frameworks.md names the protocol that `isthmus probe` finds: the exchange API only where the type has one."""
+    """docs/frameworks.md names the protocol that `isthmus probe` finds:
+    the exchange API only where the type has one."""
     tvm_ffi = pytest.importorskip("tvm_ffi")
     page = (Path(__file__).resolve().parents[3] / "docs" / "frameworks.md").read_text()
     rows = page[page.index("## In:") :].splitlines()

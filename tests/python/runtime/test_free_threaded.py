@@ -1,4 +1,5 @@
-"""Eight threads at once, as an interpreter without the GIL runs them: each in a process of its own, which a fault may end.
+"""Eight threads at once, as an interpreter without the GIL runs them: each in a process of its own,
+which a fault may end.
 
 With a GIL the same holds, and is seldom in danger.
 """

@@ -38,7 +38,8 @@ class Interface(Method):
         return self.array.__array_interface__
 
 def producers():
-    return [np.arange(8), b"bytes", bytearray(8), array.array("f", [1]), Method(), Legacy(), Interface(), (ctypes.c_int * 3)()]
+    spoken = [Method(), Legacy(), Interface()]
+    return [np.arange(8), b"bytes", bytearray(8), array.array("f", [1]), *spoken, (ctypes.c_int * 3)()]
 """
 
 
@@ -184,8 +185,8 @@ time.sleep({0.002 * round_})
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 @pytest.mark.parametrize("round_", range(3))
 def test_daemon_threads_with_frameworks(child, framework: str, round_: int) -> None:
-    """JAX ends the process when one of its own functions wants the GIL back too late (`memoryview(x)` on a daemon thread does);
-    so its arrays are only dropped there."""
+    """JAX ends the process when one of its own functions wants the GIL back too late (`memoryview(x)` on a daemon
+    thread does); so its arrays are only dropped there."""
     pytest.importorskip(framework)
     make = {"torch": "torch.ones(3)", "jax": "jax.numpy.ones(3)"}[framework]
     child(f"""
@@ -291,7 +292,8 @@ def work():
     everything = producers()
     while not stop:
         for x in everything:
-            # On threads that Python knows: a fork while a new one announces itself hangs in CPython's own after-fork code.
+            # On threads that Python knows: a fork while a new one announces itself hangs
+            # in CPython's own after-fork code.
             ext.drop_without_gil(ext.keep(x))
 threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
 for t in threads: t.start()

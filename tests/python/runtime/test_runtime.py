@@ -98,7 +98,8 @@ for _ in range(3):
 
 @pytest.mark.parametrize("order", ["main first", "main afterwards"])
 def test_subinterpreters(child, order: str) -> None:
-    """Refused where the bridge serves the main interpreter already; never a crash, and the main one is served in any case."""
+    """Refused where the bridge serves the main interpreter already; never a crash,
+    and the main one is served in any case."""
     use = "import isthmus_test_ext as ext; assert ext.own(b'bytes')['shape'] == (5,)"
     first, last = (use, use) if order == "main first" else ("", use)
     out = child(SUBINTERPRETER.format(first=first, last=last, path=str(Path(ext.__file__).parent)))

@@ -42,7 +42,8 @@ _new.restype, _new.argtypes = ct.py_object, (ct.c_void_p, ct.c_char_p, ct.c_void
 _pointer = ct.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ct.c_void_p, (ct.c_void_p, ct.c_char_p)
 DESTRUCTOR = ct.PYFUNCTYPE(None, ct.c_void_p)
-#: For good, with what they look at: a capsule may outlive its producer, also where the garbage collector ends both at once.
+#: For good, with what they look at: a capsule may outlive its producer,
+#: also where the garbage collector ends both at once.
 for_good: list[object] = []
 
 

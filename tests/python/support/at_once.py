@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 THREADS = 8
-#: Whether a process of many threads may fork. CPython 3.13 without the GIL leaves its lock of the interned strings taken, for
-#: which the child waits for ever; seen by its stack.
+#: Whether a process of many threads may fork. CPython 3.13 without the GIL leaves its lock of the interned strings
+#: taken, for which the child waits for ever; seen by its stack.
 FORKS = not FREE or sys.version_info >= (3, 14)
 
 if not FREE:

@@ -1,4 +1,5 @@
-"""DLPack 1.3 as ctypes sees it: what is really in a capsule or behind the exchange API, read by nobody's code but this."""
+"""DLPack 1.3 as ctypes sees it: what is really in a capsule or behind the exchange API,
+read by nobody's code but this."""
 
 from __future__ import annotations
 

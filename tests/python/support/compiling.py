@@ -50,9 +50,9 @@ def contents(part: str, folders: Sequence[Path]) -> bytes:
 
 
 def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
-    """The folder with the file `name` that the command makes there: made once for the same compiler, command and sources (files
-    in the command, Isthmus's headers, and all in these folders), by whichever process of the test run asks first, and found
-    again by the next run."""
+    """The folder with the file `name` that the command makes there: made once for the same compiler, command and
+    sources (files in the command, Isthmus's headers, and all in these folders), by whichever process of the test run
+    asks first, and found again by the next run."""
     digest = hashlib.sha256(version_of(str(command[0])) + sys.version.encode())
     for part in [*folders, *command]:
         digest.update(hashlib.sha256(contents(str(part), folders)).digest())

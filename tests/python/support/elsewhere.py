@@ -1,5 +1,6 @@
-"""Objects of a thread that has ended. A living thread that made an object is the one that ends it where there is no GIL, later
-and in the middle of whatever it does; what belongs to no thread ends at once where its last reference is dropped."""
+"""Objects of a thread that has ended. A living thread that made an object is the one that ends it where there is no
+GIL, later and in the middle of whatever it does; what belongs to no thread ends at once where its last reference is
+dropped."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ def environment(*folders: Path | str, **variables: str) -> dict[str, str]:
 
 
 def complaints(stderr: str) -> str:
-    """What a program said, but for what CPython 3.15 says of an environment's Python that a program embeds, at every start."""
+    """What a program said, but for what CPython 3.15 says of an environment's Python that a program embeds,
+    at every start."""
     usual = "WARN: Could not find the platform standard library directory!"
     return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith(usual))

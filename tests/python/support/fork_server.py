@@ -1,7 +1,8 @@
-"""Processes for tests that begin where their imports are done: forked from one that made them, so that each costs milliseconds.
+"""Processes for tests that begin where their imports are done: forked from one that made them,
+so that each costs milliseconds.
 
-What they need of a process of their own stays: its exit status, its own end of the interpreter, no state of another test.
-The imports must start no thread.
+What they need of a process of their own stays: its exit status, its own end of the interpreter, no state of another
+test. The imports must start no thread.
 """
 
 from __future__ import annotations

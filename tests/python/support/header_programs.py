@@ -35,7 +35,8 @@ void visited(View<isthmus::any_dtype, isthmus::dynamic_rank> x) { x.visit([](aut
 isthmus::Result<isthmus::Tensor> loaded(const char* path) {
     auto file = isthmus::load(path);
     if (!file) return file.error();
-    return isthmus::from_blob(isthmus::to_blob(isthmus::copy_of(isthmus::Tensor::own(std::vector<float>(6), {2, 3})).value()));
+    const auto own = isthmus::Tensor::own(std::vector<float>(6), {2, 3});
+    return isthmus::from_blob(isthmus::to_blob(isthmus::copy_of(own).value()));
 }
 """
 BRIDGE = """
@@ -53,7 +54,8 @@ PyObject* call(PyObject*, PyObject* const* values, Py_ssize_t count) {
     isthmus::Arguments<View<const float, 3, sizes<"h w 3">, isthmus::c_contiguous>> arguments("f", {"image"});
     if (!arguments.parse(values, count)) return nullptr;
     auto tensor = isthmus::from_py(values[0]);
-    auto object = tensor ? isthmus::to_py(*tensor, isthmus::Framework::numpy) : isthmus::Result<PyObject*>(tensor.error());
+    auto object = tensor ? isthmus::to_py(*tensor, isthmus::Framework::numpy)
+                         : isthmus::Result<PyObject*>(tensor.error());
     return object ? *object : (isthmus::set_python_error(object.error()), nullptr);
 }
 int fill(PyObject* module) { return isthmus::op<"crowded::scale", scale>(module, {"x", "k"}) ? 0 : -1; }

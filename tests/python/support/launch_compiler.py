@@ -1,5 +1,5 @@
-"""What CMake puts in front of the compiler in builds of the tests: the libraries that many of them bring along, nanobind's and
-Isthmus's own, are compiled once.
+"""What CMake puts in front of the compiler in builds of the tests: the libraries that many of them bring along,
+nanobind's and Isthmus's own, are compiled once.
 
 Usage: launch_compiler.py COMPILER ARGUMENT ...
 """

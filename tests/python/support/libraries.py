@@ -1,4 +1,5 @@
-"""What the tests ask of the versions they find: NumPy's capsules, whatever it knows of DLPack, and libraries that fit."""
+"""What the tests ask of the versions they find: NumPy's capsules, whatever it knows of DLPack,
+and libraries that fit."""
 
 from __future__ import annotations
 

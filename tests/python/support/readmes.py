@@ -1,4 +1,5 @@
-"""A README that is a tutorial: its code is that of the files beside it, its commands print what it says, its sessions too."""
+"""A README that is a tutorial: its code is that of the files beside it, its commands print what it says,
+its sessions too."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def strangers(folder: Path) -> list[str]:
 
 
 def shell(command: str, folder: Path, **environment: str) -> str:
-    """What a command prints, with this Python and the tools of its environment; not optimised, which takes half the time."""
+    """What a command prints, with this Python and the tools of its environment; not optimised,
+    which takes half the time."""
     settings = {
         "PATH": PATH,
         "CMAKE_BUILD_TYPE": "Debug",
@@ -92,5 +94,8 @@ def run_sessions(example: Path, folder: Path, **environment: str) -> None:
     session = "\n".join(text for language, text in blocks(example) if language == "pycon")
     if session:
         (folder / "session.txt").write_text(session)
-        test = "import doctest, sys; sys.exit(doctest.testfile('session.txt', False, optionflags=doctest.ELLIPSIS)[0] != 0)"
+        test = (
+            "import doctest, sys; "
+            "sys.exit(doctest.testfile('session.txt', False, optionflags=doctest.ELLIPSIS)[0] != 0)"
+        )
         shell(f'"{sys.executable}" -c "{test}"', folder, **environment)
