@@ -167,7 +167,7 @@ def page(results: list[Result], environment: dict[str, Any]) -> str:
         )
         parts.append(
             "The promises</summary><div class='narrow'><table>"
-            "<tr><th></th><th>row</th><th>wanted</th><th>found</th></tr>"
+            "<tr><th></th><th>row</th><th>expected</th><th>found</th></tr>"
         )
         for t in checked:
             verdict = "<td>holds</td>" if t.holds else "<td class='missed'>missed</td>"

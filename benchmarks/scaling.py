@@ -181,7 +181,7 @@ class Worker:
         shown = subprocess.run([python, "-c", ASK], capture_output=True, text=True)
         if shown.returncode:
             last = (shown.stderr.strip().splitlines() or ["no output"])[-1]
-            sys.exit(f"{python}: {last}; wanted an interpreter with NumPy ({python} -m pip install numpy)")
+            sys.exit(f"{python}: {last}; expected an interpreter with NumPy ({python} -m pip install numpy)")
         self.about = json.loads(shown.stdout)
         folder = build.MODULES / self.about["python"]
         folder.mkdir(parents=True, exist_ok=True)

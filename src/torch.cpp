@@ -39,7 +39,7 @@ struct LinkedTorch {
         return *reinterpret_cast<const at::Tensor*>(reinterpret_cast<const char*>(object) + offset);
     }
 };
-ISTHMUS_STATE PerLife<LinkedTorch> linked_torch;
+ISTHMUS_STATE PerSession<LinkedTorch> linked_torch;
 
 /// libtorch's exceptions have a C++ backtrace below the first line; a Python exception is kept as the cause.
 ISTHMUS_COLD inline Error torch_error(ErrorCode code, const char* argument, const std::string& what, const char* text) {
@@ -81,7 +81,7 @@ inline Result<std::ptrdiff_t> find_linked_offset() {
 
 /// Makes the link ready; without `import`, only when somebody else has imported torch.
 ISTHMUS_NOINLINE inline Result<void> start_linked_torch(bool import) {
-    if (!start_life()) return error_from_exception(ErrorCode::unavailable, nullptr, "starting isthmus");
+    if (!start_session()) return error_from_exception(ErrorCode::unavailable, nullptr, "starting isthmus");
     if (THPVariableClass == nullptr && !import) return Error(ErrorCode::unavailable, "torch is not imported");
     try {
         if (auto version = check_linked_version(); !version) return version;
@@ -150,7 +150,7 @@ Result<PyObject*> to_py(const at::Tensor& tensor, Undefined undefined) noexcept 
         if (ISTHMUS_UNLIKELY(!tensor.defined())) {
             if (undefined == Undefined::error)
                 return Error(ErrorCode::null_data,
-                             "the at::Tensor is undefined; wanted one with values, or Undefined::none");
+                             "the at::Tensor is undefined; expected one with values, or Undefined::none");
             Py_INCREF(Py_None);
             return Py_None;
         }
@@ -180,7 +180,7 @@ struct AtTensorOwner {
 
     static void release(void* self) {
         auto* owner = static_cast<AtTensorOwner*>(self);
-        if (ISTHMUS_LIKELY(way_to_interpreter() != WayToInterpreter::another))
+        if (ISTHMUS_LIKELY(interpreter_access() != InterpreterAccess::another))
             return drop_torch([](void* held) { static_cast<AtTensorOwner*>(held)->~AtTensorOwner(); }, self);
         // The block ends now, the tensor on another thread.
         if (auto* moved = new (std::nothrow) AtTensorOwner(std::move(*owner))) {
@@ -243,11 +243,11 @@ ISTHMUS_COLD inline Error explain_at_layout(const at::Tensor& tensor, const char
 inline Result<DLDevice> device_of(const at::Tensor& tensor, const char* argument) {
     if (ISTHMUS_LIKELY(tensor.is_cpu())) return DLDevice{kDLCPU, 0};
     if (tensor.is_cuda()) return DLDevice{torch_gpu_type(), tensor.device().index()};
-    return make_error(ErrorCode::bad_device, argument, {"device is ", tensor.device().str(), "; wanted cpu or cuda"});
+    return make_error(ErrorCode::bad_device, argument, {"device is ", tensor.device().str(), "; expected cpu or cuda"});
 }
 
 /// As an in-place operation would; torch may throw, and `block` is free then.
-inline void announce_at_write(const at::Tensor& tensor, Block* block) {
+inline void bump_at_version(const at::Tensor& tensor, Block* block) {
     try {
         tensor.unsafeGetTensorImpl()->bump_version();
     } catch (...) {
@@ -259,7 +259,7 @@ inline void announce_at_write(const at::Tensor& tensor, Block* block) {
 inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions& options) {
     const char* argument = options.argument;
     if (!tensor.defined())
-        return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; wanted one with values");
+        return make_error(ErrorCode::null_data, argument, "the at::Tensor is undefined; expected one with values");
     if (options.copy != Copy::never || options.has_stream() || options.device.type != 0)
         return make_error(
             ErrorCode::bad_argument, argument,
@@ -267,7 +267,7 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested() || tensor.is_meta())
         return explain_at_layout(tensor, argument);
     AskAtTensor ask{tensor};
-    const TorchVerdict verdict = judge_torch(ask, options);
+    const TorchVerdict verdict = check_torch_rules(ask, options);
     if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return make_error(verdict.code, argument, verdict.refusal);
     const DType dtype = torch_dtype_table.dtype_of(static_cast<int>(tensor.scalar_type()));
     if (dtype.bits() == 0)
@@ -288,7 +288,7 @@ inline Result<Tensor> block_from_torch(at::Tensor&& tensor, const ImportOptions&
     if (!is_sound(t, known)) return explain_unsound(t, known, argument);
     Block* block = allocate_block(t.ndim, sizeof(AtTensorOwner));
     if (block == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-    if (options.require_writable && options.announce) announce_at_write(tensor, block);
+    if (options.require_writable && options.announce) bump_at_version(tensor, block);
     tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_resizable(false);  // as x.numpy() does
     describe(block, t, flags);
     block->owner = ::new (block->dims() + 2 * t.ndim) AtTensorOwner{std::move(tensor)};
@@ -347,13 +347,13 @@ ISTHMUS_NOINLINE inline Result<void> order_for_libtorch(const Block* block) {
         return explain_order(block, after);
     }
     const InterpreterGuard guard;
-    const WayToInterpreter way = guard ? way_to_interpreter() : WayToInterpreter::another;
-    if (way == WayToInterpreter::another)
+    const InterpreterAccess way = guard ? interpreter_access() : InterpreterAccess::another;
+    if (way == InterpreterAccess::another)
         return Error(ErrorCode::bad_thread,
                      "the interpreter of the producer, which is asked for its stream, has ended or is not "
                      "the one that this thread runs");
     return surviving_exit([&]() -> Result<void> {
-        if (way == WayToInterpreter::here) return ask_for_libtorch(block, after);
+        if (way == InterpreterAccess::here) return ask_for_libtorch(block, after);
         const PyGILState_STATE state = PyGILState_Ensure();
         Result<void> ordered = ask_for_libtorch(block, after);
         PyGILState_Release(state);

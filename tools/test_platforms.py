@@ -35,7 +35,7 @@ CONSUMER = ROOT / "tests" / "install" / "consumer"
 EIGEN = tuple(Path(root) / "include" / "eigen3" for root in ("/usr", "/usr/local", "/opt/homebrew"))
 LIMIT = 3600  # seconds for one command: several times what a slow machine takes
 #: What unpack_packages() needs.
-APT_TOOLS = "wanted are Debian's or Ubuntu's own tools, and a mirror"
+APT_TOOLS = "expected are Debian's or Ubuntu's own tools, and a mirror"
 WARNINGS = ("-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror")
 #: What is run of the bridge under an emulator, by one call of pytest each, but for what NOT_UNDER_QEMU names.
 BRIDGE_TESTS = ("tests/python", "tests/casters", "tests/life")
@@ -221,7 +221,7 @@ def pip_for(tags: tuple[str, ...], python: str, command: str, *arguments: object
             *(f"--platform={tag}" for tag in tags), "--implementation=cp", f"--python-version={python}",
             *arguments)  # fmt: skip
     except Failed as failed:
-        raise Missing(f"no wheel of {arguments[-1]} for {tags[0]}; wanted is a network\n{failed}") from None
+        raise Missing(f"no wheel of {arguments[-1]} for {tags[0]}; expected is a network\n{failed}") from None
 
 
 def torch_include(work: Path, tags: tuple[str, ...]) -> Path:
@@ -302,7 +302,7 @@ def check_program(target: Target, work: Path) -> None:
         CONSUMER / "core_program.cpp", "-o", binary)  # fmt: skip
     said = run_in(target, work, binary)
     if said.split() != ["float32", "5"]:
-        raise Failed(f"{binary.name} said {said!r}; wanted 'float32 5'")
+        raise Failed(f"{binary.name} said {said!r}; expected 'float32 5'")
 
 
 def for_c(compiler: tuple[str, ...]) -> tuple[str, ...]:

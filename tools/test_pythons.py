@@ -56,7 +56,7 @@ def interpreters() -> dict[str, str]:
 
 
 def chosen(wanted: list[str]) -> dict[str, str]:
-    """Those of the wanted versions, in their order; all that there are where none is named."""
+    """Those of the expected versions, in their order; all that there are where none is named."""
     found = interpreters()
     if missing := [version for version in wanted if version not in found]:
         here = f"no CPython {', '.join(missing)} here, only {', '.join(found)}"

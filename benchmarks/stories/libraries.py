@@ -82,7 +82,7 @@ def consumer(name: str, array: Function, address: Function, float32: Any) -> Lib
     def checked(x: object) -> Any:
         found = array(x)
         if found.dtype != float32:
-            raise TypeError("wanted float32")
+            raise TypeError("expected float32")
         return found
 
     def write(x: object) -> None:

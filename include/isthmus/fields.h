@@ -313,7 +313,7 @@ struct Annotation<S> {
         spell_members(words, std::make_index_sequence<static_cast<std::size_t>(S::fields::count)>{});
         words.add("']");
     }
-    static constexpr Spelled<spell> text{};
+    static constexpr ConstexprString<spell> text{};
 };
 
 }  // namespace detail

@@ -74,7 +74,7 @@ struct mdspan_of<View<T, N, C...>> {
             if (std::is_same_v<Layout, md::layout_stride> && steps[i] < 1 && !v.empty())
                 throw Error(
                     ErrorCode::bad_layout, ErrorKind::value,
-                    "mdspan(): found strides " + layout::to_string(v.strides()) + "; wanted strides of 1 or more");
+                    "mdspan(): found strides " + layout::to_string(v.strides()) + "; expected strides of 1 or more");
             if (steps[i] < 1) steps[i] = 1;
         }
         const Extents extents(sizes);

@@ -84,10 +84,10 @@ inline Result<cv::Mat> mat_header(const Tensor& t, Channels channels) {
     if (dims < 1 || dims > mat_max_dims)
         return mat_error(
             ErrorCode::bad_layout, t,
-            "has " + std::to_string(t.ndim()) + " dimensions; wanted 1 to " + std::to_string(mat_max_dims));
+            "has " + std::to_string(t.ndim()) + " dimensions; expected 1 to " + std::to_string(mat_max_dims));
     if (pixels && (shape[2] < 1 || shape[2] > CV_CN_MAX))
         return mat_error(ErrorCode::bad_layout, t,
-                         "has " + std::to_string(shape[2]) + " channels; wanted 1 to " + std::to_string(CV_CN_MAX));
+                         "has " + std::to_string(shape[2]) + " channels; expected 1 to " + std::to_string(CV_CN_MAX));
     for (const std::int64_t size : shape)
         if (size > INT_MAX)
             return mat_error(ErrorCode::overflow, t, "has more elements in one dimension than an int can count");
@@ -99,7 +99,7 @@ inline Result<cv::Mat> mat_header(const Tensor& t, Channels channels) {
         if (shape[i] > 1 && (within_row ? strides[i] != least : strides[i] < least))
             return mat_error(
                 ErrorCode::bad_layout, t,
-                "has strides " + layout::to_string(strides) + "; wanted rows without gaps, one after the other");
+                "has strides " + layout::to_string(strides) + "; expected rows without gaps, one after the other");
         if (shape[i] > 1) least = strides[i];
         least *= shape[i];
     }

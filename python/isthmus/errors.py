@@ -16,11 +16,11 @@ def refusal(kind: type[Exception], code: str, argument: str, found: object, want
 
     `code` is the name of an isthmus::ErrorCode.
     """
-    error = _CLASSES[kind](f"argument '{argument}': found {found!r}; wanted {wanted}")
+    error = _CLASSES[kind](f"argument '{argument}': found {found!r}; expected {wanted}")
     error.code = code
     return error
 
 
 def wanted_by(error: Exception, otherwise: str) -> str:
     """The expected value, from the text of an error of the compiled part."""
-    return str(error).rpartition("; wanted ")[2] if isinstance(error, Error) else otherwise
+    return str(error).rpartition("; expected ")[2] if isinstance(error, Error) else otherwise

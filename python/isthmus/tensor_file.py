@@ -113,11 +113,11 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
         texts = {str(key): str(value) for key, value in metadata.items()}
         outside = next((file for file in shards.values() if not file or Path(file).name != file), None)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        wanted = "wanted an object with a 'weight_map' of names and files"
+        wanted = "expected an object with a 'weight_map' of names and files"
         raise TensorValueError(f"{path!r}: not an index of safetensors files: {wanted}") from error
     if outside is not None:
         raise TensorValueError(
-            f"{path!r}: the file {outside!r} is not beside the index; wanted the name of one that is"
+            f"{path!r}: the file {outside!r} is not beside the index; expected the name of one that is"
         )
     return shards, texts
 

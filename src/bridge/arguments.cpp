@@ -34,7 +34,7 @@ ISTHMUS_RARE bool raise_missing(const char* function, const char* argument) noex
 /// A number that does not fit; one of thousands of digits is described by its bits, since Python refuses to print it.
 ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argument, PyObject* number,
                                          const char* wanted) {
-    constexpr std::size_t most_bits = 128;
+    constexpr std::size_t max_bits = 128;
     Ref cause(take_exception());
     Ref length(PyLong_Check(number) ? PyObject_CallMethod(number, "bit_length", nullptr) : nullptr);
     const std::size_t bits = length ? PyLong_AsSize_t(length.get()) : 0;
@@ -43,7 +43,7 @@ ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argum
     if (bits == 0)
         PyErr_Format(PyExc_OverflowError, "%sthis %.200s is too large: it does not fit %s", where.c_str(),
                      Py_TYPE(number)->tp_name, wanted);
-    else if (bits <= most_bits)
+    else if (bits <= max_bits)
         PyErr_Format(PyExc_OverflowError, "%s%R does not fit %s", where.c_str(), number, wanted);
     else
         PyErr_Format(PyExc_OverflowError, "%san integer of %zu bits is too large: it does not fit %s", where.c_str(),

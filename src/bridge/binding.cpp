@@ -67,7 +67,7 @@ void BorrowSlot::end() noexcept {
 }
 void BorrowSlot::roll_back(PyObject* object) noexcept {
     pending_ = nullptr;
-    if (made_ && result_.has_value()) give_back(object, *result_);
+    if (made_ && result_.has_value()) isthmus::roll_back(object, *result_);
 }
 Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
     if (is_no_tensor(object)) return Loaded::no;
@@ -160,7 +160,7 @@ Loaded HandleLoader<X>::load(PyObject* object, X& value, const char* function, c
 template <class X>
 void HandleLoader<X>::roll_back(PyObject* object, X& value) noexcept {
     capsule_ = nullptr;
-    give_back(object, value);
+    isthmus::roll_back(object, value);
 }
 template class HandleLoader<Borrowed>;
 template class HandleLoader<Tensor>;

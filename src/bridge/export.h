@@ -16,7 +16,7 @@ ISTHMUS_COLD inline Error explain_framework(Framework framework) {
                       {"argument 'framework': no framework has the number ", static_cast<int>(framework)});
 }
 ISTHMUS_COLD inline Error explain_read_only_loss(const Block* block, const FrameworkFacts& facts) {
-    if (block->flags & watched_flag) return Error(ErrorCode::requires_grad, watched_memory);
+    if (block->flags & tracked_flag) return Error(ErrorCode::requires_grad, tracked_memory);
     return make_error(ErrorCode::read_only, {"the memory is read-only, and ", facts.name,
                                              " would let it be written; copy it first, or say allow_read_only_loss"});
 }
@@ -40,9 +40,9 @@ Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOption
 /// For an isthmus.Tensor without an owner: the export holds that object too.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework,
                                                              const ExportOptions& options) {
-    const Exit exit(block);
-    if (exit.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
-    return export_anew(exit.block(), framework, options);
+    const ExportGuard guard(block);
+    if (guard.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
+    return export_anew(guard.block(), framework, options);
 }
 
 /// Exports read-only memory to a framework that would let it be written, but only from private pages that may be
@@ -67,7 +67,8 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framew
     if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
         if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
             return export_private_pages(block, framework, *facts, options);
-        if (exit_needs_object(block) && !shows_object(framework)) return export_with_object(block, framework, options);
+        if (export_needs_wrapper(block) && !shows_object(framework))
+            return export_with_object(block, framework, options);
     }
     return export_noted(block, framework, *facts, options);
 }

@@ -72,7 +72,7 @@ ISTHMUS_COLD inline std::string list_of(std::span<const char* const> names) {
 
 Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format, std::span<const char* const> names) {
     object_ = object;
-    if (!start_life() || !make_interned())
+    if (!start_session() || !make_interned())
         return error_from_exception(ErrorCode::bad_thread, nullptr, "reading a struct");
     const bool has_names = PyTuple_Check(object) && PyObject_HasAttrString(object, "_fields") != 0;
     if (PyDict_Check(object)) {
@@ -146,7 +146,7 @@ ISTHMUS_COLD inline Loaded raise_missing_field(const FieldSource& source, const 
     std::string all;
     for (const char* each : names) all += concat({all.empty() ? "'" : ", '", source.key_of(each), "'"});
     set_python_error(make_error(ErrorCode::not_a_tensor, {prefix, "this ", type_name(source.object()), " has no '",
-                                                          source.key_of(name), "'; wanted the fields ", all}));
+                                                          source.key_of(name), "'; expected the fields ", all}));
     return Loaded::raised;
 }
 
@@ -252,13 +252,13 @@ def rebuild(like, sparse_format, fields):
         setattr(made, name, value)
     return made
 )";
-ISTHMUS_STATE PerLife<PyObject*> rebuild_function;
+ISTHMUS_STATE PerSession<PyObject*> rebuild_function;
 
 /// Borrowed; valid in this interpreter session. NULL with a Python exception set.
 inline PyObject* find_rebuild_function() {
     if (*rebuild_function != nullptr) return *rebuild_function;
     Ref names(PyDict_New());
-    if (!names || !start_life() || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0)
+    if (!names || !start_session() || PyDict_SetItemString(names.get(), "__builtins__", PyEval_GetBuiltins()) != 0)
         return nullptr;
     Ref done(PyRun_String(rebuild_source, Py_file_input, names.get(), names.get()));
     Ref function = done ? dict_item(names.get(), "rebuild") : Ref();

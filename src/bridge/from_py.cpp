@@ -85,10 +85,10 @@ inline bool import_by_protocol(ImportRequest& request) {
 /// A capsule has no producer to ask for its memory on another device, or for a copy that only a producer can make.
 ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     const Device found = request.out.dl().device, wanted = request.options.device;
-    give_back(request.object, request.out.b);
+    roll_back(request.object, request.out.b);
     return request.fail(ErrorCode::bad_device,
                         {"the tensor of this capsule is on ", found, ", where it ",
-                         (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; wanted ",
+                         (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; expected ",
                          (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
                          ", for which the object that the capsule came from must be passed"});
 }
@@ -100,7 +100,7 @@ inline bool announce_now(ImportRequest& request) {
     Borrowed nothing;
     ImportRequest announced{request.object, options, {nothing}, false, request.producer, request.outcome};
     request.out.flags() &= ~unannounced_flag;
-    return announce_torch_write_later(announced);
+    return bump_torch_version_later(announced);
 }
 
 /// Imports if a copy is allowed, or if a device is requested. We copy only host memory ourselves; for
@@ -133,7 +133,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     }
     if (!copy) {
         if (copied && options.copy == Copy::never) {
-            give_back(request.object, request.out.b);
+            roll_back(request.object, request.out.b);
             return request.fail_copied();
         }
         const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
@@ -141,7 +141,7 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
     }
     Result<Tensor> made = copy_of(request.out.dl(), request.out.flags() & flag::dlpack_known);
     if (!made) {
-        give_back(request.object, request.out.b);
+        roll_back(request.object, request.out.b);
         return request.fail(std::move(made).error());
     }
     request.out.reset();
@@ -168,29 +168,29 @@ inline bool is_ready(PyObject* object) {
 #if defined(NDEBUG)
     return object != nullptr;
 #else
-    return object != nullptr && have_gil() && is_this_life();
+    return object != nullptr && have_gil() && is_this_session();
 #endif
 }
 /// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none,
 /// set.
 ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
-    return object != nullptr && have_gil() && start_life() ? find_type(Py_TYPE(object), scratch) : nullptr;
+    return object != nullptr && have_gil() && start_session() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
 
 /// The facts about the type of an object for the fast path: by the struct of its framework alone, so that no code of
 /// anybody runs, an exception that is set stays set and the entry in the cache stays in place. False for all
 /// others. `type` is the entry, or NULL; `copy` is storage for it.
-ISTHMUS_ALWAYS_INLINE bool may_be_plain(PyObject* object, const ImportOptions& options, const ProducerType*& type,
-                                        TypeCopy& copy) noexcept {
+ISTHMUS_ALWAYS_INLINE bool may_take_fast_path(PyObject* object, const ImportOptions& options, const ProducerType*& type,
+                                              TypeCopy& copy) noexcept {
     type = ISTHMUS_LIKELY(is_ready(object)) ? cached_type(Py_TYPE(object), copy) : nullptr;
     return ISTHMUS_LIKELY(type != nullptr && options.copy != Copy::always && options.device.type == 0);
 }
 /// The tensors that are met most. False, and nothing held, for all others.
-ISTHMUS_ALWAYS_INLINE bool borrow_plainly(PyObject* object, const ImportOptions& options, Borrowed& out,
-                                          const ProducerType*& type, TypeCopy& copy) noexcept {
-    if (ISTHMUS_UNLIKELY(!may_be_plain(object, options, type, copy))) return false;
-    if (type->protocol == Protocol::numpy) return borrow_plain_numpy(object, options.require_writable, {out});
-    return type->protocol == Protocol::torch_stable && import_plain_torch(object, options, *type, {out}, false);
+ISTHMUS_ALWAYS_INLINE bool borrow_on_fast_path(PyObject* object, const ImportOptions& options, Borrowed& out,
+                                               const ProducerType*& type, TypeCopy& copy) noexcept {
+    if (ISTHMUS_UNLIKELY(!may_take_fast_path(object, options, type, copy))) return false;
+    if (type->protocol == Protocol::numpy) return borrow_numpy_fast(object, options.require_writable, {out});
+    return type->protocol == Protocol::torch_stable && import_torch_fast(object, options, *type, {out}, false);
 }
 
 /// The slow path, for every other tensor: type → protocol → validation → `out`; on failure the error is left in
@@ -228,23 +228,23 @@ ISTHMUS_ALWAYS_INLINE bool keep_borrowed(PyObject* source, Borrowed& borrowed, R
     return true;
 }
 ISTHMUS_COLD inline void fail_to_keep(PyObject* object, Borrowed& borrowed, Result<Tensor>& result) {
-    give_back(object, borrowed);
+    roll_back(object, borrowed);
     result.fail(Error(ErrorCode::out_of_memory, "no memory for a tensor handle"));
 }
 
-/// As borrow_plainly(), for a tensor that is kept: an array goes straight into its block.
-ISTHMUS_ALWAYS_INLINE bool own_plainly(PyObject* object, const ImportOptions& options, Result<Tensor>& result,
-                                       const ProducerType*& type, TypeCopy& copy) noexcept {
-    if (ISTHMUS_UNLIKELY(!may_be_plain(object, options, type, copy))) return false;
+/// As borrow_on_fast_path(), for a tensor that is kept: an array goes straight into its block.
+ISTHMUS_ALWAYS_INLINE bool own_on_fast_path(PyObject* object, const ImportOptions& options, Result<Tensor>& result,
+                                            const ProducerType*& type, TypeCopy& copy) noexcept {
+    if (ISTHMUS_UNLIKELY(!may_take_fast_path(object, options, type, copy))) return false;
     if (type->protocol == Protocol::numpy) {
-        Block* block = own_plain_numpy(object, options.require_writable);
+        Block* block = own_numpy_fast(object, options.require_writable);
         if (ISTHMUS_UNLIKELY(block == nullptr)) return false;
         *result = Tensor::steal(block);
         return true;
     }
     if (type->protocol != Protocol::torch_stable) return false;
     Borrowed borrowed;
-    if (!import_plain_torch(object, options, *type, {borrowed}, true)) return false;
+    if (!import_torch_fast(object, options, *type, {borrowed}, true)) return false;
     if (ISTHMUS_UNLIKELY(!keep_borrowed(object, borrowed, result))) fail_to_keep(object, borrowed, result);
     return true;
 }
@@ -266,7 +266,7 @@ Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options) noexc
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::borrow_plainly(object, options, *result, type, copy)))
+        if (ISTHMUS_UNLIKELY(!detail::borrow_on_fast_path(object, options, *result, type, copy)))
             detail::borrow_otherwise(object, options, type, result);
     });
     return result;
@@ -278,24 +278,24 @@ Borrowed detail::lend(Tensor tensor) noexcept {
     return borrowed;
 }
 
-void give_back(PyObject* object, Borrowed& borrowed) noexcept {
+void roll_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
     if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
     detail::Block* alias = held.held_block();
     const bool given =
-        alias != nullptr ? detail::give_back_alias(object, alias) : detail::give_back_capsule(object, held.owner());
+        alias != nullptr ? detail::release_alias(object, alias) : detail::restore_capsule(object, held.owner());
     if (given && alias == nullptr)
         held.forget();
     else
         held.reset();
 }
-void give_back(PyObject* object, Tensor& tensor) noexcept {
+void roll_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
     if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) &&
         block->refs.load_acquire() == 1) {
         if (block->flags & detail::alias_flag)
-            (void)detail::give_back_alias(object, block);
-        else if (detail::give_back_capsule(object, block->owner))
+            (void)detail::release_alias(object, block);
+        else if (detail::restore_capsule(object, block->owner))
             block->ops = &detail::no_owner_ops;
     }
     tensor = Tensor();
@@ -313,7 +313,7 @@ Result<void> announce_write(PyObject* object, const char* argument) noexcept {
         if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
         detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
         const bool done = type != nullptr
-                              ? known.framework != Framework::torch || detail::announce_torch_write_later(request)
+                              ? known.framework != Framework::torch || detail::bump_torch_version_later(request)
                               : detail::fail_early(request);
         if (done) return {};
         return outcome.error.take();
@@ -325,7 +325,7 @@ Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept 
     detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
         detail::TypeCopy copy;
         const detail::ProducerType* type = nullptr;
-        if (ISTHMUS_UNLIKELY(!detail::own_plainly(object, options, result, type, copy)))
+        if (ISTHMUS_UNLIKELY(!detail::own_on_fast_path(object, options, result, type, copy)))
             detail::own_otherwise(object, options, type, result);
     });
     return result;

@@ -32,16 +32,17 @@ void Borrowed::end() noexcept {
 }
 
 PyObject* PyOwner::checked(PyObject* object) {
-    if (object == nullptr) throw Error(ErrorCode::bad_argument, "argument 'owner': it is NULL; wanted a Python object");
+    if (object == nullptr)
+        throw Error(ErrorCode::bad_argument, "argument 'owner': it is NULL; expected a Python object");
     if (!have_gil()) throw Error(ErrorCode::bad_thread, "a PyOwner is made with the GIL held");
-    if (!detail::start_life())
+    if (!detail::start_session())
         throw detail::error_from_exception(ErrorCode::bad_thread, nullptr, "taking a Python object as the owner");
     return object;
 }
 const detail::OwnerOps* PyOwner::keeper() noexcept { return &detail::python_owners->keeper_object; }
 
 // Not inlined: references end in several hundred places, and in as many that clean up after an exception.
-void Ref::give_back(PyObject* object) {
+void Ref::drop(PyObject* object) {
     if (!detail::drop_if_not_last(object) && have_gil()) Py_DECREF(object);
 }
 

@@ -29,7 +29,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Fram
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
 #if !defined(NDEBUG)
-    if (!start_life()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
+    if (!start_session()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
 #endif
     if (ISTHMUS_UNLIKELY(!has_exported())) return export_first(tensor.block(), framework, options);
     // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): an Error moves into the Result, where the analyzer loses
@@ -40,7 +40,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Fram
 /// Whether the export of the block is just a capsule: no call, no order of streams, no notification.
 ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
     return has_exported() && observer.load_relaxed() == nullptr &&
-           (block->flags & (unowned_flag | watched_flag)) == 0 && !has_streams(block->dl.device.device_type);
+           (block->flags & (unowned_flag | tracked_flag)) == 0 && !has_streams(block->dl.device.device_type);
 }
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
     if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))

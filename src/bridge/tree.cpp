@@ -68,7 +68,7 @@ Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexc
 Result<PyObject*> Tree::to_py(std::span<const Tensor> tensors) const noexcept {
     if (tensors.size() != leaves_.size())
         return detail::make_error(ErrorCode::bad_argument,
-                                  {"argument 'tensors': found ", tensors.size(), " tensors; wanted ", leaves_.size(),
+                                  {"argument 'tensors': found ", tensors.size(), " tensors; expected ", leaves_.size(),
                                    ", one for each of the tree"});
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         const Tensor* next = tensors.data();

@@ -11,7 +11,7 @@ namespace detail {
 /// The releases under way on one thread, each inside the one before.
 struct Releases {
     int depth;
-    Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `shown_by`
+    Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `wrapper`
 };
 ISTHMUS_STATE constinit thread_local Releases releases{};
 /// So many as fit the smallest stack that threads are given, whatever frameworks lie between two of them.
@@ -26,7 +26,7 @@ static void release_owner(Block* block) noexcept {
 /// without a recursion of its length. `here` is this thread's `releases`, which are looked up once.
 ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
     if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
-        block->shown_by.store_relaxed(here.waiting);
+        block->wrapper.store_relaxed(here.waiting);
         here.waiting = block;
         return;
     }
@@ -34,7 +34,7 @@ ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
     release_owner(block);
     if (here.depth == 1)
         while (Block* next = here.waiting) {
-            here.waiting = static_cast<Block*>(next->shown_by.load_relaxed());
+            here.waiting = static_cast<Block*>(next->wrapper.load_relaxed());
             release_owner(next);
         }
     --here.depth;
@@ -71,7 +71,7 @@ Block* private_pages(const Block* block) noexcept {
     return ops.private_pages(root->owner, block);
 }
 
-void announce_to_observer(Block* block) noexcept {
+void notify_observer(Block* block) noexcept {
     block->flags |= observed_flag;
     if (const Observer* o = observer.load_acquire()) o->created(block);
 }
@@ -79,7 +79,7 @@ void announce_to_observer(Block* block) noexcept {
 Block* alias_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (ordering_flags | unowned_flag | watched_flag)));
+    describe(alias, t, flags | alias_flag | (block->flags & (ordering_flags | unowned_flag | tracked_flag)));
     alias->stream = block->stream;
     Block* root = root_of(block);
     retain(root);

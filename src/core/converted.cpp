@@ -230,7 +230,7 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
     const bool same = wanted == DType(t.dtype);
     if (!r.takes(wanted)) return refuse_conversion(t, r, "dtype differs");
     if (!Device(t.device).is_host())
-        return refuse_conversion(t, r, "only its framework can convert that; wanted host memory",
+        return refuse_conversion(t, r, "only its framework can convert that; expected host memory",
                                  ErrorCode::bad_device);
     const NumberType *from = find_number_type(t.dtype), *to = find_number_type(wanted);
     const WriteNumbers write = from != nullptr && to != nullptr ? to->write[static_cast<int>(from->kind)] : nullptr;

@@ -37,7 +37,7 @@ Result<Tensor> copy_of(const DLTensor& t, Flags flags) {
     }
     if (!Device(t.device).is_host())
         return detail::make_error(ErrorCode::bad_device, {"the tensor is on ", Device(t.device),
-                                                          "; only its framework can copy that: wanted host memory"});
+                                                          "; only its framework can copy that: expected host memory"});
     const DType dtype = t.dtype;
     const bool packed = dtype.is_subbyte() && !(flags & flag::padded);
     // A padded sub-byte element takes the bytes that itemsize() rounds up to: copied as bytes, and called what it is

@@ -44,7 +44,7 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensorVersioned* m
     if (!version_is_readable(m->version))
         return make_error(ErrorCode::unsupported_version, argument,
                           {"the tensor has DLPack version ", m->version.major, ".", m->version.minor,
-                           "; wanted major version ", DLPACK_MAJOR_VERSION});
+                           "; expected major version ", DLPACK_MAJOR_VERSION});
     return explain_unsound(m->dl_tensor, m->flags, argument);
 }
 ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const char* argument) {

@@ -17,7 +17,7 @@ std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std:
         if (shape[i] < 0)
             throw Error(ErrorCode::bad_layout, ErrorKind::value,
                         concat({"argument 'shape': ", sizes_text(shape, ndim),
-                                " has a negative size; wanted sizes of 0 or more"}));
+                                " has a negative size; expected sizes of 0 or more"}));
     std::int64_t numel = 0, nbytes = 0;
     if (!layout::numel(shape, ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) ||
         nbytes > INT64_MAX - spare)
@@ -27,14 +27,14 @@ std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std:
     return nbytes;
 }
 
-void release_new_memory(void* memory) { give_memory_back(*static_cast<NewMemory*>(memory)); }
+void release_new_memory(void* memory) { release_memory(*static_cast<NewMemory*>(memory)); }
 
 ISTHMUS_COLD inline Error explain_no_memory(const DLTensor& t, std::int64_t nbytes) {
     return make_error(ErrorCode::out_of_memory,
                       {"no memory for ", nbytes, " bytes of ", DType(t.dtype), sizes_text(t.shape, t.ndim)});
 }
 /// A block whose elements lie elsewhere: what takes them back is written behind its dims. Throws Error.
-ISTHMUS_NOINLINE inline Block* allocate_apart(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
+ISTHMUS_NOINLINE inline Block* allocate_separate(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
     Block* block = allocate_block(t.ndim, sizeof(NewMemory));
     if (block == nullptr) throw explain_no_memory(t, nbytes);
     auto* memory =
@@ -45,7 +45,7 @@ ISTHMUS_NOINLINE inline Block* allocate_apart(const DLTensor& t, std::int64_t nb
         Error why = aligned ? explain_no_memory(t, nbytes)
                             : make_error(ErrorCode::bad_layout, {"the allocator gave memory at ", hex(memory->start),
                                                                  ", which is no multiple of ", alignment, " bytes"});
-        if (!aligned) give_memory_back(*memory);
+        if (!aligned) release_memory(*memory);
         std::free(block);
         throw why;
     }
@@ -56,7 +56,7 @@ ISTHMUS_NOINLINE inline Block* allocate_apart(const DLTensor& t, std::int64_t nb
 }
 /// A block with its elements behind it, in one allocation. It is malloc's: aligned_alloc() costs three times as much,
 /// and keeps no small memory for its thread. Throws Error.
-ISTHMUS_ALWAYS_INLINE Block* allocate_together(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
+ISTHMUS_ALWAYS_INLINE Block* allocate_inline(const DLTensor& t, std::int64_t nbytes, std::size_t alignment) {
     const std::size_t header = sizeof(Block) + 2 * static_cast<std::size_t>(t.ndim) * sizeof(std::int64_t);
     auto* block = static_cast<Block*>(std::malloc(header + alignment - 1 + static_cast<std::size_t>(nbytes)));
     if (block == nullptr) throw explain_no_memory(t, nbytes);
@@ -65,8 +65,8 @@ ISTHMUS_ALWAYS_INLINE Block* allocate_together(const DLTensor& t, std::int64_t n
     return block;
 }
 ISTHMUS_ALWAYS_INLINE Block* make_elements(DLTensor& t, Flags flags, std::int64_t nbytes, std::size_t alignment) {
-    Block* block = has_memory_of_its_own(static_cast<std::size_t>(nbytes)) ? allocate_apart(t, nbytes, alignment)
-                                                                           : allocate_together(t, nbytes, alignment);
+    Block* block = needs_separate_storage(static_cast<std::size_t>(nbytes)) ? allocate_separate(t, nbytes, alignment)
+                                                                            : allocate_inline(t, nbytes, alignment);
     t.data =
         reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(block->dl.data) + alignment - 1) & ~(alignment - 1));
     describe(block, t, flags);
@@ -83,7 +83,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, std::size_t alignment) {
     constexpr std::size_t most = std::size_t{1} << 40;
     if (alignment < 64 || alignment > most || (alignment & (alignment - 1)) != 0)
         throw detail::make_error(ErrorCode::bad_argument, {"argument 'alignment': ", alignment,
-                                                           " bytes; wanted a power of two from 64 to ", most});
+                                                           " bytes; expected a power of two from 64 to ", most});
     const std::int64_t nbytes =
         detail::bytes_of_new(spec.shape, spec.ndim, dtype, 4096 + static_cast<std::int64_t>(alignment));
     DLTensor t{nullptr, Device::cpu(), spec.ndim, dtype, const_cast<std::int64_t*>(spec.shape), nullptr, 0};

@@ -12,7 +12,7 @@ ISTHMUS_STATE constinit Atomic<const Allocator*> allocator{nullptr};
 
 ISTHMUS_STATE constinit MemoryCache memory_cache;
 
-bool has_memory_of_its_own(std::size_t bytes) noexcept {
+bool needs_separate_storage(std::size_t bytes) noexcept {
     return ISTHMUS_UNLIKELY(bytes >= large_memory) ||
            (ISTHMUS_UNLIKELY(allocator.load_relaxed() != nullptr) && bytes > 0);
 }
@@ -28,7 +28,7 @@ NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept {
     return memory;
 }
 
-void give_memory_back(const NewMemory& memory) noexcept {
+void release_memory(const NewMemory& memory) noexcept {
     if (memory.allocator != nullptr)
         return memory.allocator->release(memory.start, memory.bytes, memory.allocator->context);
     if (!memory_cache.put(memory)) std::free(memory.start);

@@ -22,9 +22,9 @@ inline constexpr std::size_t large_memory = std::size_t{1} << 22;
 /// Memory whose first multiple of `alignment` has `bytes` behind it; no start if there is none. `bytes` are large, or
 /// the program has an allocator.
 NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept;
-void give_memory_back(const NewMemory& memory) noexcept;
+void release_memory(const NewMemory& memory) noexcept;
 /// Whether elements of so many bytes come from take_memory(), rather than from the allocation of their block.
-bool has_memory_of_its_own(std::size_t bytes) noexcept;
+bool needs_separate_storage(std::size_t bytes) noexcept;
 
 /// Takes the memory of new elements back, which a block's owner describes.
 void release_new_memory(void* memory);

@@ -34,7 +34,7 @@ Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t stop, std::
         sizes[i] = block_->dl.shape[i];
         steps[i] = block_->dl.strides[i];
     }
-    const detail::Cut cut(sizes[d], steps[d], start, stop, step);
+    const detail::Slice cut(sizes[d], steps[d], start, stop, step);
     const std::int64_t offset = cut.size == 0 || numel() == 0 ? 0 : cut.offset * steps[d];
     sizes[d] = cut.size;
     steps[d] = cut.stride;

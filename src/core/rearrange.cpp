@@ -14,7 +14,7 @@ Error rearrange_error(const char* call, std::string_view text, ErrorCode code) {
 int dimension_of(const char* call, int dimension, int ndim) {
     const int found = dimension < 0 ? dimension + ndim : dimension;
     if (ISTHMUS_UNLIKELY(found < 0 || found >= ndim))
-        throw rearrange_error(call, concat({"found dimension ", dimension, "; wanted one of ", ndim}),
+        throw rearrange_error(call, concat({"found dimension ", dimension, "; expected one of ", ndim}),
                               ErrorCode::bad_argument);
     return found;
 }
@@ -28,10 +28,11 @@ std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::
     return found;
 }
 
-Cut::Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop, std::int64_t step)
+Slice::Slice(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop,
+             std::int64_t step)
     : stride(stride_before) {
     if (ISTHMUS_UNLIKELY(step < 1))
-        throw rearrange_error("slice", concat({"found step ", step, "; wanted 1 or more"}), ErrorCode::bad_argument);
+        throw rearrange_error("slice", concat({"found step ", step, "; expected 1 or more"}), ErrorCode::bad_argument);
     const auto bound = [size_before](std::int64_t at) {
         if (at < 0) at = at < -size_before ? 0 : at + size_before;
         return at < size_before ? at : size_before;
@@ -51,7 +52,7 @@ void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
         if (bits % 8 != 0)
             throw Error(ErrorCode::bad_layout, ErrorKind::value,
                         concat({"element ", offset, " of packed ", dtype,
-                                " begins within a byte; wanted a part that begins with one"}));
+                                " begins within a byte; expected a part that begins with one"}));
         bytes = bits / 8;
     }
     if (Device(t.device).is_opaque())

@@ -10,7 +10,7 @@ namespace detail {
 
 Error too_many_dims(std::size_t found) {
     return Error(ErrorCode::bad_layout, ErrorKind::value,
-                 concat({"shape has ", found, " dimensions; wanted at most ", max_ndim}));
+                 concat({"shape has ", found, " dimensions; expected at most ", max_ndim}));
 }
 Error no_memory_for_owner(std::size_t bytes) {
     return make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", bytes, " bytes"});
@@ -81,7 +81,7 @@ TensorSpec::TensorSpec(const void* data_, DType dtype_, const Shape& sizes)
 TensorSpec& TensorSpec::set_strides(const Shape& steps) {
     if (static_cast<int>(steps.size()) != ndim)
         throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                    detail::concat({"strides have ", steps.size(), " entries; wanted one per dimension, ", ndim}));
+                    detail::concat({"strides have ", steps.size(), " entries; expected one per dimension, ", ndim}));
     for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
     has_strides = true;
     return *this;

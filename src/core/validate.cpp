@@ -12,17 +12,17 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
     const auto error = [argument](ErrorCode code, Message text) { return make_error(code, argument, text); };
     if (flags & ~flag::dlpack_known)
         return error(ErrorCode::unsupported_version,
-                     {"flags ", hex(flags), " have bits that DLPack 1.3 does not define; wanted a combination of ",
+                     {"flags ", hex(flags), " have bits that DLPack 1.3 does not define; expected a combination of ",
                       hex(flag::dlpack_known)});
     if (t.ndim < 0 || t.ndim > max_ndim)
-        return error(ErrorCode::bad_layout, {"ndim is ", t.ndim, "; wanted 0 to ", max_ndim});
+        return error(ErrorCode::bad_layout, {"ndim is ", t.ndim, "; expected 0 to ", max_ndim});
     if (t.ndim > 0 && t.shape == nullptr)
-        return error(ErrorCode::bad_layout, {"shape is NULL with ndim ", t.ndim, "; wanted one size per dimension"});
+        return error(ErrorCode::bad_layout, {"shape is NULL with ndim ", t.ndim, "; expected one size per dimension"});
     for (int i = 0; i < t.ndim; ++i)
         if (t.shape[i] < 0)
             return error(ErrorCode::bad_layout,
                          {"shape ", sizes_text(t.shape, t.ndim), " has a negative size in dimension ", i,
-                          "; wanted sizes of 0 or more"});
+                          "; expected sizes of 0 or more"});
     if (!dtype.is_valid())
         return error(ErrorCode::bad_dtype, {"dtype (code ", dtype.code, ", bits ", dtype.bits(), ", lanes ",
                                             dtype.lanes(), ") is not one that DLPack 1.3 defines"});
@@ -35,7 +35,7 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
                                            " has more bytes than a 64-bit size can count"});
     if (numel > 0 && t.data == nullptr)
         return error(ErrorCode::null_data, {"data is NULL with ", numel, " elements (shape ",
-                                            sizes_text(t.shape, t.ndim), "); wanted the address of the elements"});
+                                            sizes_text(t.shape, t.ndim), "); expected the address of the elements"});
     if (t.byte_offset > static_cast<std::uint64_t>(INT64_MAX) ||
         reinterpret_cast<std::uintptr_t>(t.data) > UINTPTR_MAX - t.byte_offset)
         return error(ErrorCode::overflow,
@@ -46,7 +46,7 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
         if (packed && !layout::is_contiguous(t.shape, t.strides, t.ndim))
             return error(ErrorCode::bad_layout,
                          {"strides ", sizes_text(t.strides, t.ndim), " of packed ", dtype,
-                          " are not row-major; wanted contiguous memory, since elements share bytes"});
+                          " are not row-major; expected contiguous memory, since elements share bytes"});
         std::int64_t first = 0, last = 0;
         const bool fits = packed || layout::extent(t.shape, t.strides, t.ndim, dtype.itemsize(), first, last);
         if (packed) last = bytes - 1;

@@ -34,13 +34,13 @@ bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isth
         (void)isthmus::detail::raise_argument(argument, object, "a tuple of integers", ErrorKind::type);
     } else if (outcome == Integers::too_many) {
         (void)isthmus::detail::raise(ErrorCode::bad_layout, ErrorKind::value,
-                                     {prefix, "found ", count, " dimensions; wanted at most ", isthmus::max_ndim});
+                                     {prefix, "found ", count, " dimensions; expected at most ", isthmus::max_ndim});
     } else {
         Ref text(PyObject_Repr(object));
         const std::string_view utf8 = isthmus::detail::utf8_of(text.get());
         if (utf8.data() == nullptr) return false;
         (void)isthmus::detail::raise(ErrorCode::overflow, ErrorKind::value,
-                                     {prefix, "found ", utf8, "; wanted numbers that fit 64 bits"});
+                                     {prefix, "found ", utf8, "; expected numbers that fit 64 bits"});
     }
     return false;
 }

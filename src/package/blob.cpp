@@ -45,37 +45,38 @@ void check(const Fields& f) {
         if (f.shape[i] < 0)
             refuse(ErrorCode::bad_layout, "shape",
                    "found " + shape + " with a negative size in dimension " + std::to_string(i) +
-                       "; wanted sizes of 0 or more");
+                       "; expected sizes of 0 or more");
     if (f.stride_count >= 0 && f.stride_count != f.ndim)
         refuse(ErrorCode::bad_layout, "strides",
                "found " + isthmus::layout::to_string(f.strides, f.stride_count) + " with " +
-                   std::to_string(f.stride_count) + " entries; wanted one per dimension of shape " + shape + ", " +
+                   std::to_string(f.stride_count) + " entries; expected one per dimension of shape " + shape + ", " +
                    std::to_string(f.ndim));
     std::int64_t numel = 0, nbytes = 0;
     if (!isthmus::layout::numel(f.shape, f.ndim, numel) ||
         !isthmus::layout::nbytes(numel, f.dtype, f.padded != 0, nbytes))
         refuse(ErrorCode::overflow, "shape",
-               "found " + shape + " of " + f.dtype.name() + "; wanted no more bytes than a 64-bit size can count");
+               "found " + shape + " of " + f.dtype.name() + "; expected no more bytes than a 64-bit size can count");
     if (numel > 0 && f.ptr == nullptr)
         refuse(ErrorCode::null_data, "ptr",
                "found 0 with " + std::to_string(numel) + " elements (shape " + shape +
-                   "); wanted the address of the first element");
+                   "); expected the address of the first element");
     if (numel == 0) return;
     std::int64_t first = 0, last = 0;
     if (f.stride_count >= 0 && !isthmus::layout::extent(f.shape, f.strides, f.ndim, f.dtype.itemsize(), first, last))
         refuse(ErrorCode::overflow, "strides",
                "found " + isthmus::layout::to_string(f.strides, f.ndim) + " with shape " + shape +
-                   "; wanted elements within the address space");
+                   "; expected elements within the address space");
     const auto alignment = static_cast<std::uintptr_t>(f.dtype.alignment());
     if (!f.device.is_opaque() && reinterpret_cast<std::uintptr_t>(f.ptr) % alignment != 0)
         refuse(ErrorCode::needs_copy, "ptr",
-               detail::concat({"found ", detail::hex(f.ptr), "; wanted an address aligned to the ", alignment,
+               detail::concat({"found ", detail::hex(f.ptr), "; expected an address aligned to the ", alignment,
                                " bytes of ", f.dtype}));
 }
 
 /// The tensor that from_fields makes: an alias of `root`, or a new block with its owner.
 detail::Block* block_of_fields(const Fields& f, const DLTensor& t, isthmus::Flags flags, detail::Block* root) {
-    detail::Block* block = root != nullptr ? detail::alias_shown_block(root, t, flags) : detail::allocate_block(f.ndim);
+    detail::Block* block =
+        root != nullptr ? detail::alias_wrapped_block(root, t, flags) : detail::allocate_block(f.ndim);
     if (block == nullptr) throw std::bad_alloc();
     if (root != nullptr) return block;
     detail::describe(block, t, flags);

@@ -42,11 +42,11 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
     isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[0], options);
     if (copy_forbidden && wanted.type != 0 && tensor && tensor->device() != wanted) {
         const Device found = tensor->device();
-        isthmus::give_back(arguments[0], *tensor);
+        isthmus::roll_back(arguments[0], *tensor);
         return isthmus::detail::raise(ErrorCode::needs_copy, ErrorKind::buffer,
                                       "argument 'copy': found False, but x is on " + found.name() +
-                                          " and is wanted on " + wanted.name() +
-                                          "; wanted None or True, since that needs a copy");
+                                          " and is expected on " + wanted.name() +
+                                          "; expected None or True, since that needs a copy");
     }
     return to_object(tensor);
 }

@@ -32,7 +32,7 @@ PyCFunction with_keywords(F* function) {
 template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t), Py_ssize_t wanted>
 PyObject* counted(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     if (count == wanted) return function(self, arguments, count);
-    PyErr_Format(PyExc_TypeError, "wanted %zd arguments (%zd given)", wanted, count);
+    PyErr_Format(PyExc_TypeError, "expected %zd arguments (%zd given)", wanted, count);
     return nullptr;
 }
 

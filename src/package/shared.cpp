@@ -21,7 +21,7 @@ PyObject* error_class(const char* name, const char* doc, PyObject* builtin) {
 }
 
 /// Of one interpreter session: NULL until first needed.
-using ErrorClass = isthmus::detail::PerLife<PyObject*>;
+using ErrorClass = isthmus::detail::PerSession<PyObject*>;
 ErrorClass out_of_memory, system_failed, peer_closed;
 
 PyObject* class_of(ErrorCode code) {

@@ -46,7 +46,7 @@ TEST(Eigen, SizesOfTheTypeAreAskedFor) {
     const Tensor t = counting({3, 3}, 9), wrong = counting({3, 4}, 12);
     EXPECT_EQ((to_eigen<const Eigen::Matrix3f>(t).value().trace()), 12);
     EXPECT_STREQ((to_eigen<const Eigen::Matrix3f>(wrong).error().what()),
-                 "expected float32[3, 3] on cpu, got float32[3, 4] on cpu: dimension 1 has size 4, wanted 3");
+                 "expected float32[3, 3] on cpu, got float32[3, 4] on cpu: dimension 1 has size 4, expected 3");
     EXPECT_STREQ((to_eigen<Eigen::MatrixXd>(t).error().what()),
                  "expected writable float64[:, :] on cpu, got float32[3, 3] on cpu: dtype differs");
     const Tensor frozen = t.as_read_only();

@@ -39,7 +39,7 @@ static int check_count = 0, check_failures = 0;
         if (check_status != (wanted) || isthmus_last_status() != (wanted) ||                                        \
             strstr(isthmus_last_error(), (words)) == NULL) {                                                        \
             ++check_failures;                                                                                       \
-            fprintf(stderr, "%s:%d: %s: %s, \"%s\"; wanted %s, \"%s\"\n", __FILE__, __LINE__, #call,                \
+            fprintf(stderr, "%s:%d: %s: %s, \"%s\"; expected %s, \"%s\"\n", __FILE__, __LINE__, #call,              \
                     isthmus_status_name(check_status), isthmus_last_error(), isthmus_status_name(wanted), (words)); \
         }                                                                                                           \
     } while (0)

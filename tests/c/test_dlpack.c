@@ -59,7 +59,7 @@ static void refused_import(void) {
     DLManagedTensorVersioned managed = versioned();
     managed.version.major = 2;
     CHECK_FAILS(isthmus_from_dlpack(&managed, &out), ISTHMUS_UNSUPPORTED_VERSION,
-                "DLPack version 2.3; wanted major version 1");
+                "DLPack version 2.3; expected major version 1");
     CHECK(deleted == ++expected);
     managed = versioned();
     managed.flags = 1u << 20;

@@ -111,7 +111,7 @@ def test_a_named_argument_raises_the_whole_sentence(ext, name, size, says):
         "differs"
     )
     assert raised.value.code == "bad_dtype"
-    with pytest.raises(ValueError, match="dimension 2 has size 4, wanted 3"):
+    with pytest.raises(ValueError, match="dimension 2 has size 4, expected 3"):
         function(np.zeros((2, 2, 4), np.uint8))
     with pytest.raises(TypeError, match=re.escape(f"{says}argument 'image': expected a tensor")):
         function("no")

@@ -330,7 +330,7 @@ def test_memory_of_a_device_is_not_converted(ext):
         return isthmus.from_blob({"ptr": 0x7F0000000000, "shape": (3,), "dtype": dtype, "device": "cuda:0"}, object())
 
     assert ext.anywhere(on_cuda("float32")) == ext.anywhere(np.ones(3)) == 3
-    with pytest.raises(isthmus.TensorValueError, match="only its framework can convert that; wanted host memory"):
+    with pytest.raises(isthmus.TensorValueError, match="only its framework can convert that; expected host memory"):
         ext.anywhere(on_cuda("float64"))
     with pytest.raises(isthmus.TensorValueError, match="the host must not touch this memory"):
         ext.signal_back(on_cuda("float64"))

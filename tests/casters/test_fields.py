@@ -178,10 +178,10 @@ MISTAKES = {
     "a field less": (
         lambda: {"indptr": INDPTR},
         TypeError,
-        f"': this dict has no 'indices'; wanted the fields {NAMES}",
+        f"': this dict has no 'indices'; expected the fields {NAMES}",
     ),
     "a short tuple": (lambda: (1, 2), TypeError, f"': expected {NAMES}, got a tuple of 2 objects"),
-    "an array": (lambda: DATA, TypeError, "': this numpy.ndarray has no 'indptr'; wanted the fields"),
+    "an array": (lambda: DATA, TypeError, "': this numpy.ndarray has no 'indptr'; expected the fields"),
     "a number": (lambda: 5, TypeError, "': this int has no 'indptr'"),
     "scipy csc": (lambda: scipy_csr().tocsc(), ValueError, "': expected sparse format csr, got csc: scipy.sparse"),
     "scipy coo": (lambda: scipy_csr().tocoo(), ValueError, "': expected sparse format csr, got coo: scipy.sparse"),
@@ -362,7 +362,7 @@ class TestOtherStructs:
         assert torch.equal(made["first.weight"], -module.first.weight)
         del state["second.weight"]
         with pytest.raises(
-            TypeError, match=r"has no 'second\.weight'; wanted the fields 'second\.weight', 'second\.bias'"
+            TypeError, match=r"has no 'second\.weight'; expected the fields 'second\.weight', 'second\.bias'"
         ):
             ext.negate_model(state)
 
@@ -419,7 +419,7 @@ class TestTrees:
 
     def test_one_tensor_for_each(self, ext):
         with pytest.raises(
-            ValueError, match=r"argument 'tensors': found 4 tensors; wanted 5, one for each of the tree"
+            ValueError, match=r"argument 'tensors': found 4 tensors; expected 5, one for each of the tree"
         ):
             ext.copied_tree(self.TREE, True)
 

@@ -76,7 +76,7 @@ def test_without_names(ext):
     frozen.flags.writeable = False
     lines = refused(ext.unnamed, frozen, None)[1:]
     assert lines[0].startswith("  argument 'arg1': ")
-    assert lines[1] == ("  argument 'arg0': the memory of this numpy.ndarray is read-only; wanted writable memory")
+    assert lines[1] == ("  argument 'arg0': the memory of this numpy.ndarray is read-only; expected writable memory")
     assert lines[2].startswith("  argument 'arg0': expected int8[:, :] on cpu, got read-only float32[3] on cpu: ")
     assert refused(ext.unnamed, np.ones((2, 2)), 1.0)[-1].endswith("(numpy.can_cast, 'same_kind')")
 

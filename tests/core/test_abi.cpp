@@ -25,11 +25,11 @@ TEST(Abi, Block) {
     EXPECT_EQ(sizeof(Block), 96u);
     EXPECT_EQ(offsetof(Block, dl), 0u);
     EXPECT_EQ(offsetof(Block, refs), 48u);
-    EXPECT_EQ(offsetof(Block, shown_aliases), 52u);
+    EXPECT_EQ(offsetof(Block, wrapper_aliases), 52u);
     EXPECT_EQ(offsetof(Block, flags), 56u);
     EXPECT_EQ(offsetof(Block, ops), 64u);
     EXPECT_EQ(offsetof(Block, owner), 72u);
-    EXPECT_EQ(offsetof(Block, shown_by), 80u);
+    EXPECT_EQ(offsetof(Block, wrapper), 80u);
     EXPECT_EQ(offsetof(Block, stream), 88u);
 }
 
@@ -56,13 +56,13 @@ TEST(Abi, Observers) {
 
 TEST(Abi, FlagsAboveTheLow32AreOurs) {
     using namespace isthmus::detail;
-    for (const isthmus::Flags flag : {observed_flag, unowned_flag, alias_flag, stream_flag, watched_flag,
-                                      unannounced_flag, shown_alias_flag, producer_flag}) {
+    for (const isthmus::Flags flag : {observed_flag, unowned_flag, alias_flag, stream_flag, tracked_flag,
+                                      unannounced_flag, wrapper_alias_flag, producer_flag}) {
         EXPECT_EQ(flag & isthmus::flag::dlpack_known, 0u);
         EXPECT_EQ(flag & 0xFFFFFFFFu, 0u);
     }
-    EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag | watched_flag | unannounced_flag |
-                  shown_alias_flag | producer_flag,
+    EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag | tracked_flag | unannounced_flag |
+                  wrapper_alias_flag | producer_flag,
               isthmus::Flags{255} << 32);
 }
 

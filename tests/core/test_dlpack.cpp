@@ -211,7 +211,7 @@ TEST(ImportVersioned, AnotherMajorVersionIsDeletedUnread) {
         const auto result = Tensor::from_dlpack(managed);
         ASSERT_FALSE(result);
         EXPECT_EQ(result.error().code(), ErrorCode::unsupported_version);
-        EXPECT_NE(std::string(result.error().what()).find("wanted major version 1"), std::string::npos)
+        EXPECT_NE(std::string(result.error().what()).find("expected major version 1"), std::string::npos)
             << result.error().what();
         EXPECT_EQ(poisoned_deletions, ++expected);
     }

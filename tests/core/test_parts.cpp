@@ -54,9 +54,9 @@ TEST(Parts, Select) {
     EXPECT_EQ(elements(t.select(1, 2)), (std::vector<float>{8, 9, 10, 11, 20, 21, 22, 23}));
     EXPECT_EQ(elements(t.select(-1, -4)), (std::vector<float>{0, 4, 8, 12, 16, 20}));
     EXPECT_EQ(elements(counting({3}, 3).select(0, 2)), (std::vector<float>{2}));
-    expect_error(ErrorCode::bad_argument, "select(): found dimension 3; wanted one of 3",
+    expect_error(ErrorCode::bad_argument, "select(): found dimension 3; expected one of 3",
                  [&] { return t.select(3, 0); });
-    expect_error(ErrorCode::bad_argument, "select(): found dimension -4; wanted one of 3",
+    expect_error(ErrorCode::bad_argument, "select(): found dimension -4; expected one of 3",
                  [&] { return t.select(-4, 0); });
     expect_error(ErrorCode::bad_argument, "select(): index 4 is out of bounds for dimension 2 of size 4",
                  [&] { return t.select(-1, 4); });
@@ -89,9 +89,10 @@ TEST(Parts, SliceIsPythons) {
     EXPECT_EQ(elements(t.slice(0, INT64_MIN, INT64_MAX, INT64_MAX)), (std::vector<float>{0}));
     EXPECT_EQ(t.slice(0, INT64_MAX, INT64_MIN).numel(), 0);
     EXPECT_EQ(elements(counting({4, 3}, 12).slice(0, 1, 4, 2).slice(-1, 0, 2)), (std::vector<float>{3, 4, 9, 10}));
-    expect_error(ErrorCode::bad_argument, "slice(): found step 0; wanted 1 or more",
+    expect_error(ErrorCode::bad_argument, "slice(): found step 0; expected 1 or more",
                  [&] { return t.slice(0, 0, 1, 0); });
-    expect_error(ErrorCode::bad_argument, "slice(): found dimension 1; wanted one of 1", [&] { return t.slice(1, 0); });
+    expect_error(ErrorCode::bad_argument, "slice(): found dimension 1; expected one of 1",
+                 [&] { return t.slice(1, 0); });
 }
 
 TEST(Parts, Transpose) {
@@ -182,7 +183,8 @@ TEST(Parts, ContiguousCopiesOnlyWhatIsNot) {
     EXPECT_EQ(elements(turned), elements(t.transpose()));
     float memory[4] = {};
     const Tensor far = Tensor::wrap(memory, {2, 2}, {1, 2}, float32, Device::cuda(), nullptr);
-    expect_error(ErrorCode::bad_device, "the tensor is on cuda:0; only its framework can copy that: wanted host memory",
+    expect_error(ErrorCode::bad_device,
+                 "the tensor is on cuda:0; only its framework can copy that: expected host memory",
                  [&] { return far.contiguous(); });
     EXPECT_EQ(far.select(1, 1).data(), memory + 2) << "a part of device memory is an address";
 }
@@ -201,7 +203,7 @@ TEST(Parts, OfPackedElementsBeginWithAByte) {
     EXPECT_EQ(t.select(0, 1).data(), memory + 2);
     EXPECT_EQ(t.slice(0, 1, 3).nbytes(), 4);
     expect_error(ErrorCode::bad_layout,
-                 "element 1 of packed float4_e2m1fn begins within a byte; wanted a part that begins with one",
+                 "element 1 of packed float4_e2m1fn begins within a byte; expected a part that begins with one",
                  [&] { return t.reshape({12}).slice(0, 1); });
     EXPECT_THROW((void)t.transpose(), Error);
     EXPECT_THROW((void)t.slice(1, 0, 2), Error);

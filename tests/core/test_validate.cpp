@@ -71,7 +71,7 @@ TEST(Validate, Ndim) {
     d.dl.ndim = -1;
     expect_refused(d, ErrorCode::bad_layout, "ndim is -1");
     d.lie(Dims(65, 1), Dims(65, 1));
-    expect_refused(d, ErrorCode::bad_layout, "ndim is 65; wanted 0 to 64");
+    expect_refused(d, ErrorCode::bad_layout, "ndim is 65; expected 0 to 64");
     d.lie(Dims(64, 1), Dims(64, 1));
     EXPECT_TRUE(d.sound());
 }

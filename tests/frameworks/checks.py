@@ -61,7 +61,7 @@ def refuses(code: str, call: Callable, *args: object, **keywords: object) -> str
     except ext.Error as error:
         assert error.code == code, f"{error.code}: {error}"
         return str(error)
-    raise AssertionError(f"not refused; wanted {code}")
+    raise AssertionError(f"not refused; expected {code}")
 
 
 def kept_by_consumer(take: Callable[[object], object], read: Callable[[object], list]) -> None:

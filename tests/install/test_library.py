@@ -262,7 +262,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "linked", nullptr, -1, methods}
 PyMODINIT_FUNC PyInit_linked() {
     linked = PyModule_Create(&definition);
     if (linked == nullptr || use()) return linked;
-    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_RuntimeError, "not as wanted");
+    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_RuntimeError, "not as expected");
     return nullptr;
 }
 """

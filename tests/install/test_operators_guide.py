@@ -20,7 +20,7 @@ import sys, geo, numpy as np, torch, jax
 assert "isthmus" not in sys.modules
 x, y = np.random.rand(7, 5, 3).astype("f4"), np.random.rand(4, 3).astype("f4")
 expected = ((x[:, :, None] - y) ** 2).sum(-1)
-def same(got, wanted): assert np.allclose(np.asarray(got), wanted, rtol=1e-4)
+def same(got, expected): assert np.allclose(np.asarray(got), expected, rtol=1e-4)
 same(geo.distance(x[0], y), expected[0])
 same(torch.compile(geo.distance, fullgraph=True, backend="aot_eager")(torch.tensor(x[0]), torch.tensor(y)), expected[0])
 same(jax.jit(jax.vmap(geo.distance, (0, None)))(x, y), expected)

@@ -27,10 +27,10 @@ def test_platform(name: str, tmp_path: Path) -> None:
 def test_what_does_not_compile_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself: a header that needs what the system lacks."""
     (tmp_path / "include" / "isthmus").mkdir(parents=True)
-    (tmp_path / "include" / "isthmus" / "isthmus.h").write_text("#include <pthread.h>\n#error wanted here\n")
+    (tmp_path / "include" / "isthmus" / "isthmus.h").write_text("#include <pthread.h>\n#error expected here\n")
     monkeypatch.setattr(platforms, "INCLUDE", tmp_path / "include")
     try:
-        with pytest.raises(platforms.Failed, match="wanted here"):
+        with pytest.raises(platforms.Failed, match="expected here"):
             platforms.PARTS["syntax-windows"].check(tmp_path)
     except platforms.Missing as missing:
         pytest.skip(str(missing))
@@ -104,7 +104,7 @@ def test_a_mirror_without_arm64_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_wheel_of_torch_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platforms.sys, "executable", "/bin/false")
-    with pytest.raises(platforms.Missing, match=r"no wheel of torch==[0-9.]+ for some_platform; wanted is a network"):
+    with pytest.raises(platforms.Missing, match=r"no wheel of torch==[0-9.]+ for some_platform; expected is a network"):
         platforms.torch_include(tmp_path, ("some_platform",))
     assert not (tmp_path / "torch").exists()
 

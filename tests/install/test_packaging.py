@@ -104,7 +104,7 @@ def test_conan_creates_the_package_and_its_user_runs(dlpack: Path, tmp_path: Pat
     # A copy of the user's side: its build folder would lie in the repository.
     user = shutil.copytree(PACKAGING / "conan/test_package", tmp_path / "user")
     said = run(conan, "create", PACKAGING / "conan", *settings, "-tf", user, environment=home)
-    assert "a tensor of the core and libisthmus: as wanted" in said
+    assert "a tensor of the core and libisthmus: as expected" in said
     assert re.search(rf"isthmus: dlpack\.h \S+ in {re.escape(home['CONAN_HOME'])}/", said), (
         "not another one of this machine"
     )

@@ -74,15 +74,15 @@ def test_another_thread_exports_it_during_the_callback(child, life) -> None:
     out = child(
         f"""{PREAMBLE}
 t = life.export(number, "tensor")
-wanted, done = threading.Event(), threading.Event()
+expected, done = threading.Event(), threading.Event()
 def work():
-    wanted.wait()
+    expected.wait()
     got.append(life.export(number, "tensor"))
     done.set()
 thread = threading.Thread(target=work)
 thread.start()
 def callback(reference):
-    wanted.set()
+    expected.set()
     done.wait()
 reference = weakref.ref(t, callback)
 del t

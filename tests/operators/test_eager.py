@@ -237,7 +237,7 @@ MISTAKES = {
     "leading written": (
         lambda e: e.add_rows(A[0].copy(), A.copy()),
         ValueError,
-        "add_rows(): argument 'y': leading sizes () are written for each of (5,); wanted the same sizes",
+        "add_rows(): argument 'y': leading sizes () are written for each of (5,); expected the same sizes",
     ),
     "after others": (lambda e: e.spread(2.0, None, A[0]), ValueError,
         "'x': expected float64[n] on cpu, got float32[3]"),
@@ -294,28 +294,28 @@ def test_what_the_function_throws_is_raised(ext, how):
 
 
 REFUSED = {
-    "few names": "found 0 argument names; wanted 1",
-    "many names": "found 26 argument names; wanted 1",
-    "no namespace": 'wanted a name like "namespace::function"',
-    "hyphen": 'wanted a name like "namespace::function"',
+    "few names": "found 0 argument names; expected 1",
+    "many names": "found 26 argument names; expected 1",
+    "no namespace": 'expected a name like "namespace::function"',
+    "hyphen": 'expected a name like "namespace::function"',
     "name twice": "two arguments are named 'x'",
     "named out": "found the argument name 'out'",
     "unknown size": "result 'out' has the size m, which no input has",
     "no tensor": "there is no tensor argument whose sizes and dtype it could have",
     "default type": "the default of argument 'k' is of another type",
-    "gradient inputs": "its gradient takes 1 inputs; wanted 2",
+    "gradient inputs": "its gradient takes 1 inputs; expected 2",
     "gradient writes": "its gradient cannot be, since it writes an argument in place",
-    "cuda sizes": "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda sizes": "its device function has 'y' as float32[m] on cuda; expected the dtype and sizes of float32[n] on cpu",
     "cuda no sizes": (
-        "its device function has 'y' as float32[:] on cuda; wanted the dtype and sizes of float32[n] on cpu"
+        "its device function has 'y' as float32[:] on cuda; expected the dtype and sizes of float32[n] on cpu"
     ),
     "cuda overloads": (
-        "its device function has 'y' as float32[m] on cuda; wanted the dtype and sizes of float32[n] on cpu"
+        "its device function has 'y' as float32[m] on cuda; expected the dtype and sizes of float32[n] on cpu"
     ),
     "cuda result": (
-        "its device function has 'out' as float64[3] on cuda; wanted the dtype and sizes of float64[n] on cpu"
+        "its device function has 'out' as float64[3] on cuda; expected the dtype and sizes of float64[n] on cpu"
     ),
-    "cuda dtype": "its device function has 'x' as float64[n] on cuda; wanted the dtype and sizes of float32[n] on cpu",
+    "cuda dtype": "its device function has 'x' as float64[n] on cuda; expected the dtype and sizes of float32[n] on cpu",
     "cuda gradient": "it has no gradient that could have a device function",
 }
 

@@ -24,8 +24,8 @@ wanted = ((same[:, None] - same[None]) ** 2).sum(-1)
 def work(thread, _):
     for _ in range(500):
         own = same.astype(np.float64 if thread % 2 else np.float32)
-        assert np.array_equal(ext.distance(same, same), wanted)
-        assert np.array_equal(ext.distance(own, own), wanted)
+        assert np.array_equal(ext.distance(same, same), expected)
+        assert np.array_equal(ext.distance(own, own), expected)
         try:
             ext.distance(same, same[:, :2])
         except Exception as error:

@@ -240,7 +240,7 @@ ASKED_WRONGLY = {
     "batch": (
         lambda op: op._infer([VECTOR, VECTOR], -2),
         ValueError,
-        "dot(): found -2 leading dimensions; wanted 0 or more",
+        "dot(): found -2 leading dimensions; expected 0 or more",
     ),
     "key": (lambda op: op._implement_torch(3), TypeError, "argument"),
     "text": (lambda op: op._implement_torch("\ud800"), UnicodeEncodeError, "surrogates"),

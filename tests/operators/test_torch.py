@@ -414,7 +414,7 @@ def test_two_modules_with_one_name(run_script):
         """
     ) == (
         "[2.0, 2.0] [[0.0]]\noperator 'both::twice': 'isthmus_operators_test_ext' has registered an operator of this "
-        "name with torch, and 'isthmus_operators_pybind11_test_ext' has another; wanted another name or namespace for "
+        "name with torch, and 'isthmus_operators_pybind11_test_ext' has another; expected another name or namespace for "
         "one of them\n"
     )
 
@@ -465,11 +465,11 @@ def test_a_result_of_too_many_dimensions_and_impossible_leads_are_refused(run_sc
         """
     )
     lines = said.splitlines()
-    assert lines[0] == lines[1] == "outer(): argument 'out': it would have 65 dimensions; wanted at most 64"
+    assert lines[0] == lines[1] == "outer(): argument 'out': it would have 65 dimensions; expected at most 64"
     assert "argument 'x': expected 60 leading dimensions, got float32" in lines[2]
     assert "argument 'a': expected 2 leading dimensions, got float64" in lines[3]
-    assert lines[4] == "outer_batched(): argument 'batch': found -1; wanted a number of leading dimensions from 0 to 64"
-    assert "argument 'batch': found 4294967297; wanted" in lines[5]
+    assert lines[4] == "outer_batched(): argument 'batch': found -1; expected a number of leading dimensions from 0 to 64"
+    assert "argument 'batch': found 4294967297; expected" in lines[5]
     assert lines[6] == "63"
 
 
@@ -545,7 +545,7 @@ def test_defaults_that_a_schema_cannot_spell(ext, ops):
 
 
 def test_an_unknown_framework_is_refused():
-    with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; wanted one of 'torch', 'jax'"):
+    with pytest.raises(ValueError, match="argument 'framework': found 'tensorflow'; expected one of 'torch', 'jax'"):
         operators.register("tensorflow")
 
 

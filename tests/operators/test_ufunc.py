@@ -143,7 +143,7 @@ def test_mistakes(ext, points):
         ext.shift.ufunc(np.zeros((5, 2)), np.nan, 1, False)
     records = np.zeros(4, dtype=[("c", "c8"), ("f", "f4")])
     with pytest.raises(
-        ValueError, match=r"conjugate\(\): argument 'x': found a step of 12 bytes; wanted a multiple of the 8"
+        ValueError, match=r"conjugate\(\): argument 'x': found a step of 12 bytes; expected a multiple of the 8"
     ):
         ext.conjugate.ufunc(records["c"])
     assert ext.conjugate.ufunc(np.array([1 + 2j], np.complex64)) == 1 - 2j
@@ -151,7 +151,7 @@ def test_mistakes(ext, points):
 
 NONE = {
     "scale": "argument 'mode' is a string",
-    "twice": "wanted is a fixed rank",
+    "twice": "expected is a fixed rank",
     "add_to": "it has no result",
     "first": "the size k is that of an integer argument",
 }

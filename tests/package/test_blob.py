@@ -229,58 +229,58 @@ def test_devices_of_torch(x):
 
 
 REFUSED = [
-    ({"shape": (2, -3)}, ValueError, "bad_layout", r"'shape': found \(2, -3\).*dimension 1; wanted sizes of 0 or more"),
-    ({"shape": 6}, TypeError, "bad_argument", r"'shape': found 6; wanted a tuple of integers"),
-    ({"shape": (1.5,)}, TypeError, "bad_argument", r"'shape': found \(1.5,\); wanted a tuple of integers"),
-    ({"shape": (2**64,)}, ValueError, "overflow", r"'shape': found \(18446744073709551616,\); wanted"),
-    ({"shape": (1,) * 65}, ValueError, "bad_layout", r"'shape': found 65 dimensions; wanted at most 64"),
-    ({"shape": (2**62, 2**62), "strides": ...}, ValueError, "overflow", r"'shape': found \(4611.*float32; wanted"),
+    ({"shape": (2, -3)}, ValueError, "bad_layout", r"'shape': found \(2, -3\).*dimension 1; expected sizes of 0 or more"),
+    ({"shape": 6}, TypeError, "bad_argument", r"'shape': found 6; expected a tuple of integers"),
+    ({"shape": (1.5,)}, TypeError, "bad_argument", r"'shape': found \(1.5,\); expected a tuple of integers"),
+    ({"shape": (2**64,)}, ValueError, "overflow", r"'shape': found \(18446744073709551616,\); expected"),
+    ({"shape": (1,) * 65}, ValueError, "bad_layout", r"'shape': found 65 dimensions; expected at most 64"),
+    ({"shape": (2**62, 2**62), "strides": ...}, ValueError, "overflow", r"'shape': found \(4611.*float32; expected"),
     (
         {"strides": (3,)},
         ValueError,
         "bad_layout",
-        r"'strides': found \(3,\) with 1 entries; wanted one per dimension.*2",
+        r"'strides': found \(3,\) with 1 entries; expected one per dimension.*2",
     ),
-    ({"strides": (3, "x")}, TypeError, "bad_argument", r"'strides': found \(3, 'x'\); wanted a tuple of integers"),
+    ({"strides": (3, "x")}, TypeError, "bad_argument", r"'strides': found \(3, 'x'\); expected a tuple of integers"),
     (
         {"strides": (2**61, 1)},
         ValueError,
         "overflow",
-        r"'strides': found \(2305.*; wanted elements within the address space",
+        r"'strides': found \(2305.*; expected elements within the address space",
     ),
-    ({"dtype": "flaot32"}, ValueError, "bad_dtype", r"'dtype': found 'flaot32'; wanted a dtype such as"),
-    ({"dtype": (2, 33, 1)}, ValueError, "bad_dtype", r"'dtype': found \(2, 33, 1\); wanted"),
-    ({"dtype": (300, 32, 1)}, ValueError, "bad_dtype", r"'dtype': found \(300, 32, 1\); wanted"),
-    ({"dtype": 7}, TypeError, "bad_dtype", r"'dtype': found 7; wanted a dtype"),
-    ({"dtype": None}, TypeError, "bad_dtype", r"'dtype': found None; wanted a dtype"),
+    ({"dtype": "flaot32"}, ValueError, "bad_dtype", r"'dtype': found 'flaot32'; expected a dtype such as"),
+    ({"dtype": (2, 33, 1)}, ValueError, "bad_dtype", r"'dtype': found \(2, 33, 1\); expected"),
+    ({"dtype": (300, 32, 1)}, ValueError, "bad_dtype", r"'dtype': found \(300, 32, 1\); expected"),
+    ({"dtype": 7}, TypeError, "bad_dtype", r"'dtype': found 7; expected a dtype"),
+    ({"dtype": None}, TypeError, "bad_dtype", r"'dtype': found None; expected a dtype"),
     (
         {"dtype": np.dtype(">f4")},
         ValueError,
         "bad_dtype",
-        r"'dtype': found dtype\('>f4'\); wanted the machine's own byte order",
+        r"'dtype': found dtype\('>f4'\); expected the machine's own byte order",
     ),
-    ({"dtype": np.dtype("M8[s]")}, ValueError, "bad_dtype", r"'dtype': found dtype\('<M8\[s\]'\); wanted"),
-    ({"dtype": np.dtype("O")}, ValueError, "bad_dtype", r"'dtype': found dtype\('O'\); wanted"),
-    ({"dtype": np.dtype([("a", "f4")])}, ValueError, "bad_dtype", r"'dtype': found .*; wanted"),
-    ({"ptr": 0}, ValueError, "null_data", r"'ptr': found 0 with 6 elements \(shape \(2, 3\)\); wanted the address"),
-    ({"ptr": "0x10"}, TypeError, "bad_argument", r"'ptr': found '0x10'; wanted an integer"),
-    ({"ptr": True}, TypeError, "bad_argument", r"'ptr': found True; wanted an integer"),
-    ({"ptr": -8}, ValueError, "bad_argument", r"'ptr': found -8; wanted an address"),
-    ({"ptr": 2**64}, ValueError, "bad_argument", r"'ptr': found 18446744073709551616; wanted an address"),
+    ({"dtype": np.dtype("M8[s]")}, ValueError, "bad_dtype", r"'dtype': found dtype\('<M8\[s\]'\); expected"),
+    ({"dtype": np.dtype("O")}, ValueError, "bad_dtype", r"'dtype': found dtype\('O'\); expected"),
+    ({"dtype": np.dtype([("a", "f4")])}, ValueError, "bad_dtype", r"'dtype': found .*; expected"),
+    ({"ptr": 0}, ValueError, "null_data", r"'ptr': found 0 with 6 elements \(shape \(2, 3\)\); expected the address"),
+    ({"ptr": "0x10"}, TypeError, "bad_argument", r"'ptr': found '0x10'; expected an integer"),
+    ({"ptr": True}, TypeError, "bad_argument", r"'ptr': found True; expected an integer"),
+    ({"ptr": -8}, ValueError, "bad_argument", r"'ptr': found -8; expected an address"),
+    ({"ptr": 2**64}, ValueError, "bad_argument", r"'ptr': found 18446744073709551616; expected an address"),
     (
         {"ptr": 0x1001},
         ValueError,
         "needs_copy",
-        r"'ptr': found 0x1001; wanted an address aligned to the 4 bytes of float32",
+        r"'ptr': found 0x1001; expected an address aligned to the 4 bytes of float32",
     ),
-    ({"device": "gpu"}, ValueError, "bad_device", r"'device': found 'gpu'; wanted a name such as 'cuda:0'"),
-    ({"device": (99, 0)}, ValueError, "bad_device", r"'device': found \(99, 0\); wanted"),
-    ({"device": 2}, TypeError, "bad_device", r"'device': found 2; wanted"),
-    ({"element_size": 8}, ValueError, "bad_dtype", r"'element_size': found 8; wanted 4, the bytes of one float32"),
-    ({"element_size": "4"}, TypeError, "bad_dtype", r"'element_size': found '4'; wanted 4"),
-    ({"read_only": "no"}, TypeError, "bad_argument", r"'read_only': found 'no'; wanted True or False"),
-    ({"ptr": ...}, ValueError, "bad_argument", r"'blob': found \['device', .*; wanted a mapping with 'ptr' as well"),
-    ({"stride": (3, 1)}, ValueError, "bad_argument", r"'blob': found 'stride'; wanted no key but ptr, shape"),
+    ({"device": "gpu"}, ValueError, "bad_device", r"'device': found 'gpu'; expected a name such as 'cuda:0'"),
+    ({"device": (99, 0)}, ValueError, "bad_device", r"'device': found \(99, 0\); expected"),
+    ({"device": 2}, TypeError, "bad_device", r"'device': found 2; expected"),
+    ({"element_size": 8}, ValueError, "bad_dtype", r"'element_size': found 8; expected 4, the bytes of one float32"),
+    ({"element_size": "4"}, TypeError, "bad_dtype", r"'element_size': found '4'; expected 4"),
+    ({"read_only": "no"}, TypeError, "bad_argument", r"'read_only': found 'no'; expected True or False"),
+    ({"ptr": ...}, ValueError, "bad_argument", r"'blob': found \['device', .*; expected a mapping with 'ptr' as well"),
+    ({"stride": (3, 1)}, ValueError, "bad_argument", r"'blob': found 'stride'; expected no key but ptr, shape"),
 ]
 
 
@@ -295,7 +295,7 @@ def test_each_way_to_be_wrong(x, changes, builtin, code, text):
 @pytest.mark.parametrize("blob", [None, 5, "blob", [("ptr", 1)]])
 def test_no_blob(blob):
     with pytest.raises(
-        isthmus.TensorTypeError, match=r"argument 'blob': found .*; wanted an isthmus.Blob or a mapping"
+        isthmus.TensorTypeError, match=r"argument 'blob': found .*; expected an isthmus.Blob or a mapping"
     ):
         isthmus.from_blob(blob)
 

@@ -93,10 +93,10 @@ def test_another_device_that_numpy_has_not():
 @pytest.mark.parametrize(
     ("options", "builtin", "text"),
     [
-        ({"device": "abc"}, ValueError, r"argument 'device': found 'abc'; wanted .*'cuda:0'"),
-        ({"device": 3}, TypeError, r"argument 'device': found 3; wanted"),
+        ({"device": "abc"}, ValueError, r"argument 'device': found 'abc'; expected .*'cuda:0'"),
+        ({"device": 3}, TypeError, r"argument 'device': found 3; expected"),
         ({"device": (99, 0)}, ValueError, r"argument 'device': found \(99, 0\)"),
-        ({"copy": 1}, TypeError, r"argument 'copy': found 1; wanted None, True or False"),
+        ({"copy": 1}, TypeError, r"argument 'copy': found 1; expected None, True or False"),
     ],
 )
 def test_wrong_options(options, builtin, text):
@@ -172,7 +172,7 @@ def test_empty_is_float32_by_default_and_zero_sizes_are_fine():
         ("ab", FLOAT32, "argument 'shape': found 'ab'"),
         ((1.5,), FLOAT32, "argument 'shape': found"),
         ((True,), FLOAT32, "argument 'shape': found"),
-        ((1,) * 65, FLOAT32, "argument 'shape': found 65 dimensions; wanted at most 64"),
+        ((1,) * 65, FLOAT32, "argument 'shape': found 65 dimensions; expected at most 64"),
         ((2,), "flaot32", "argument 'dtype': found 'flaot32'"),
         ((2,), 7, "argument 'dtype': found 7"),
     ],

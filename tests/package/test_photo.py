@@ -98,7 +98,7 @@ def test_results_are_of_the_callers_framework(photo, image, framework):
     [
         (np.zeros((4, 4), np.uint8), "number of dimensions|dimensions"),
         (np.zeros((4, 4, 3), np.float32), "dtype|float32"),
-        (np.zeros((4, 4, 4), np.uint8), "dimension 2 has size 4, wanted 3"),
+        (np.zeros((4, 4, 4), np.uint8), "dimension 2 has size 4, expected 3"),
         (np.broadcast_to(np.uint8(1), (4, 4, 3)), "read-only"),
         ("picture.png", "expected a tensor"),
     ],
@@ -111,5 +111,5 @@ def test_bad_images(photo, image, text):
 
 def test_immutable_arrays_are_refused(photo, image):
     jax_numpy = pytest.importorskip("jax.numpy")
-    with pytest.raises(isthmus.TensorValueError, match=r"argument 'image': .*read-only; wanted writable"):
+    with pytest.raises(isthmus.TensorValueError, match=r"argument 'image': .*read-only; expected writable"):
         photo.sepia(jax_numpy.asarray(image))

@@ -63,5 +63,5 @@ def test_a_wrong_argument_is_an_error(keep, error):
 
 
 def test_a_negative_number_is_named():
-    with pytest.raises(isthmus.TensorValueError, match=r"^argument 'keep': found -1; wanted 0 bytes or more$"):
+    with pytest.raises(isthmus.TensorValueError, match=r"^argument 'keep': found -1; expected 0 bytes or more$"):
         isthmus.trim(-1)

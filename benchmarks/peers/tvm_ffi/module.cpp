@@ -18,7 +18,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(round_trip, [](ffi::Tensor x) { return x; });
 static ffi::Tensor add_floats(ffi::TensorView x, ffi::TensorView y) {
     const DLDataType dtype = x.dtype();
     if (dtype.code != kDLFloat || dtype.bits != 32 || x.ndim() != 1 || x.device().device_type != kDLCPU)
-        TVM_FFI_THROW(TypeError) << "wanted float32 of one dimension on the CPU";
+        TVM_FFI_THROW(TypeError) << "expected float32 of one dimension on the CPU";
     if (y.ndim() != 1 || y.size(0) != x.size(0)) TVM_FFI_THROW(ValueError) << "the sizes differ";
     ffi::Tensor sum = ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), dtype, x.device());
     const auto *a = static_cast<const float*>(x.data_ptr()), *b = static_cast<const float*>(y.data_ptr());

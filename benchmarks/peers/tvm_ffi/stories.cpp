@@ -19,8 +19,8 @@ static std::optional<ffi::Tensor>& kept() {
 template <class T>
 static const T& checked(const T& x) {
     const DLDataType dtype = x.dtype();
-    if (dtype.code != kDLFloat || dtype.bits != 32 || dtype.lanes != 1) TVM_FFI_THROW(TypeError) << "wanted float32";
-    if (x.device().device_type != kDLCPU) TVM_FFI_THROW(ValueError) << "wanted memory of the CPU";
+    if (dtype.code != kDLFloat || dtype.bits != 32 || dtype.lanes != 1) TVM_FFI_THROW(TypeError) << "expected float32";
+    if (x.device().device_type != kDLCPU) TVM_FFI_THROW(ValueError) << "expected memory of the CPU";
     return x;
 }
 

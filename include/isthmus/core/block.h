@@ -66,12 +66,13 @@ union StreamSource {
 struct Block {
     DLTensor dl;
     Atomic<std::uint32_t> refs;
-    std::uint32_t shown_aliases;  // aliases that also hold the isthmus.Tensor that shows this block; guarded by the GIL
+    std::uint32_t
+        wrapper_aliases;  // aliases that also hold the isthmus.Tensor that shows this block; guarded by the GIL
     Flags flags;
     const OwnerOps* ops;  // never NULL
     void* owner;
-    Atomic<void*> shown_by;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
-    StreamSource stream;     // of the work on the memory; stream_flag and producer_flag say which member is set
+    Atomic<void*> wrapper;  // the isthmus.Tensor that shows this block now, borrowed; guarded by the GIL
+    StreamSource stream;    // of the work on the memory; stream_flag and producer_flag say which member is set
 
     std::int64_t* dims() noexcept { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
@@ -109,10 +110,11 @@ inline constexpr Flags alias_flag = Flags{1} << 34;    ///< the owner is another
 inline constexpr Flags stream_flag = Flags{1} << 35;   ///< `stream.number` is known
 /// Automatic differentiation watches the tensor that this memory was imported from: the memory is read-only for its
 /// sake.
-inline constexpr Flags watched_flag = Flags{1} << 36;
+inline constexpr Flags tracked_flag = Flags{1} << 36;
 /// Of a Borrowed: the framework has not been notified of a coming write.
 inline constexpr Flags unannounced_flag = Flags{1} << 37;
-inline constexpr Flags shown_alias_flag = Flags{1} << 38;  ///< an alias that is counted in its root's `shown_aliases`
+inline constexpr Flags wrapper_alias_flag = Flags{1}
+                                            << 38;  ///< an alias that is counted in its root's `wrapper_aliases`
 /// `stream.producer` is known, which orders another stream after its own on request.
 inline constexpr Flags producer_flag = Flags{1} << 39;
 inline constexpr Flags ordering_flags = stream_flag | producer_flag;
@@ -132,11 +134,11 @@ inline void place_dims(Block* block, int ndim, std::int64_t* at) noexcept {
 }
 inline void init_block(Block* block, int ndim, std::int64_t* dims) noexcept {
     ::new (&block->refs) Atomic<std::uint32_t>(1);
-    block->shown_aliases = 0;
+    block->wrapper_aliases = 0;
     block->flags = 0;
     block->ops = &no_owner_ops;
     block->owner = nullptr;
-    ::new (&block->shown_by) Atomic<void*>(nullptr);
+    ::new (&block->wrapper) Atomic<void*>(nullptr);
     place_dims(block, ndim, dims);
 }
 
@@ -188,10 +190,10 @@ bool owns_memory(const Block* block) noexcept;
 /// a new block, or NULL if the memory has no private pages.
 Block* private_pages(const Block* block) noexcept;
 
-void announce_to_observer(Block* block) noexcept;
+void notify_observer(Block* block) noexcept;
 /// Tells the listener, if there is one, of a block that is complete.
 inline Block* announce(Block* block) noexcept {
-    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) announce_to_observer(block);
+    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) notify_observer(block);
     return block;
 }
 

@@ -18,12 +18,13 @@ std::int64_t index_of(const char* call, std::int64_t index, int dimension, std::
 
 /// Some elements of one dimension: those of [start, stop), every `step`th. Negative bounds count from the end, and
 /// bounds outside the dimension are clipped, as in Python's slices.
-struct Cut {
+struct Slice {
     std::int64_t offset = 0;  ///< how many elements further the first one is
     std::int64_t size = 0;
     std::int64_t stride = 0;
 
-    Cut(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop, std::int64_t step);
+    Slice(std::int64_t size_before, std::int64_t stride_before, std::int64_t start, std::int64_t stop,
+          std::int64_t step);
 };
 
 /// Moves the first element by `offset` elements. Throws Error(bad_layout) if it would begin within a byte of a packed

@@ -244,9 +244,14 @@ Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = defa
 
 /// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack
 /// capsule, which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
-void give_back(PyObject* object, Borrowed& borrowed) noexcept;
+void roll_back(PyObject* object, Borrowed& borrowed) noexcept;
 /// The same for from_py(): the handle is empty afterwards. If it was shared since, the capsule stays consumed.
-void give_back(PyObject* object, Tensor& tensor) noexcept;
+void roll_back(PyObject* object, Tensor& tensor) noexcept;
+/// The former name of roll_back().
+template <class T>
+void give_back(PyObject* object, T& taken) noexcept {
+    roll_back(object, taken);
+}
 
 /// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch
 /// tensor's version counter moves. Nothing happens for an object of another framework. The GIL must be held. An error

@@ -397,7 +397,7 @@ struct Annotation {
         if (V::requirement.converts) words.add(", converted where it differs");
         words.add("']");
     }
-    static constexpr Spelled<spell> text{};
+    static constexpr ConstexprString<spell> text{};
 };
 
 /// A result in one framework, in a signature.
@@ -407,7 +407,7 @@ struct ResultAnnotation {
         const char* array = array_class(framework);
         words.add(std::string_view(array != nullptr ? array : "typing.Any"));
     }
-    static constexpr Spelled<spell> text{};
+    static constexpr ConstexprString<spell> text{};
 };
 
 }  // namespace detail

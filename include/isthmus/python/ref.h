@@ -47,7 +47,7 @@ public:
     /// When the interpreter's end has stopped a thread inside a call, its stack is unwound without the GIL: the
     /// reference is then leaked.
     ~Ref() noexcept(false) {
-        if (object_ != nullptr) give_back(object_);
+        if (object_ != nullptr) drop(object_);
     }
 
     /// A new reference to an object that belongs to somebody else; NULL gives none.
@@ -62,7 +62,7 @@ public:
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
 private:
-    static void give_back(PyObject* object);
+    static void drop(PyObject* object);
 
     PyObject* object_ = nullptr;
 };

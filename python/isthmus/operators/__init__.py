@@ -52,7 +52,7 @@ def _backend(framework: str) -> Any:
         from . import _jax
 
         return _jax
-    raise ValueError(f"argument 'framework': found {framework!r}; wanted one of {', '.join(map(repr, _FRAMEWORKS))}")
+    raise ValueError(f"argument 'framework': found {framework!r}; expected one of {', '.join(map(repr, _FRAMEWORKS))}")
 
 
 def _offer(op: Any, framework: str) -> None:
@@ -78,7 +78,7 @@ def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
             continue
         if out is not None:
             raise ValueError(
-                f"{op.__name__}(): argument 'out': {framework} records this call (a gradient or a graph), and wanted "
+                f"{op.__name__}(): argument 'out': {framework} records this call (a gradient or a graph), and expected "
                 "no out="
             )
         return backend.call(op, dict(arguments))

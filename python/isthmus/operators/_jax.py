@@ -65,7 +65,7 @@ class JaxOperator(KnownOperator):
         if self.table["writes"]:
             raise TensorValueError(
                 f"{self.function}(): argument {next(r['name'] for r in self.inputs if r['kind'] == 'in_out')!r}: a "
-                "JAX array is immutable, so its memory is read-only; wanted writable memory"
+                "JAX array is immutable, so its memory is read-only; expected writable memory"
             )
         operands = [jnp.asarray(values[i]) for i in places]
         if self.gradient is None:
@@ -88,7 +88,7 @@ class JaxOperator(KnownOperator):
     def refuse_differentiated(self, name: str) -> None:
         raise NotImplementedError(
             f"{self.function}(): argument {name!r}: it is differentiated, and an operator has gradients of its "
-            f"tensors alone; wanted jax.lax.stop_gradient({name}), or a tensor argument"
+            f"tensors alone; expected jax.lax.stop_gradient({name}), or a tensor argument"
         )
 
     @staticmethod
@@ -134,7 +134,7 @@ class JaxOperator(KnownOperator):
             sizes = ", ".join(map(str, value.shape))
             raise TypeError(
                 f"{self.function}(): argument {row['name']!r}: expected {wanted}, got a traced {dtype}[{sizes}];"
-                f" wanted a scalar of {' or '.join(dtypes)}"
+                f" expected a scalar of {' or '.join(dtypes)}"
             )
 
     def check(self, values: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
@@ -150,7 +150,7 @@ class JaxOperator(KnownOperator):
     def refuse_traced_size(self, name: str) -> None:
         if any(name in (row["sizes"] or ()) for row in self.outs):
             raise TypeError(
-                f"{self.function}(): argument {name!r}: found a traced value; wanted an integer that is known while "
+                f"{self.function}(): argument {name!r}: found a traced value; expected an integer that is known while "
                 "JAX traces, since it is the size of a result (static_argnames of jax.jit)"
             )
 

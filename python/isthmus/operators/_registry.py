@@ -57,7 +57,7 @@ class Registry(Generic[Known]):
             elif known.identity != op._identity:
                 raise Error(
                     f"operator {name!r}: {known.module!r} has registered an operator of this name with "
-                    f"{self.framework}, and {op.__module__!r} has another; wanted another name or namespace for one "
+                    f"{self.framework}, and {op.__module__!r} has another; expected another name or namespace for one "
                     "of them"
                 )
             setattr(op, self.attribute, known)

@@ -228,7 +228,7 @@ class TorchOperator(KnownOperator):
             if row["kind"] == "in_out" and d is None and mapped:
                 raise Error(
                     f"{self.function}(): argument {row['name']!r}: vmap does not map it, and each call would write "
-                    f"it; wanted a tensor with {info.batch_size} of them"
+                    f"it; expected a tensor with {info.batch_size} of them"
                 )
             a = a.movedim(d, 0) if d is not None else a.unsqueeze(0)
             missing = extra - (a.dim() - 1 - row["rank"]) if extra else 0

@@ -44,7 +44,7 @@ def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     unknown = [name for name in options.frameworks if name not in FRAMEWORKS]
     if unknown:
-        options.fail(f"argument 'FRAMEWORK': found {unknown[0]!r}; wanted one of {', '.join(FRAMEWORKS)}")
+        options.fail(f"argument 'FRAMEWORK': found {unknown[0]!r}; expected one of {', '.join(FRAMEWORKS)}")
 
     def tell(name: str) -> None:
         if not options.quiet:

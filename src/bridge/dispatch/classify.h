@@ -108,7 +108,7 @@ struct TypeCache {
 
 #endif
 
-ISTHMUS_STATE PerLife<TypeCache> type_cache;
+ISTHMUS_STATE PerSession<TypeCache> type_cache;
 
 #if PY_VERSION_HEX < 0x030B0000
 /// Before CPython 3.11 sys._clear_type_cache() takes the tags from all types and counts from the beginning again:

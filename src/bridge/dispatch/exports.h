@@ -26,17 +26,17 @@ inline Result<PyObject*> export_as_tensor(Block* block, const FrameworkFacts&, c
 }
 /// Whether a capsule must not go to an unknown consumer, which might write without automatic differentiation seeing it.
 inline bool is_withheld(const Block* block, const ExportOptions& options) noexcept {
-    return ISTHMUS_UNLIKELY((block->flags & watched_flag) != 0) && !options.allow_read_only_loss;
+    return ISTHMUS_UNLIKELY((block->flags & tracked_flag) != 0) && !options.allow_read_only_loss;
 }
 inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
-    if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, watched_memory);
+    if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, tracked_memory);
     if (!order_export(block)) return fail_to_order();
     PyObject* capsule = versioned_capsule(block);
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;
 }
 inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
-    if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, watched_memory);
+    if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, tracked_memory);
     if ((block->flags & flag::read_only) && !options.allow_read_only_loss)
         return Error(ErrorCode::read_only,
                      "the memory is read-only, which a legacy capsule cannot say; ask for a versioned one, or "

@@ -58,7 +58,8 @@ inline bool offers_isthmus_tensor(ProducerType& type) {
 }
 inline bool offers_torch_stable(ProducerType& type) {
     if (!is_torch(type) || !torch_has_shims()) return false;
-    type.known_torch = torch_life->tensor_class != nullptr && PyType_IsSubtype(type.type, torch_life->tensor_class);
+    type.known_torch =
+        torch_session->tensor_class != nullptr && PyType_IsSubtype(type.type, torch_session->tensor_class);
     return true;
 }
 inline bool offers_exchange_api(ProducerType& type) { return (type.api = find_exchange_api(type.type)) != nullptr; }
@@ -184,7 +185,7 @@ constexpr bool protocol_rows_are_whole() {
     return true;
 }
 static_assert(protocol_rows_are_whole(),
-              "isthmus: a protocol needs a name; an attribute its word in `wanted`; on_instance an attribute");
+              "isthmus: a protocol needs a name; an attribute its word in `expected`; on_instance an attribute");
 
 constexpr const ProtocolFacts& facts_of(Protocol protocol) noexcept { return protocols[static_cast<int>(protocol)]; }
 

@@ -99,7 +99,7 @@ ISTHMUS_ALWAYS_INLINE bool may_be_same_object(const Block* block, Framework fram
 }
 
 /// same_object() of a block with PythonOwners::array_object that shows an array of NumPy's own dtypes, as
-/// own_plain_numpy() makes it. NULL for any other, which same_object() must look at.
+/// own_numpy_fast() makes it. NULL for any other, which same_object() must look at.
 ISTHMUS_NOINLINE inline PyObject* same_plain_numpy(const Block* block, Framework framework) noexcept {
     if (block->flags & stream_flag) return nullptr;
     auto* object = static_cast<PyObject*>(block->owner);

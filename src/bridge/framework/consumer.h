@@ -31,11 +31,11 @@ struct Consumer {
     PyObject* function;            ///< its from_dlpack
     const DLPackExchangeAPI* api;  ///< of its array type, if the facts name one; NULL if it cannot make arrays
 };
-ISTHMUS_STATE PerLife<Consumer> consumers[framework_count];
+ISTHMUS_STATE PerSession<Consumer> consumers[framework_count];
 
 /// NULL with a Python exception set.
 inline const Consumer* find_consumer(const FrameworkFacts& facts) {
-    PerLife<Consumer>& consumer = consumers[&facts - framework_facts];
+    PerSession<Consumer>& consumer = consumers[&facts - framework_facts];
     if (ISTHMUS_LIKELY(consumer->function != nullptr)) return consumer.operator->();
     if (!make_interned()) return nullptr;
     Consumer found{import_attribute(facts.module, facts.from_dlpack), nullptr};
@@ -90,7 +90,7 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
     if (facts.form == ExportForm::legacy_capsule) return Ref(legacy_capsule(block));
     if (facts.form == ExportForm::capsule) return Ref(versioned_capsule(block));
     const bool kept = facts.read_only == ReadOnly::kept;
-    if (!(block->flags & flag::read_only) || (kept && !(block->flags & watched_flag))) {
+    if (!(block->flags & flag::read_only) || (kept && !(block->flags & tracked_flag))) {
         retain(block);
         return Ref(object_of_block(block));
     }
@@ -98,7 +98,7 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
     // never write.
     Block* shown = alias_block(block, block->dl, block->flags & (kept ? flag::dlpack_known : flag::padded));
     if (shown != nullptr) {
-        shown->flags &= ~watched_flag;
+        shown->flags &= ~tracked_flag;
         return Ref(new_tensor_object(shown));
     }
     PyErr_NoMemory();

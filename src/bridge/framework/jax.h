@@ -49,7 +49,7 @@ struct JaxHost {
                (device_type = PyLong_FromLong(kDLCPU)) != nullptr &&
                (wide = PyUnicode_InternFromString("jax_enable_x64")) != nullptr;
     }
-    void give_back() {
+    void release() {
         for (PyObject* held : {make, get_backend, find_device, platform, number, device_type, config, wide})
             Py_XDECREF(held);
         *this = {};
@@ -59,7 +59,7 @@ struct JaxHostLooked {
     bool done;
     JaxHost host;
 };
-ISTHMUS_STATE PerLife<JaxHostLooked> jax_host;
+ISTHMUS_STATE PerSession<JaxHostLooked> jax_host;
 
 /// Whether two arrays are the same to JAX: in all by which its compiled functions, its transformations and its
 /// placement tell arrays apart, and in their memory.
@@ -89,9 +89,9 @@ inline bool try_jax_host(const JaxHost& host, const FrameworkFacts& facts) {
 ISTHMUS_NOINLINE inline bool look_for_jax_host(const FrameworkFacts& facts) {
     if (!make_interned()) return false;
     JaxHostLooked found{true, {}};
-    if (!found.host.find() || !try_jax_host(found.host, facts)) found.host.give_back();
-    if (is_interrupted()) return found.host.give_back(), false;
-    if (!jax_host.keep(found)) found.host.give_back();
+    if (!found.host.find() || !try_jax_host(found.host, facts)) found.host.release();
+    if (is_interrupted()) return found.host.release(), false;
+    if (!jax_host.keep(found)) found.host.release();
     return true;
 }
 /// NULL if the entry is not to be used, with a Python exception set on an interrupt.

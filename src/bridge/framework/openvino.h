@@ -49,7 +49,7 @@ ISTHMUS_NOINLINE inline bool ask_openvino_dtype(ImportRequest& request, DType& d
             return true;
         }
     return request.fail(ErrorCode::bad_dtype, {"element type ", text, " of this ", type_name(request.object),
-                                               " has no counterpart in DLPack; wanted numbers of whole bytes"});
+                                               " has no counterpart in DLPack; expected numbers of whole bytes"});
 }
 
 /// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no array: the error
@@ -65,7 +65,7 @@ ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
     request.out.hold_buffer();
     if (request.out.buffer().itemsize != dtype.itemsize())
         return request.fail(ErrorCode::bad_dtype, {"the data of this ", type_name(request.object), " has elements of ",
-                                                   request.out.buffer().itemsize, " bytes; wanted ", dtype.itemsize(),
+                                                   request.out.buffer().itemsize, " bytes; expected ", dtype.itemsize(),
                                                    ", as its element type ", dtype, " says"});
     if (!import_held_buffer(request)) return false;
     request.out.dl().dtype = dtype;

@@ -136,12 +136,12 @@ private:
 };
 
 /// The decision of a first tensor: `functions` is used only if it returned what Python returned.
-struct TensorFlowInThisLife {
+struct TensorFlowSession {
     bool decided;
     bool shown;
     TensorFlowHandles functions;
 };
-ISTHMUS_STATE PerLife<TensorFlowInThisLife> tensorflow_life;
+ISTHMUS_STATE PerSession<TensorFlowSession> tensorflow_session;
 
 /// describe() of an object; false also for a class derived from TensorFlow's, which may answer differently.
 inline bool describe_eager_tensor(const TensorFlowHandles& functions, PyObject* object, DLTensor& t,
@@ -173,9 +173,9 @@ inline bool agree_with_python(const TensorFlowHandles& functions, PyObject* obje
 /// dimensions shows too little.
 ISTHMUS_NOINLINE inline void look_for_tensorflow_handles(PyObject* object, const DLTensor& known, PyObject* device) {
     if (known.ndim < 1 || layout::numel(known) < 1) return;
-    TensorFlowInThisLife found{true, false, {}};
+    TensorFlowSession found{true, false, {}};
     found.shown = found.functions.find() && agree_with_python(found.functions, object, known, device);
-    (void)tensorflow_life.keep(found);
+    (void)tensorflow_session.keep(found);
 }
 
 /// TensorFlow's dtypes that were found to be numbers, first come first. TensorFlow has one object per dtype, for good;
@@ -201,7 +201,7 @@ public:
 private:
     PyObject* known_[32] = {};
 };
-ISTHMUS_STATE PerLife<NumericDTypes> numeric_dtypes;
+ISTHMUS_STATE PerSession<NumericDTypes> numeric_dtypes;
 
 /// Looks the dtype up by its name, and caches the answer if it is one of TensorFlow's and means numbers.
 ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject* dtype) {
@@ -213,7 +213,7 @@ ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject*
     const std::string found = text;
     if (found == "string" || found == "resource" || found == "variant")
         return request.fail(ErrorCode::bad_dtype, {"dtype ", found, " of this ", type_name(request.object),
-                                                   " has no counterpart in DLPack; wanted numbers"});
+                                                   " has no counterpart in DLPack; expected numbers"});
     if (found.size() > 1 && found.front() == 'q')
         return request.fail(
             ErrorCode::not_values,
@@ -269,7 +269,7 @@ inline constexpr int row_major_buffer = PyBUF_ND | PyBUF_FORMAT;
 /// Fills the request by TensorFlow's own functions for an EagerTensor; false if they fail. The object
 /// itself is what keeps the memory: TensorFlow writes no memory of a tensor that Python still has.
 inline bool take_eager_tensor(ImportRequest& request) {
-    const TensorFlowInThisLife& tensorflow = *tensorflow_life;
+    const TensorFlowSession& tensorflow = *tensorflow_session;
     if (ISTHMUS_UNLIKELY(!tensorflow.shown)) return false;
     request.keep_alive();  // other threads run meanwhile
     if (!describe_eager_tensor(tensorflow.functions, request.object, request.out.dl(), request.out.shape()))
@@ -294,7 +294,7 @@ inline bool import_buffer_or_dlpack(ImportRequest& request) {
             request.out.hold_buffer();
             if (strings_abort && !is_certain_format(view) && !has_numeric_dtype(request)) return false;
             if (!import_held_buffer(request)) return false;
-            if (strings_abort && !tensorflow_life->decided)
+            if (strings_abort && !tensorflow_session->decided)
                 look_for_tensorflow_handles(request.object, request.out.dl(), device.get());
             return true;
         }

@@ -102,7 +102,7 @@ private:
 inline PyObject* tensor_part(Block* block, Indexed& indexed) {
     try {
         const DLTensor t = indexed.tensor((block->flags & flag::padded) != 0);
-        Block* alias = alias_shown_block(block, t, block->flags & (flag::read_only | flag::padded));
+        Block* alias = alias_wrapped_block(block, t, block->flags & (flag::read_only | flag::padded));
         return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
     } catch (const Error& error) {
         set_python_error(error);

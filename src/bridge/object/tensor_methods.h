@@ -94,7 +94,7 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
         std::string known;
         for (const auto& facts : framework_facts) known += concat({(known.empty() ? "" : ", "), facts.name});
         return raise(ErrorCode::bad_argument, ErrorKind::value,
-                     {"argument 'framework': found '", name, "'; wanted one of ", known});
+                     {"argument 'framework': found '", name, "'; expected one of ", known});
     }
     retain(block);
     Result<PyObject*> result = to_py(Tensor::steal(block), framework, ExportOptions{read_only_loss != 0, copy != 0});
@@ -107,7 +107,7 @@ inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     if (block->flags & flag::read_only) return Py_NewRef(self);
-    Block* alias = alias_shown_block(block, block->dl, (block->flags & flag::dlpack_known) | flag::read_only);
+    Block* alias = alias_wrapped_block(block, block->dl, (block->flags & flag::dlpack_known) | flag::read_only);
     return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
 }
 

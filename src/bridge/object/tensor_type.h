@@ -45,9 +45,9 @@ inline void tensor_dealloc(PyObject* self) {
 /// object, or with others that lead to it, is part of a cycle.
 inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
     const Block* block = object->block;
-    if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->shown_aliases)) return nullptr;
+    if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->wrapper_aliases)) return nullptr;
     const Block* root = root_of(block);
-    if (block->flags & shown_alias_flag) return static_cast<PyObject*>(block->ops->source(block->owner));
+    if (block->flags & wrapper_alias_flag) return static_cast<PyObject*>(block->ops->source(block->owner));
     if (root != block && root->refs.load_acquire() != 1) return nullptr;
     return python_source_of(root);
 }
@@ -61,7 +61,8 @@ inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
 /// object, and so may an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
-    if (tensor_reaches(object) != nullptr && load_shared(object->block->shown_aliases) == 0) tensor_drop_block(object);
+    if (tensor_reaches(object) != nullptr && load_shared(object->block->wrapper_aliases) == 0)
+        tensor_drop_block(object);
     return 0;
 }
 
@@ -98,7 +99,7 @@ inline PyTypeObject* make_tensor_class() {
          METH_VARARGS | METH_KEYWORDS,
          "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one "
          "is "
-         "wanted."},
+         "expected."},
         {"__reduce_ex__", tensor_reduce, METH_O,
          "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
         {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,

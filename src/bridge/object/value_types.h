@@ -164,9 +164,10 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    set_python_error(Error(
-        std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
-        concat({"found ", utf8, "; wanted ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
+    set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device,
+                           ErrorKind::value,
+                           concat({"found ", utf8, "; expected ",
+                                   wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
     return nullptr;
 }
 template <class Value>

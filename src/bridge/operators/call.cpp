@@ -82,7 +82,7 @@ void OperatorCall::split(int parameter) noexcept {
     if (!batched_) std::fill(std::begin(batch_of_), std::end(batch_of_), 0);
     batched_ = true;
     DLTensor& t = inner_[parameter];
-    const int rank = op_.parameters()[parameter].requirement->least_rank;
+    const int rank = op_.parameters()[parameter].requirement->min_rank;
     int count = batch_ndim_ > 0 ? batch_ndim_ : t.ndim - rank;
     if (count < 0 || count > t.ndim) count = 0;
     batch_of_[parameter] = count;
@@ -95,7 +95,7 @@ void OperatorCall::split(int parameter) noexcept {
 Result<void> OperatorCall::check_batch() {
     if (batch_ndim_ < -1)
         return Error(ErrorCode::bad_argument, ErrorKind::value,
-                     concat({op_.function, "(): found ", batch_ndim_, " leading dimensions; wanted 0 or more"}));
+                     concat({op_.function, "(): found ", batch_ndim_, " leading dimensions; expected 0 or more"}));
     if (!batched_) batch_ndim_ = 0;  // no tensor was given, so no result has any batch dimensions
     for (int i = 0; batch_ndim_ > 0 && i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
@@ -134,7 +134,7 @@ Result<void> OperatorCall::broadcast_batch() {
             return op_.argument_error(
                 ErrorCode::bad_layout, op_.inputs[i].name,
                 {"leading sizes ", sizes_text(inner_[p].shape - count, count), " are written for each of ",
-                 sizes_text(batch_.data(), ndim), "; wanted the same sizes"});
+                 sizes_text(batch_.data(), ndim), "; expected the same sizes"});
     }
     return {};
 }
@@ -154,7 +154,7 @@ Result<void> OperatorCall::go_to(const Stream& stream) {
 ISTHMUS_COLD Error OperatorCall::explain_elsewhere(const std::string& name, const DLTensor& t) const {
     return op_.argument_error(ErrorCode::bad_device, name,
                               {"got ", describe_tensor(t), " beside '", op_.name_of(op_.first_tensor), "' on ",
-                               stream_->device(), "; wanted one device"});
+                               stream_->device(), "; expected one device"});
 }
 
 /// Whether a tensor is on a GPU while the operator has only host functions.
@@ -219,14 +219,14 @@ Result<void> OperatorCall::shape_of(int out, SizesList& shape) const {
     auto appended = append_sizes(out, shape);
     if (!appended || ISTHMUS_LIKELY(shape.size() <= static_cast<std::size_t>(max_ndim))) return appended;
     return op_.argument_error(ErrorCode::bad_layout, op_.out_names[out],
-                              {"it would have ", shape.size(), " dimensions; wanted at most ", max_ndim});
+                              {"it would have ", shape.size(), " dimensions; expected at most ", max_ndim});
 }
 
 Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
     const Requirement& r = *overload_->parameters[op_.outs[out]].requirement;
     shape.clear();
     for (const std::int64_t size : batch_) shape.push_back(size);
-    if (r.most_rank == 0) return {};
+    if (r.max_rank == 0) return {};
     const bool by_sizes = r.size_count >= 0 && op_.like[out] == op_.first_tensor;
     const DLTensor* like = by_sizes || op_.like[out] < 0 ? nullptr : values_[op_.like[out]].tensor;
     if (like != nullptr) {
@@ -234,7 +234,7 @@ Result<void> OperatorCall::append_sizes(int out, SizesList& shape) const {
         return {};
     }
     // Without sizes either, it is the gradient of an argument that was not given, which is empty.
-    for (int d = 0; r.size_count < 0 && d < r.least_rank; ++d) shape.push_back(0);
+    for (int d = 0; r.size_count < 0 && d < r.min_rank; ++d) shape.push_back(0);
     for (int d = 0; d < r.size_count; ++d) {
         const SizeSpec& spec = r.sizes[d];
         std::int64_t size = spec.name.empty() ? spec.size : names_.size_of(spec.name);
@@ -255,7 +255,7 @@ ISTHMUS_NOINLINE Result<std::int64_t> OperatorCall::unbound_size(int out, const 
         const std::int64_t size = values_[integer].integer;
         if (size >= 0) return size;
         return op_.argument_error(ErrorCode::bad_argument, op_.name_of(integer),
-                                  {"found ", size, "; wanted the size of a result, 0 or more"});
+                                  {"found ", size, "; expected the size of a result, 0 or more"});
     }
     if (!required) return 0;
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the size ", spec.name, " of result '",

@@ -94,14 +94,14 @@ void check_result(const OperatorDefinition& op, const OverloadFacts& overload, i
         if (!r.sizes[d].name.empty() && op.like[out] == op.first_tensor &&
             !is_size_given(op, overload, r.sizes[d].name))
             op.refuse({"result '", name, "' has the size ", r.sizes[d].name,
-                       ", which no input has; wanted a name of an input's sizes, or of an integer input"});
-    if ((r.size_count >= 0 || r.most_rank == 0) && r.accepts == nullptr) return;
+                       ", which no input has; expected a name of an input's sizes, or of an integer input"});
+    if ((r.size_count >= 0 || r.max_rank == 0) && r.accepts == nullptr) return;
     const int like = op.like[out];
     if (like < 0)
         op.refuse({"result '", name, "' is ", r.words,
                    ", and there is no tensor argument whose sizes and dtype it could have"});
     const Requirement& source = *overload.parameters[like].requirement;
-    if (r.size_count < 0 && r.most_rank != 0 && r.least_rank == r.most_rank && source.least_rank != r.least_rank)
+    if (r.size_count < 0 && r.max_rank != 0 && r.min_rank == r.max_rank && source.min_rank != r.min_rank)
         op.refuse({"result '", name, "' is ", r.words, ", which has the sizes of argument '", op.name_of(like), "', ",
                    source.words, "; write its sizes"});
 }
@@ -109,11 +109,11 @@ void check_result(const OperatorDefinition& op, const OverloadFacts& overload, i
 /// Throws Error if the names or sizes do not make an operator. All inputs must have their names.
 void check_operator(const OperatorDefinition& op) {
     if (!is_operator_word(op.space) || !is_operator_word(op.function))
-        op.refuse("wanted a name like \"namespace::function\"");
+        op.refuse("expected a name like \"namespace::function\"");
     for (int i = 0; i < op.input_count; ++i) {
         const std::string& name = op.inputs[i].name;
         if (!is_operator_word(name) || name == "out")
-            op.refuse({"found the argument name '", name, "'; wanted an identifier other than 'out'"});
+            op.refuse({"found the argument name '", name, "'; expected an identifier other than 'out'"});
         for (int j = 0; j < i; ++j)
             if (op.inputs[j].name == name) op.refuse({"two arguments are named '", name, "'"});
     }
@@ -121,7 +121,7 @@ void check_operator(const OperatorDefinition& op) {
         for (int i = 0; i < op.out_count; ++i) check_result(op, op.overloads[o], i);
     for (int i = 0; op.batch && i < op.parameter_count(); ++i) {
         const Requirement* r = op.parameters()[i].requirement;
-        if (r != nullptr && r->least_rank != r->most_rank)
+        if (r != nullptr && r->min_rank != r->max_rank)
             op.refuse({"leading dimensions broadcast only where the rank is fixed, and argument '", op.name_of(i),
                        "' is ", r->words});
     }
@@ -129,7 +129,7 @@ void check_operator(const OperatorDefinition& op) {
 
 void name_inputs(OperatorDefinition& op, std::initializer_list<InputSpec> specs) {
     if (static_cast<int>(specs.size()) != op.input_count)
-        op.refuse({"found ", specs.size(), " argument names; wanted ", op.input_count, ", one for each input"});
+        op.refuse({"found ", specs.size(), " argument names; expected ", op.input_count, ", one for each input"});
     OperatorInput* input = op.inputs;
     for (const InputSpec& spec : specs) {
         input->name = spec.name;
@@ -166,12 +166,12 @@ void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
     if (op.writes_inputs) refuse("cannot be, since it writes an argument in place");
     const int inputs = op.out_count + op.input_count;
     if (gradient.input_count != inputs)
-        refuse({"takes ", gradient.input_count, " inputs; wanted ", inputs,
+        refuse({"takes ", gradient.input_count, " inputs; expected ", inputs,
                 ": a gradient for each result, and the inputs"});
     for (int i = 0; i < op.out_count; ++i) {
         gradient.inputs[i].name = op.out_count == 1 ? std::string("grad_out") : concat({"grad_out_", i});
         if (gradient.input_facts(i).kind != ParameterKind::tensor)
-            refuse({"takes a scalar where the gradient of result '", op.out_names[i], "' is wanted"});
+            refuse({"takes a scalar where the gradient of result '", op.out_names[i], "' is expected"});
     }
     int out = 0;
     for (int i = 0; i < op.input_count; ++i) {
@@ -189,7 +189,7 @@ void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
         ++out;
     }
     if (out != gradient.out_count)
-        refuse({"has ", gradient.out_count, " results; wanted ", out, ", one for each floating-point input"});
+        refuse({"has ", gradient.out_count, " results; expected ", out, ", one for each floating-point input"});
     gradient.batch = op.batch;
     check_operator(gradient);
 }
@@ -207,7 +207,7 @@ int first_difference(const OperatorDefinition& op, const OverloadFacts& device, 
         if (!op.parameters()[i].is_tensor()) continue;
         const Requirement &a = *device.parameters[i].requirement, &b = *host.parameters[i].requirement;
         const bool same_dtype = a.accepts == b.accepts && (a.accepts != nullptr || a.dtype == b.dtype);
-        if (!same_dtype || a.least_rank != b.least_rank || a.most_rank != b.most_rank || !same_sizes(a, b)) return i;
+        if (!same_dtype || a.min_rank != b.min_rank || a.max_rank != b.max_rank || !same_sizes(a, b)) return i;
     }
     return -1;
 }
@@ -226,7 +226,7 @@ void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int cou
         }
         if (found == -1) continue;
         op.refuse({"its device function has '", op.name_of(found), "' as ",
-                   overloads[d].parameters[found].requirement->words, "; wanted the dtype and sizes of ",
+                   overloads[d].parameters[found].requirement->words, "; expected the dtype and sizes of ",
                    op.overloads[nearest].parameters[found].requirement->words});
     }
     op.device_overloads = overloads;

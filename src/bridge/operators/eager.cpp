@@ -147,7 +147,7 @@ private:
         const Borrowed* tensor =
             borrow(object, op_.inputs[input].name, op_.input_facts(input).kind == ParameterKind::in_out);
         if (ISTHMUS_UNLIKELY(tensor == nullptr)) return false;
-        if (ISTHMUS_UNLIKELY(tensor->flags() & watched_flag)) tracked_ = true;
+        if (ISTHMUS_UNLIKELY(tensor->flags() & tracked_flag)) tracked_ = true;
         if (!has_tensor_) {
             has_tensor_ = true;
             device_ = tensor->device();
@@ -193,7 +193,7 @@ private:
         const auto is_free = [&](const std::string& name) {
             return !layout::may_share(loans_[place++].tensor->descriptor(), written) ||
                    fail(op_.argument_error(ErrorCode::bad_argument, op_.out_names[out],
-                                           {"shares memory with argument '", name, "'; wanted memory of its own"}));
+                                           {"shares memory with argument '", name, "'; expected memory of its own"}));
         };
         for (int i = 0; i < op_.input_count; ++i)
             if (op_.input_facts(i).is_tensor() && call_.value(op_.inputs[i].parameter).tensor != nullptr)
@@ -281,12 +281,12 @@ private:
     ISTHMUS_COLD void roll_back() {
         const PendingException pending;
         for (int i = 0; i < loans_.size(); ++i)
-            if (loans_[i].tensor.has_value()) give_back(loans_[i].lender, *loans_[i].tensor);
+            if (loans_[i].tensor.has_value()) isthmus::roll_back(loans_[i].lender, *loans_[i].tensor);
     }
     /// The argument that autograd tracks.
     ISTHMUS_COLD const char* tracked_name() {
         for (int i = 0; i < loans_.size(); ++i) {
-            if (!loans_[i].tensor.has_value() || !(loans_[i].tensor->flags() & watched_flag)) continue;
+            if (!loans_[i].tensor.has_value() || !(loans_[i].tensor->flags() & tracked_flag)) continue;
             for (int input = 0; input < op_.input_count; ++input)
                 if (objects_[input] == loans_[i].lender) return op_.inputs[input].name.c_str();
         }

@@ -66,7 +66,7 @@ private:
         const xla::Attributes& all = frame_.attributes;
         std::int64_t i = 0;
         while (i < all.size && std::string_view(all.names[i]->data, all.names[i]->size) != name) ++i;
-        if (i == all.size) refuse({"the attribute '", name, "' is missing; wanted a call made by isthmus.operators"});
+        if (i == all.size) refuse({"the attribute '", name, "' is missing; expected a call made by isthmus.operators"});
         if (all.types[i] != type) refuse({"the attribute '", name, "' is no ", word});
         return *static_cast<const T*>(all.values[i]);
     }
@@ -182,7 +182,7 @@ private:
                 if (stream_)
                     refuse_argument(
                         op_.inputs[i].name,
-                        "found a traced value, which is in the GPU's memory; wanted one that is known while JAX "
+                        "found a traced value, which is in the GPU's memory; expected one that is known while JAX "
                         "traces (static_argnames of jax.jit)");
                 const DLTensor t = describe(operand(next), place, strides[p]);
                 set_scalar(call.value(p), i, operand(next++).dtype, t.data);

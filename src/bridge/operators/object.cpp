@@ -69,7 +69,7 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     const Requirement& r = *facts.requirement;
     const bool good = put(row.get(), "sizes", table_sizes(r)) &&
                       put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
-                      put(row.get(), "rank", PyLong_FromLong(r.least_rank == r.most_rank ? r.least_rank : -1));
+                      put(row.get(), "rank", PyLong_FromLong(r.min_rank == r.max_rank ? r.min_rank : -1));
     return good ? row.release() : nullptr;
 }
 
@@ -365,11 +365,11 @@ PyTypeObject* make_operator_type() {
 }
 }  // namespace
 
-ISTHMUS_STATE PerLife<PyTypeObject*> operator_type;
+ISTHMUS_STATE PerSession<PyTypeObject*> operator_type;
 
 PyObject* make_operator_object(OperatorDefinition* op) {
     if (*operator_type == nullptr) {
-        PyTypeObject* made = start_life() ? make_operator_type() : nullptr;
+        PyTypeObject* made = start_session() ? make_operator_type() : nullptr;
         if (made == nullptr) return nullptr;
         if (!operator_type.keep(made)) Py_DECREF(made);
     }

@@ -92,7 +92,7 @@ public:
         const auto batch = static_cast<std::int64_t>(stack_[0]);
         if (first_ != 0 && batch != clamped_batch(stack_[0]))
             throw std::runtime_error(concat({call_prefix(concat({op_.function, "_batched"}).c_str(), "batch"), "found ",
-                                             batch, "; wanted a number of leading dimensions from 0 to ", max_ndim}));
+                                             batch, "; expected a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
         if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
         throw_if_error(call_.choose());

@@ -56,8 +56,8 @@ struct OperatorUfunc {
         }
         for (int i = 0; i < operand_count; ++i) {
             const Requirement* r = op.parameters()[parameters[i]].requirement;
-            if (r != nullptr && r->least_rank != r->most_rank)
-                refuse({"argument '", op.name_of(parameters[i]), "' is ", r->words, ", and wanted is a fixed rank"});
+            if (r != nullptr && r->min_rank != r->max_rank)
+                refuse({"argument '", op.name_of(parameters[i]), "' is ", r->words, ", and expected is a fixed rank"});
             for (int d = 0; r != nullptr && i >= op.input_count && d < r->size_count; ++d)
                 if (op.integer_named(r->sizes[d].name) >= 0)
                     refuse({"the size ", r->sizes[d].name, " is that of an integer argument"});
@@ -74,7 +74,7 @@ struct OperatorUfunc {
             const bool like = is_out && r->size_count < 0;
             const int of = like ? op.first_tensor : parameters[i];
             const Requirement* source = like ? op.parameters()[of].requirement : r;
-            for (int d = 0; r != nullptr && d < r->least_rank; ++d) {
+            for (int d = 0; r != nullptr && d < r->min_rank; ++d) {
                 const SizeSpec spec = source->size_count >= 0 ? source->sizes[d] : SizeSpec{};
                 const std::string name = !spec.name.empty() ? std::string(spec.name)
                                          : spec.size != dyn ? std::to_string(spec.size)
@@ -155,16 +155,16 @@ private:
             if (r == nullptr) continue;
             const DType dtype = numpy_dtypes[static_cast<unsigned char>(types[i])];
             std::int64_t* shape = layout_[i];
-            for (int d = 0; d < r->least_rank; ++d) {
+            for (int d = 0; d < r->min_rank; ++d) {
                 const Py_ssize_t bytes = *step++;
                 shape[d] = dims_[1 + ufunc_.cores[i][d]];
                 if (bytes % dtype.itemsize() != 0)
                     throw op_.argument_error(ErrorCode::bad_layout, op_.name_of(p),
-                                             {"found a step of ", bytes, " bytes; wanted a multiple of the ",
+                                             {"found a step of ", bytes, " bytes; expected a multiple of the ",
                                               dtype.itemsize(), " bytes of ", dtype});
-                shape[r->least_rank + d] = bytes / dtype.itemsize();
+                shape[r->min_rank + d] = bytes / dtype.itemsize();
             }
-            t_[i] = DLTensor{data_[i], Device::cpu(), r->least_rank, dtype, shape, shape + r->least_rank, 0};
+            t_[i] = DLTensor{data_[i], Device::cpu(), r->min_rank, dtype, shape, shape + r->min_rank, 0};
             if (i < op_.input_count) call_.set_tensor(p, t_[i], 0);
         }
     }

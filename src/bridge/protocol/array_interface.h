@@ -87,7 +87,7 @@ ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t
     PyErr_Clear();
     return request.fail(
         ErrorCode::bad_argument,
-        "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); wanted None, 1, 2 or a stream's address");
+        "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); expected None, 1, 2 or a stream's address");
 }
 
 /// Reads one interface's dict: the value of each entry, and the text of the error if one is wrong.
@@ -121,13 +121,13 @@ struct InterfaceReader {
         if (!dict)
             return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
         if (PyDict_Check(dict.get())) return true;
-        return request.fail(ErrorCode::producer_failed,
-                            {type_name(request.object), attribute, " is a ", type_name(dict.get()), "; wanted a dict"});
+        return request.fail(ErrorCode::producer_failed, {type_name(request.object), attribute, " is a ",
+                                                         type_name(dict.get()), "; expected a dict"});
     }
     bool read_shape(DLTensor& t) {
         const Ref shape = item("shape");
         if (!shape || !read_sizes(shape.get(), request.out.shape(), ndim))
-            return fail(ErrorCode::bad_layout, "no valid 'shape'; wanted a tuple of integers");
+            return fail(ErrorCode::bad_layout, "no valid 'shape'; expected a tuple of integers");
         t.shape = request.out.shape();
         t.ndim = ndim;
         return true;
@@ -137,7 +137,7 @@ struct InterfaceReader {
         const std::string_view text =
             typestr && PyUnicode_Check(typestr.get()) ? utf8_of(typestr.get()) : std::string_view();
         if (text.data() == nullptr)
-            return fail(ErrorCode::bad_dtype, "no valid 'typestr'; wanted a string such as '<f4'");
+            return fail(ErrorCode::bad_dtype, "no valid 'typestr'; expected a string such as '<f4'");
         DType dtype;
         bool foreign_order = false;
         if (!parse_typestr(text, dtype, foreign_order)) {
@@ -161,7 +161,7 @@ struct InterfaceReader {
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
             return fail(ErrorCode::bad_layout,
-                        {"no valid 'strides'; wanted None or a tuple of ", ndim, " integers, in bytes"});
+                        {"no valid 'strides'; expected None or a tuple of ", ndim, " integers, in bytes"});
         t.strides = request.out.strides();
         const auto* steps = reinterpret_cast<const Py_ssize_t*>(bytes);
         return element_strides(steps, ndim, DType(t.dtype).itemsize(), t.strides) ||
@@ -171,7 +171,7 @@ struct InterfaceReader {
 private:
     bool read_address(DLTensor& t, PyObject* data) {
         constexpr const char* wanted =
-            "no valid 'data'; wanted a tuple (address, read-only), the address from 0 to 2**64 - 1";
+            "no valid 'data'; expected a tuple (address, read-only), the address from 0 to 2**64 - 1";
         if (PyTuple_GET_SIZE(data) != 2) return fail(ErrorCode::null_data, wanted);
         // Must be an unsigned number: a negative one is not an address, though PyLong_AsVoidPtr() accepts it.
         Ref number(PyNumber_Index(PyTuple_GET_ITEM(data, 0)));
@@ -186,8 +186,8 @@ private:
         PyObject* exporter = data != nullptr ? data : request.object;
         if (cuda || !PyObject_CheckBuffer(exporter))
             return fail(ErrorCode::null_data,
-                        cuda ? "no valid 'data'; wanted a tuple (address, read-only)"
-                             : "no valid 'data'; wanted a tuple (address, read-only) or an object with a buffer");
+                        cuda ? "no valid 'data'; expected a tuple (address, read-only)"
+                             : "no valid 'data'; expected a tuple (address, read-only) or an object with a buffer");
         if (!buffer.open(request, exporter))
             return request.fail_with_exception(ErrorCode::producer_failed,
                                                {"the buffer of ", type_name(request.object), attribute});
@@ -196,7 +196,7 @@ private:
         buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
         if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
-                        {"no valid 'offset'; wanted a number of bytes within the ", buffer.size, " of the buffer"});
+                        {"no valid 'offset'; expected a number of bytes within the ", buffer.size, " of the buffer"});
         t.data = buffer.start + buffer.offset;
         read_only = buffer.read_only;
         return true;

@@ -56,7 +56,7 @@ ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const cha
         return request.fail(ErrorCode::not_values,
                             {found, ", which is not in this machine's byte order; swap the bytes first"});
     return request.fail(ErrorCode::bad_dtype,
-                        {found, "; wanted one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
+                        {found, "; expected one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
 }
 
 /// The tensor of a buffer that `request.out.buffer()` holds (PEP 3118), always host memory.
@@ -136,7 +136,7 @@ inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
             {"dtype ", dtype, " has no format in the buffer protocol; nearest is uint", 8 * dtype.itemsize()});
     const bool read_only = (block->flags & flag::read_only) != 0;
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && read_only)
-        return refuse_buffer(ErrorCode::read_only, "the memory is read-only; wanted a writable buffer");
+        return refuse_buffer(ErrorCode::read_only, "the memory is read-only; expected a writable buffer");
     const bool c_order = layout::is_contiguous(t.shape, t.strides, t.ndim),
                f_order = layout::is_f_contiguous(t.shape, t.strides, t.ndim);
     const auto wants = [flags](int what) { return (flags & what) == what; };

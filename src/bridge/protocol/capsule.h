@@ -92,7 +92,7 @@ inline bool point_capsule_to(PyObject* capsule, void* pointer) noexcept {
 /// sees whose memory it is, and round trips build no chain. The capsule points to the root from then on.
 template <class Managed>
 bool share_exported(ImportRequest& request, Managed* managed, Block* exported) {
-    Block* alias = alias_shown_block(exported, managed->dl_tensor, request.out.flags());
+    Block* alias = alias_wrapped_block(exported, managed->dl_tensor, request.out.flags());
     if (alias == nullptr) return request.fail_out_of_memory();
     point_capsule_to(request.object, root_of(alias));
     end_managed_in_python<Managed>(managed);
@@ -170,12 +170,12 @@ inline bool make_whole(PyObject* capsule, bool versioned) noexcept {
 
 /// Undoes an import of this capsule if `owner` is what it held: the capsule can then be consumed again. False if it
 /// stays taken.
-inline bool give_back_capsule(PyObject* capsule, const void* owner) noexcept {
+inline bool restore_capsule(PyObject* capsule, const void* owner) noexcept {
     bool versioned = false;
     return was_taken(capsule, owner, versioned) && make_whole(capsule, versioned);
 }
-/// give_back_capsule() for what share_exported() made: the capsule holds the alias.
-inline bool give_back_alias(PyObject* capsule, Block* alias) noexcept {
+/// restore_capsule() for what share_exported() made: the capsule holds the alias.
+inline bool release_alias(PyObject* capsule, Block* alias) noexcept {
     bool versioned = false;
     if (!was_taken(capsule, root_of(alias), versioned)) return false;
     void* managed = versioned ? static_cast<void*>(Export<DLManagedTensorVersioned>::make(alias, alias->flags))
@@ -196,7 +196,7 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
     const char* name = name_of_capsule(capsule);
     if (name == nullptr)
         return request.fail(ErrorCode::bad_capsule,
-                            "the capsule has no name; wanted 'dltensor_versioned' or 'dltensor'");
+                            "the capsule has no name; expected 'dltensor_versioned' or 'dltensor'");
     if (std::strcmp(name, capsule_name_versioned) == 0)
         return consume_capsule<DLManagedTensorVersioned>(request, capsule, capsule_name_versioned,
                                                          capsule_name_versioned_used);
@@ -205,14 +205,14 @@ inline bool consume_any_capsule(ImportRequest& request, PyObject* capsule) {
     if (std::strcmp(name, capsule_name_used) == 0 || std::strcmp(name, capsule_name_versioned_used) == 0)
         return refuse_consumed(request, name);
     return request.fail(ErrorCode::bad_capsule,
-                        {"the capsule is called '", name, "'; wanted 'dltensor_versioned' or 'dltensor'"});
+                        {"the capsule is called '", name, "'; expected 'dltensor_versioned' or 'dltensor'"});
 }
 
 /// The producer received no stream, and has made the data ready for the legacy default one.
 inline bool import_capsule(ImportRequest& request) {
     if (!consume_any_capsule(request, request.object)) return false;
     if (ISTHMUS_LIKELY(settle_stream(request, no_stream))) return true;
-    give_back(request.object, request.out.b);
+    roll_back(request.object, request.out.b);
     return false;
 }
 

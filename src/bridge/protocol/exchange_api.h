@@ -131,10 +131,10 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
     return surviving_exit([&] {
         *out = nullptr;
         Block* block = exchange_block(object);
-        if (block == nullptr || refuse_watched(block) || !order_export(block)) return -1;
-        const Exit exit(block);
-        if (exit.block() != nullptr)
-            *out = Export<DLManagedTensorVersioned>::make(exit.block(), block->flags & ~flag::copied);
+        if (block == nullptr || refuse_tracked(block) || !order_export(block)) return -1;
+        const ExportGuard guard(block);
+        if (guard.block() != nullptr)
+            *out = Export<DLManagedTensorVersioned>::make(guard.block(), block->flags & ~flag::copied);
         note_consumer(block, "C exchange API");
         if (*out == nullptr) PyErr_NoMemory();
         return *out != nullptr ? 0 : -1;
@@ -146,7 +146,7 @@ inline int exchange_from_object(void* object, DLManagedTensorVersioned** out) no
 inline int exchange_view_object(void* object, DLTensor* out) noexcept {
     return surviving_exit([&] {
         Block* block = exchange_block(object);
-        if (block == nullptr || refuse_watched(block)) return -1;
+        if (block == nullptr || refuse_tracked(block)) return -1;
         if (block->flags & flag::read_only) {
             set_python_error(Error(ErrorCode::read_only,
                                    "the memory is read-only, which a bare DLTensor cannot say; use "

@@ -14,16 +14,16 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Of a block with watched_flag: a writable alias of it would be written behind autograd's back, and a result has no
+/// Of a block with tracked_flag: a writable alias of it would be written behind autograd's back, and a result has no
 /// gradient.
-inline constexpr const char* watched_memory =
+inline constexpr const char* tracked_memory =
     "the memory is that of a torch tensor that requires grad, or has a tangent; take x.detach() of the tensor, or "
     "torch.autograd.forward_ad.unpack_dual(x).primal, and hand over that";
 
 /// True with a Python exception set if an unknown consumer must not have the memory, since it might write there.
-inline bool refuse_watched(const Block* block) noexcept {
-    if (ISTHMUS_LIKELY((block->flags & watched_flag) == 0)) return false;
-    surviving_exit([] { set_python_error(Error(ErrorCode::requires_grad, watched_memory)); });
+inline bool refuse_tracked(const Block* block) noexcept {
+    if (ISTHMUS_LIKELY((block->flags & tracked_flag) == 0)) return false;
+    surviving_exit([] { set_python_error(Error(ErrorCode::requires_grad, tracked_memory)); });
     return true;
 }
 
@@ -31,23 +31,23 @@ static_assert(tensor_framework == static_cast<std::uint32_t>(Framework::tensor))
 
 /// Whether an export of a block must hold the isthmus.Tensor that shows it: if nothing keeps the memory, the caller who
 /// is responsible for it may have tied it to that object (a binder's keep_alive).
-inline bool exit_needs_object(const Block* block) noexcept {
-    return (block->flags & (unowned_flag | shown_alias_flag)) == unowned_flag &&
-           shown_object(root_of(block)) != nullptr;
+inline bool export_needs_wrapper(const Block* block) noexcept {
+    return (block->flags & (unowned_flag | wrapper_alias_flag)) == unowned_flag &&
+           wrapper_of(root_of(block)) != nullptr;
 }
 
 /// The block that is exported from an isthmus.Tensor, during the export: its own, or an alias that holds the object.
-class Exit {
+class ExportGuard {
 public:
-    explicit Exit(Block* shown) noexcept : block_(shown) {
-        if (ISTHMUS_UNLIKELY(shown->flags & unowned_flag) && exit_needs_object(shown)) hold(shown);
+    explicit ExportGuard(Block* shown) noexcept : block_(shown) {
+        if (ISTHMUS_UNLIKELY(shown->flags & unowned_flag) && export_needs_wrapper(shown)) hold(shown);
     }
     /// NULL when memory is out.
     Block* block() const noexcept { return block_; }
 
 private:
     ISTHMUS_NOINLINE void hold(Block* shown) noexcept {
-        block_ = alias_shown_block(shown, shown->dl, shown->flags & flag::dlpack_known, python_owners->exit);
+        block_ = alias_wrapped_block(shown, shown->dl, shown->flags & flag::dlpack_known, python_owners->exit);
         alias_ = Tensor::steal(block_);
     }
 

@@ -209,14 +209,14 @@ struct ImportRequest {
     }
     ISTHMUS_COLD bool fail_read_only() {
         return fail(ErrorCode::read_only,
-                    {"the memory of this ", type_name(object), " is read-only; wanted writable memory"});
+                    {"the memory of this ", type_name(object), " is read-only; expected writable memory"});
     }
     ISTHMUS_COLD bool fail_overlap() {
-        return fail(ErrorCode::bad_layout, {"wanted writable memory, but the ", overlap_text(out.dl())});
+        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_text(out.dl())});
     }
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
-                    {"the ", type_name(object), " could only be exported as a copy; wanted its own memory"});
+                    {"the ", type_name(object), " could only be exported as a copy; expected its own memory"});
     }
     ISTHMUS_COLD bool fail_out_of_memory() { return fail(ErrorCode::out_of_memory, "no memory for a tensor handle"); }
 
@@ -256,7 +256,7 @@ ISTHMUS_NOINLINE inline bool accept_named_stream(ImportRequest& request, Device 
     const char* wanted = has_streams(device.type) ? wanted_stream(device, request.options.stream) : nullptr;
     if (wanted == nullptr) return true;
     return request.fail(ErrorCode::bad_argument, {"option 'stream': found ", request.options.stream, " for data on ",
-                                                  device, "; wanted ", wanted});
+                                                  device, "; expected ", wanted});
 }
 inline bool accept_stream(ImportRequest& request, Device device) {
     return ISTHMUS_LIKELY(!request.options.has_stream()) || accept_named_stream(request, device);

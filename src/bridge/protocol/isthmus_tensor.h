@@ -18,7 +18,7 @@ ISTHMUS_NOINLINE inline bool share_on_stream(ImportRequest& request, Block* bloc
         return request.fail_with_exception(ErrorCode::producer_failed, "ordering the streams");
     request.out.share_flags(block);
     if (request.owning) {
-        Block* alias = alias_shown_block(block, block->dl, block->flags & flag::dlpack_known);
+        Block* alias = alias_wrapped_block(block, block->dl, block->flags & flag::dlpack_known);
         if (alias == nullptr) return request.fail_out_of_memory();
         if (consumer != -1) set_stream(alias, consumer);
         request.out.hold_block(alias);
@@ -33,8 +33,8 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
         return request.fail(ErrorCode::null_data, "this isthmus.Tensor was cleared by the garbage collector");
     if (ISTHMUS_UNLIKELY(request.options.require_writable && (block->flags & flag::read_only)))
         return request.fail_read_only();
-    if (ISTHMUS_UNLIKELY(block->flags & watched_flag) && request.options.refuse_grad)
-        return request.fail(ErrorCode::requires_grad, watched_memory);
+    if (ISTHMUS_UNLIKELY(block->flags & tracked_flag) && request.options.refuse_grad)
+        return request.fail(ErrorCode::requires_grad, tracked_memory);
     request.out.dl() = block->dl;
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && layout::overlaps(block->dl))
         return request.fail_overlap();
@@ -42,10 +42,10 @@ inline bool import_isthmus_tensor(ImportRequest& request) {
         return share_on_stream(request, block);
     request.out.share_flags(block);
     if (request.owning) {
-        const Exit exit(block);
-        if (ISTHMUS_UNLIKELY(exit.block() == nullptr)) return request.fail_out_of_memory();
-        retain(exit.block());
-        request.out.hold_block(exit.block());
+        const ExportGuard guard(block);
+        if (ISTHMUS_UNLIKELY(guard.block() == nullptr)) return request.fail_out_of_memory();
+        retain(guard.block());
+        request.out.hold_block(guard.block());
     }
     return true;
 }

@@ -98,14 +98,14 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
 /// A cause is an exception and nothing more: which of these functions drops it says which session it belongs to. An
 /// error may outlive the interpreter, and the next one must not release what another has left. (It would have to
 /// outlive four to be taken for a later session's.)
-inline constexpr std::uint32_t told_lives = 4;
-inline std::uint32_t told_life() noexcept { return interpreter_life.generation.load_relaxed() % told_lives; }
+inline constexpr std::uint32_t session_slots = 4;
+inline std::uint32_t session_slot() noexcept { return interpreter_session.generation.load_relaxed() % session_slots; }
 template <std::uint32_t life>
 void drop_cause(void* cause) {
-    if (told_life() == life) drop_object(static_cast<PyObject*>(cause));
+    if (session_slot() == life) drop_object(static_cast<PyObject*>(cause));
 }
-inline constexpr void (*drop_cause_of_life[told_lives])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>,
-                                                                  drop_cause<3>};
+inline constexpr void (*drop_cause_of_session[session_slots])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>,
+                                                                        drop_cause<3>};
 
 /// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not
 /// say why) the text says so. Of another interpreter's exception the words alone are kept: a cause is released to our
@@ -114,11 +114,11 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     PyObject* exception = take_exception();
     if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
     Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
-    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    const PyInterpreterState* ours = interpreter_session.interpreter.load_relaxed();
     if (ours != nullptr && ours != PyInterpreterState_Get())
         Py_DECREF(exception);
     else
-        error.set_cause(exception, drop_cause_of_life[told_life()]);
+        error.set_cause(exception, drop_cause_of_session[session_slot()]);
     return error;
 }
 
@@ -162,7 +162,7 @@ ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, 
     Ref text(PyObject_Repr(found));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; wanted ", wanted});
+    return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; expected ", wanted});
 }
 
 }  // namespace detail

@@ -21,29 +21,30 @@ inline PyThreadState* running_thread_state() noexcept {
     return holding;
 }
 
-WayToInterpreter way_to_interpreter() noexcept {
-    const PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();  // NULL before and after its session
+InterpreterAccess interpreter_access() noexcept {
+    const PyInterpreterState* ours =
+        interpreter_session.interpreter.load_relaxed();  // NULL before and after its session
     if (const PyThreadState* running = running_thread_state())
-        return running->interp == ours || ours == nullptr ? WayToInterpreter::here : WayToInterpreter::another;
+        return running->interp == ours || ours == nullptr ? InterpreterAccess::here : InterpreterAccess::another;
     const InterpreterGuard guard;  // a thread's own state is freed with the interpreter
-    if (!guard) return WayToInterpreter::ensure;
+    if (!guard) return InterpreterAccess::ensure;
     const PyThreadState* usual = PyGILState_GetThisThreadState();
     const PyInterpreterState* led_to = usual != nullptr ? usual->interp : PyInterpreterState_Main();
-    return led_to == ours || ours == nullptr ? WayToInterpreter::ensure : WayToInterpreter::another;
+    return led_to == ours || ours == nullptr ? InterpreterAccess::ensure : InterpreterAccess::another;
 }
 
 /// Passed from a thread that runs another interpreter to a thread made for the purpose.
 struct LeftBehind {
     InterpreterGuard guard;
-    void (*give_back)(void*);
+    void (*release)(void*);
     void* object;
 
     static void run(void* self) {
         surviving_exit([self] {
             auto* left = static_cast<LeftBehind*>(self);
-            PyThreadState* state = PyThreadState_New(interpreter_life.interpreter.load_relaxed());
+            PyThreadState* state = PyThreadState_New(interpreter_session.interpreter.load_relaxed());
             PyEval_RestoreThread(state);
-            left->give_back(left->object);
+            left->release(left->object);
             PyThreadState_Clear(state);
             PyThreadState_DeleteCurrent();
             delete left;
@@ -52,25 +53,25 @@ struct LeftBehind {
 };
 /// A new thread does it while this one goes on: this one may hold the other interpreter's GIL, for which a finalizer
 /// may wait.
-ISTHMUS_COLD inline void leave_to_another_thread(void (*give_back)(void*), void* object) noexcept {
-    auto* left = new (std::nothrow) LeftBehind{{}, give_back, object};
+ISTHMUS_COLD inline void leave_to_another_thread(void (*release)(void*), void* object) noexcept {
+    auto* left = new (std::nothrow) LeftBehind{{}, release, object};
     if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))
         delete left;  // the object is leaked: no thread can release it
 }
 
-ISTHMUS_NOINLINE void give_back_with_gil(void (*give_back)(void*), void* object) noexcept {
+ISTHMUS_NOINLINE void release_with_gil(void (*release)(void*), void* object) noexcept {
     const NoCancellation whole;
-    give_back_by(way_to_interpreter(), give_back, object);
+    release_by(interpreter_access(), release, object);
 }
-ISTHMUS_NOINLINE void give_back_by(WayToInterpreter way, void (*give_back)(void*), void* object) noexcept {
+ISTHMUS_NOINLINE void release_by(InterpreterAccess way, void (*release)(void*), void* object) noexcept {
     const NoCancellation whole;
-    if (way == WayToInterpreter::here) return surviving_exit([=] { give_back(object); });
+    if (way == InterpreterAccess::here) return surviving_exit([=] { release(object); });
     const InterpreterGuard guard;
     if (!guard) return;
-    if (way == WayToInterpreter::another) return leave_to_another_thread(give_back, object);
+    if (way == InterpreterAccess::another) return leave_to_another_thread(release, object);
     surviving_exit([=] {
         const PyGILState_STATE state = PyGILState_Ensure();
-        give_back(object);
+        release(object);
         PyGILState_Release(state);
     });
 }

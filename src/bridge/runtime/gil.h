@@ -14,24 +14,24 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// How a thread gets to the interpreter that this shared object serves.
-enum class WayToInterpreter {
+enum class InterpreterAccess {
     here,     ///< it runs that interpreter and holds its GIL
     ensure,   ///< it runs none: PyGILState_Ensure leads there, or nothing does any more
     another,  ///< it runs another interpreter, or would be led to another: a different thread has to do it
 };
 
-WayToInterpreter way_to_interpreter() noexcept;
+InterpreterAccess interpreter_access() noexcept;
 
 /// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
-/// available. `give_back` may be called later, on another thread, so `object` must not be on this one's stack.
-void give_back_with_gil(void (*give_back)(void*), void* object) noexcept;
-/// The same with the result of a way_to_interpreter() just now.
-void give_back_by(WayToInterpreter way, void (*give_back)(void*), void* object) noexcept;
+/// available. `release` may be called later, on another thread, so `object` must not be on this one's stack.
+void release_with_gil(void (*release)(void*), void* object) noexcept;
+/// The same with the result of a interpreter_access() just now.
+void release_by(InterpreterAccess way, void (*release)(void*), void* object) noexcept;
 
-/// Whether the thread holds the GIL of our interpreter: way_to_interpreter() for callers that nearly always hold it.
+/// Whether the thread holds the GIL of our interpreter: interpreter_access() for callers that nearly always hold it.
 inline bool runs_our_interpreter() noexcept {
     const PyThreadState* running = holding_thread_state();
-    return running != nullptr && running->interp == interpreter_life.interpreter.load_relaxed();
+    return running != nullptr && running->interp == interpreter_session.interpreter.load_relaxed();
 }
 
 /// Releases a reference that is not the last. False, with nothing released, if it may be the last, or without the GIL.
@@ -42,7 +42,7 @@ inline bool drop_shared_object(PyObject* object) noexcept {
 /// Releases a reference from any thread, with or without the GIL, also while the interpreter ends.
 inline void drop_object(PyObject* object) noexcept {
     if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
-    give_back_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
+    release_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
 }
 
 }  // namespace detail

@@ -50,13 +50,13 @@ struct Interned {
         return only_max_version != nullptr && version_and_copy != nullptr && newest_version != nullptr;
     }
 };
-ISTHMUS_STATE PerLife<Interned> interned_strings;
+ISTHMUS_STATE PerSession<Interned> interned_strings;
 
 /// Makes them when first needed. False with a Python exception set.
 inline bool make_interned() {
     if (ISTHMUS_LIKELY(interned_strings->newest_version != nullptr)) return true;
     Interned made{};
-    if (!start_life() || !made.make()) return false;
+    if (!start_session() || !made.make()) return false;
     (void)interned_strings.keep(made);  // else those of another thread are kept, which are the same strings
     return true;
 }

@@ -30,39 +30,39 @@ inline PyObject* without_held_bit(void* shown) noexcept {
     return reinterpret_cast<PyObject*>(reinterpret_cast<std::uintptr_t>(shown) & ~held_bit);
 }
 /// Waits while another thread, which may have been stopped halfway, holds the pointer.
-inline void wait_for_shown(int& tries) noexcept {
+inline void wait_for_wrapper(int& tries) noexcept {
     if (++tries > 64) sched_yield();
 }
 
 /// The object that shows the block, borrowed; the caller must hold it already.
-inline PyObject* shown_object(const Block* block) noexcept { return without_held_bit(block->shown_by.load_acquire()); }
+inline PyObject* wrapper_of(const Block* block) noexcept { return without_held_bit(block->wrapper.load_acquire()); }
 
 /// The same as a new reference; NULL if there is none of this type, or one that is about to die. The type is that of
 /// this session: an object that an earlier session left behind is not returned. `seen` is the one found, for show().
-inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
-    void* now = block->shown_by.load_acquire();
-    for (int tries = 0;; wait_for_shown(tries)) {
+inline PyObject* hold_wrapper(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
+    void* now = block->wrapper.load_acquire();
+    for (int tries = 0;; wait_for_wrapper(tries)) {
         seen = without_held_bit(now);
         if (seen == nullptr) return nullptr;
         void* free = seen;
         auto* held = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(seen) | held_bit);
-        if (block->shown_by.compare_exchange(free, held)) break;
+        if (block->wrapper.compare_exchange(free, held)) break;
         now = free;
     }
     const bool alive = Py_TYPE(seen) == type && try_reference(seen);
-    block->shown_by.store(seen);
+    block->wrapper.store(seen);
     return alive ? seen : nullptr;
 }
-/// Makes a new object show the block, in place of what hold_shown() saw; false if another thread was faster.
+/// Makes a new object show the block, in place of what hold_wrapper() saw; false if another thread was faster.
 inline bool show(Block* block, PyObject* object, PyObject* seen) noexcept {
     let_others_try(object);
     void* expected = seen;
-    return block->shown_by.compare_exchange(expected, object);
+    return block->wrapper.compare_exchange(expected, object);
 }
 /// From here on the block is shown by another object or by none.
 inline void hide(Block* block, PyObject* object) noexcept {
     void* expected = object;
-    for (int tries = 0; !block->shown_by.compare_exchange(expected, nullptr); wait_for_shown(tries)) {
+    for (int tries = 0; !block->wrapper.compare_exchange(expected, nullptr); wait_for_wrapper(tries)) {
         if (without_held_bit(expected) != object) return;
         expected = object;
     }
@@ -70,23 +70,23 @@ inline void hide(Block* block, PyObject* object) noexcept {
 
 #else
 
-inline PyObject* shown_object(const Block* block) noexcept {
-    return static_cast<PyObject*>(block->shown_by.load_relaxed());
+inline PyObject* wrapper_of(const Block* block) noexcept {
+    return static_cast<PyObject*>(block->wrapper.load_relaxed());
 }
 /// A new reference to the object that shows the block; NULL if there is none of this type, which is that of this
 /// session: an object that an earlier session left behind is not returned. One that is about to die is not revived,
 /// whichever extension's code destroys it.
-inline PyObject* hold_shown(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
-    seen = shown_object(block);
+inline PyObject* hold_wrapper(Block* block, const PyTypeObject* type, PyObject*& seen) noexcept {
+    seen = wrapper_of(block);
     if (seen == nullptr || ISTHMUS_UNLIKELY(Py_REFCNT(seen) == 0 || Py_TYPE(seen) != type)) return nullptr;
     return Py_NewRef(seen);
 }
 inline bool show(Block* block, PyObject* object, PyObject*) noexcept {
-    block->shown_by.store_relaxed(object);
+    block->wrapper.store_relaxed(object);
     return true;
 }
 inline void hide(Block* block, PyObject* object) noexcept {
-    if (shown_object(block) == object) block->shown_by.store_relaxed(nullptr);
+    if (wrapper_of(block) == object) block->wrapper.store_relaxed(nullptr);
 }
 
 #endif
@@ -107,7 +107,7 @@ void release_here(F&& release) {
 /// interpreter has already ended: then the release can no longer want it.
 inline void release_in_python(void (*release)(void*), void* object) {
     if (ISTHMUS_LIKELY(runs_our_interpreter())) return release_here([=] { release(object); });
-    if (way_to_interpreter() == WayToInterpreter::another) return give_back_with_gil(release, object);
+    if (interpreter_access() == InterpreterAccess::another) return release_with_gil(release, object);
     const InterpreterGuard guard;
     if (guard || Py_IsInitialized() == 0) release_here([=] { release(object); });
 }
@@ -138,13 +138,13 @@ inline void* new_reference_to_first(void* tuple) noexcept { return new_reference
 
 inline void release_buffer_here(void* view) { end_buffer(*static_cast<Py_buffer*>(view)); }
 inline void release_buffer(void* view) {
-    const WayToInterpreter way = way_to_interpreter();
-    if (ISTHMUS_LIKELY(way != WayToInterpreter::another)) return give_back_by(way, release_buffer_here, view);
+    const InterpreterAccess way = interpreter_access();
+    if (ISTHMUS_LIKELY(way != InterpreterAccess::another)) return release_by(way, release_buffer_here, view);
     // The view is released with its block, or with the call that borrowed it.
     auto* copy = new (std::nothrow) Py_buffer;
     if (copy == nullptr) return;
     move_buffer(*copy, *static_cast<Py_buffer*>(view));
-    give_back_with_gil(
+    release_with_gil(
         [](void* last) {
             release_buffer_here(last);
             delete static_cast<Py_buffer*>(last);
@@ -155,18 +155,18 @@ inline void* source_of_buffer(void* view) noexcept { return static_cast<Py_buffe
 inline void* array_of_buffer(void* view) noexcept { return new_reference(source_of_buffer(view)); }
 
 /// If the interpreter is no longer available the root is kept too, since the object that shows it is.
-inline void drop_shown_root(void* owner) {
-    give_back_with_gil(
+inline void drop_wrapped_root(void* owner) {
+    release_with_gil(
         [](void* held) {
             auto* root = static_cast<Block*>(held);
-            count_shared(root->shown_aliases, std::uint32_t(-1));
-            Py_DECREF(shown_object(root));
+            count_shared(root->wrapper_aliases, std::uint32_t(-1));
+            Py_DECREF(wrapper_of(root));
             drop(root);
         },
         owner);
 }
-inline void* source_of_alias(void* owner) noexcept { return shown_object(static_cast<Block*>(owner)); }
-inline void* shown_root(void* owner) noexcept { return Py_XNewRef(source_of_alias(owner)); }
+inline void* source_of_alias(void* owner) noexcept { return wrapper_of(static_cast<Block*>(owner)); }
+inline void* wrapped_root(void* owner) noexcept { return Py_XNewRef(source_of_alias(owner)); }
 
 /// A share of a block: one of our tensors, or a copy made for this import.
 inline constexpr OwnerOps shared_block_ops{.release = drop_root};
@@ -212,7 +212,7 @@ inline constexpr std::uint32_t tensor_framework = 1;
 /// the session that it belongs to, and the next interpreter may neither read nor release what another has left: when it
 /// ends, the whole table is changed so that the blocks that still refer to it do neither. So each session has its own
 /// table.
-struct PythonOwners : LifeBound {
+struct PythonOwners : SessionBound {
     /// The PyObject whose memory it is, a strong reference.
     OwnerOps array_object{.release = release_object,
                           .source = object_itself,
@@ -236,10 +236,10 @@ struct PythonOwners : LifeBound {
     OwnerOps kept_with_object{
         .release = Sourced::end, .source = Sourced::source_of, .release_shared = Sourced::end_shared};
     /// An alias that also holds the isthmus.Tensor that shows its root.
-    OwnerOps shown_alias{.release = drop_shown_root, .source = source_of_alias};
+    OwnerOps wrapper_alias{.release = drop_wrapped_root, .source = source_of_alias};
     /// The same, of a tensor that was made from that isthmus.Tensor, when it was exported.
     OwnerOps exit{
-        .framework = tensor_framework, .release = drop_shown_root, .source = source_of_alias, .array = shown_root};
+        .framework = tensor_framework, .release = drop_wrapped_root, .source = source_of_alias, .array = wrapped_root};
 
     /// The content of a capsule, which was given without an object.
     OwnerOps managed_versioned{.release = end_managed_in_python<DLManagedTensorVersioned>};
@@ -255,7 +255,7 @@ struct PythonOwners : LifeBound {
     bool over = false;
     PythonOwners* earlier = nullptr;  ///< blocks that outlived a session refer to its table as long as the process runs
 
-    constexpr PythonOwners() noexcept : LifeBound{end_all} {}
+    constexpr PythonOwners() noexcept : SessionBound{end_all} {}
 
 private:
     static void end(OwnerOps& ops, void (*leave)(void*)) noexcept {
@@ -269,10 +269,10 @@ private:
         replace(ops.source, &no_object_left);
         replace(ops.array, &no_object_left);
     }
-    static void end_all(LifeBound* self) noexcept {
+    static void end_all(SessionBound* self) noexcept {
         auto* owners = static_cast<PythonOwners*>(self);
         for (OwnerOps* ops : {&owners->array_object, &owners->keeper_object, &owners->object_tuple, &owners->buffer,
-                              &owners->shown_alias, &owners->exit})
+                              &owners->wrapper_alias, &owners->exit})
             end(*ops, leave_owner);
         for (OwnerOps* ops : {&owners->sourced, &owners->kept_with_object}) end(*ops, leave_source);
         end(owners->managed_versioned, leave_managed<DLManagedTensorVersioned>);
@@ -280,11 +280,11 @@ private:
         owners->over = true;
     }
 };
-ISTHMUS_STATE constinit PythonOwners owners_of_the_first_life;
-ISTHMUS_STATE constinit PythonOwners* python_owners = &owners_of_the_first_life;
+ISTHMUS_STATE constinit PythonOwners first_session_owners;
+ISTHMUS_STATE constinit PythonOwners* python_owners = &first_session_owners;
 
-/// Makes the owners of this session those that new blocks get, until end_life(). False when memory is out. The mutex of
-/// interpreter_life is held.
+/// Makes the owners of this session those that new blocks get, until end_session(). False when memory is out. The mutex
+/// of interpreter_session is held.
 inline bool begin_python_owners() noexcept {
     if (python_owners->begun) return true;
     if (python_owners->over) {
@@ -293,7 +293,7 @@ inline bool begin_python_owners() noexcept {
         owners->earlier = python_owners;
         python_owners = owners;
     }
-    bind_to_life(*python_owners);
+    bind_to_session(*python_owners);
     return true;
 }
 
@@ -301,7 +301,7 @@ inline bool begin_python_owners() noexcept {
 inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
     Block* made = allocate_block(block->dl.ndim, sizeof(Sourced));
     if (ISTHMUS_UNLIKELY(made == nullptr)) return nullptr;
-    describe(made, block->dl, block->flags & (flag::dlpack_known | ordering_flags | watched_flag));
+    describe(made, block->dl, block->flags & (flag::dlpack_known | ordering_flags | tracked_flag));
     made->stream = block->stream;
     Block* root = root_of(block);
     retain(root);
@@ -312,9 +312,9 @@ inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
 }
 
 /// Makes this shared object ready in the running interpreter. False with a Python exception set.
-ISTHMUS_NOINLINE inline bool start_life() {
+ISTHMUS_NOINLINE inline bool start_session() {
     PyInterpreterState* here = PyInterpreterState_Get();
-    PyInterpreterState* ours = interpreter_life.interpreter.load_relaxed();
+    PyInterpreterState* ours = interpreter_session.interpreter.load_relaxed();
     if (ours == here) return true;
     if (ours != nullptr) {
         PyErr_SetString(
@@ -326,12 +326,12 @@ ISTHMUS_NOINLINE inline bool start_life() {
     // The import may run Python code, during which another thread may get this far; what follows runs none.
     const Ref atexit_register = find_atexit();
     if (!atexit_register) return false;
-    const StateLock lock(interpreter_life.mutex);
-    if (is_this_life()) return true;
+    const StateLock lock(interpreter_session.mutex);
+    if (is_this_session()) return true;
     allow_interpreter_guards();
     if (!begin_python_owners()) return PyErr_NoMemory() != nullptr;
     if (!hook_the_end(atexit_register.get()) || !join_interpreter(here)) return false;
-    interpreter_life.interpreter.store(here);
+    interpreter_session.interpreter.store(here);
     return true;
 }
 

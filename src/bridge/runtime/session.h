@@ -36,17 +36,17 @@ class InterpreterGuard {
 public:
     InterpreterGuard() noexcept : era_(interpreter_use.guards.fetch_add(1) / InterpreterUse::era) {
         held_ = !interpreter_use.ended.load() && Py_IsInitialized() != 0;
-        if (!held_) give_back();
+        if (!held_) release();
     }
     ~InterpreterGuard() {
-        if (held_) give_back();
+        if (held_) release();
     }
     InterpreterGuard(const InterpreterGuard&) = delete;
     InterpreterGuard& operator=(const InterpreterGuard&) = delete;
     explicit operator bool() const noexcept { return held_; }
 
 private:
-    void give_back() const noexcept {
+    void release() const noexcept {
         std::uint64_t now = interpreter_use.guards.load();
         while (now / InterpreterUse::era == era_ && !interpreter_use.guards.compare_exchange(now, now - 1)) continue;
     }
@@ -74,26 +74,26 @@ inline void wait_for_interpreter_guards() {
 }
 
 /// Something that ends with the interpreter session.
-struct LifeBound {
-    void (*forget)(LifeBound*) noexcept;
-    LifeBound* next = nullptr;
+struct SessionBound {
+    void (*forget)(SessionBound*) noexcept;
+    SessionBound* next = nullptr;
     bool begun = false;
 };
 
 /// The session that this shared object serves now. The main interpreter has the same address in every session, so it
 /// does not identify it; the generation rises with each end.
-struct InterpreterLife {
+struct InterpreterSession {
     Atomic<PyInterpreterState*> interpreter;  ///< NULL before the first use in this session; also read without the GIL
     Atomic<std::uint32_t> generation{1};
-    LifeBound* bound = nullptr;  ///< everything that was begun in this session
-    StateMutex mutex;            ///< of everything above, and of the session's state while it is kept
+    SessionBound* bound = nullptr;  ///< everything that was begun in this session
+    StateMutex mutex;               ///< of everything above, and of the session's state while it is kept
 };
-ISTHMUS_STATE InterpreterLife interpreter_life;
+ISTHMUS_STATE InterpreterSession interpreter_session;
 
-/// Has end_life() forget it. The mutex of interpreter_life is held.
-inline void bind_to_life(LifeBound& bound) noexcept {
-    bound.next = interpreter_life.bound;
-    interpreter_life.bound = &bound;
+/// Has end_session() forget it. The mutex of interpreter_session is held.
+inline void bind_to_session(SessionBound& bound) noexcept {
+    bound.next = interpreter_session.bound;
+    interpreter_session.bound = &bound;
     store_shared(bound.begun, true);
 }
 
@@ -102,11 +102,11 @@ inline void bind_to_life(LifeBound& bound) noexcept {
 /// costs nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the
 /// same: all of them find it, and the first value kept stays.
 template <class T>
-class PerLife : LifeBound {
+class PerSession : SessionBound {
 public:
-    constexpr PerLife() noexcept : LifeBound{forget_value} {}
-    PerLife(const PerLife&) = delete;
-    PerLife& operator=(const PerLife&) = delete;
+    constexpr PerSession() noexcept : SessionBound{forget_value} {}
+    PerSession(const PerSession&) = delete;
+    PerSession& operator=(const PerSession&) = delete;
 
     const T& operator*() const noexcept { return *operator->(); }
     const T* operator->() const noexcept {
@@ -116,23 +116,23 @@ public:
         return &value_;
     }
     /// Keeps a value until this session ends; false, with nothing done, if there is one already. The session must have
-    /// started (start_life()).
+    /// started (start_session()).
     bool keep(const T& made) noexcept {
-        const StateLock lock(interpreter_life.mutex);
+        const StateLock lock(interpreter_session.mutex);
         if (begun) return false;
         value_ = made;
-        bind_to_life(*this);
+        bind_to_session(*this);
         return true;
     }
     /// The value itself, T{} at first, for a type that guards what it holds by its own means.
     T& begin() noexcept {
-        const StateLock lock(interpreter_life.mutex);
-        if (!begun) bind_to_life(*this);
+        const StateLock lock(interpreter_session.mutex);
+        if (!begun) bind_to_session(*this);
         return value_;
     }
 
 private:
-    static void forget_value(LifeBound* self) noexcept { static_cast<PerLife*>(self)->value_ = T{}; }
+    static void forget_value(SessionBound* self) noexcept { static_cast<PerSession*>(self)->value_ = T{}; }
     T value_{};
 #if defined(Py_GIL_DISABLED)
     static constexpr T nothing{};
@@ -141,14 +141,14 @@ private:
 
 /// The interpreter is gone: everything that belonged to this session is dropped. References are not released, since the
 /// interpreter that would take them no longer exists.
-inline void end_life() noexcept {
-    while (LifeBound* bound = interpreter_life.bound) {
-        interpreter_life.bound = bound->next;
+inline void end_session() noexcept {
+    while (SessionBound* bound = interpreter_session.bound) {
+        interpreter_session.bound = bound->next;
         store_shared(bound->begun, false);
         bound->forget(bound);
     }
-    interpreter_life.interpreter.store(nullptr);
-    interpreter_life.generation.store_relaxed(interpreter_life.generation.load_relaxed() + 1);
+    interpreter_session.interpreter.store(nullptr);
+    interpreter_session.generation.store_relaxed(interpreter_session.generation.load_relaxed() + 1);
 }
 
 /// Whether Python code runs on this thread. It does if atexit's functions are called or cleared by hand, as
@@ -171,7 +171,7 @@ inline void hook_is_gone(PyObject*) {
     if (!python_code_is_running()) return;
     Py_AddPendingCall(
         [](void*) {
-            if (interpreter_life.interpreter.load() == PyInterpreterState_Get() && !hook_the_end()) PyErr_Clear();
+            if (interpreter_session.interpreter.load() == PyInterpreterState_Get() && !hook_the_end()) PyErr_Clear();
             return 0;
         },
         nullptr);
@@ -185,7 +185,7 @@ inline Ref find_atexit() {
 /// Registers interpreter_is_ending() with atexit. False with a Python exception set.
 inline bool hook_the_end(PyObject* atexit_register) {
     static PyMethodDef hook{"isthmus_interpreter_is_ending", interpreter_is_ending, METH_NOARGS, nullptr};
-    Ref held_by_atexit(PyCapsule_New(&interpreter_life, nullptr, hook_is_gone));
+    Ref held_by_atexit(PyCapsule_New(&interpreter_session, nullptr, hook_is_gone));
     Ref function(held_by_atexit ? PyCFunction_New(&hook, held_by_atexit.get()) : nullptr);
     return function && Ref(PyObject_CallOneArg(atexit_register, function.get()));
 }
@@ -206,24 +206,26 @@ ISTHMUS_STATE constexpr KeptMemory kept_memory{trim};
 inline bool keep_in_interpreter(PyObject* dict, const char* name, const void* pointer,
                                 PyCapsule_Destructor destructor) {
     char key[64];
-    std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_life));
+    std::snprintf(key, sizeof key, "%s.%p", name, static_cast<void*>(&interpreter_session));
     Ref capsule(PyCapsule_New(const_cast<void*>(pointer), name, destructor));
     return capsule && PyDict_SetItemString(dict, key, capsule.get()) == 0;
 }
-/// Has end_life() called when the interpreter drops its dictionary, after all modules. Not by Py_AtExit(), which takes
-/// only 32 functions in a process, too few for many extensions. False with a Python exception set.
+/// Has end_session() called when the interpreter drops its dictionary, after all modules. Not by Py_AtExit(), which
+/// takes only 32 functions in a process, too few for many extensions. False with a Python exception set.
 inline bool join_interpreter(PyInterpreterState* here) {
     PyObject* dict = PyInterpreterState_GetDict(here);  // borrowed
     if (dict == nullptr) {
         PyErr_SetString(PyExc_RuntimeError, "isthmus: this interpreter keeps no dictionary");
         return false;
     }
-    return keep_in_interpreter(dict, "isthmus.life", &interpreter_life, [](PyObject*) { end_life(); }) &&
+    return keep_in_interpreter(dict, "isthmus.life", &interpreter_session, [](PyObject*) { end_session(); }) &&
            keep_in_interpreter(dict, kept_memory_name, &kept_memory, nullptr);
 }
 
 /// Whether this shared object is ready in the running interpreter. The GIL is held.
-inline bool is_this_life() noexcept { return interpreter_life.interpreter.load_relaxed() == PyInterpreterState_Get(); }
+inline bool is_this_session() noexcept {
+    return interpreter_session.interpreter.load_relaxed() == PyInterpreterState_Get();
+}
 
 }  // namespace detail
 

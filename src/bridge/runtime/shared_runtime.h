@@ -90,7 +90,7 @@ struct SharedRuntime {
     ObserverHub observers;      ///< so that live_tracking() in one extension sees the tensors of all
 };
 /// NULL until join_runtime() in this session.
-ISTHMUS_STATE PerLife<SharedRuntime*> shared_state;
+ISTHMUS_STATE PerSession<SharedRuntime*> shared_state;
 
 inline constexpr const char* runtime_key = "isthmus.runtime.abi2";
 static_assert(ISTHMUS_ABI == 2, "the key of the shared runtime carries the ABI");
@@ -103,7 +103,7 @@ ISTHMUS_NOINLINE inline bool make_exceptions(SharedRuntime& shared) {
     };
     const Row rows[] = {
         {"isthmus.TensorTypeError", PyExc_TypeError, "The object is not a tensor of any kind that Isthmus knows."},
-        {"isthmus.TensorValueError", PyExc_ValueError, "An argument does not fit what was wanted."},
+        {"isthmus.TensorValueError", PyExc_ValueError, "An argument does not fit what was expected."},
         {"isthmus.TensorBufferError", PyExc_BufferError,
          "The data cannot be exchanged as it is; the text says what to call first."},
     };
@@ -124,7 +124,7 @@ inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
     if (shared == nullptr) return nullptr;
     tell_observers_of_python();
     if (shared->size >= offsetof(SharedRuntime, observers) + sizeof(ObserverHub)) {
-        const StateLock lock(interpreter_life.mutex);
+        const StateLock lock(interpreter_session.mutex);
         join_observers(shared->observers);
     }
     (void)shared_state.keep(shared);
@@ -156,7 +156,7 @@ ISTHMUS_COLD inline SharedRuntime* make_shared_runtime(PyObject* dict) {
 /// Finds the shared part, or makes it. NULL with a Python exception set.
 ISTHMUS_NOINLINE inline SharedRuntime* find_shared_runtime() {
     if (!make_interned()) return nullptr;
-    PyObject* dict = PyInterpreterState_GetDict(interpreter_life.interpreter.load());  // borrowed
+    PyObject* dict = PyInterpreterState_GetDict(interpreter_session.interpreter.load());  // borrowed
     const Ref known = dict_item(dict, runtime_key);
     return join_runtime(known ? static_cast<SharedRuntime*>(PyCapsule_GetPointer(known.get(), runtime_key))
                               : make_shared_runtime(dict));

@@ -25,7 +25,7 @@ inline PyObject* python_source_of(const Block* block) noexcept { return static_c
 inline PyObject* object_of_block(Block* block);
 
 /// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block
-/// dropped. The Python types must have been made. `seen` is what hold_shown() saw of the block; if another thread has
+/// dropped. The Python types must have been made. `seen` is what hold_wrapper() saw of the block; if another thread has
 /// since made an object that shows it, that one is returned.
 inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
     auto* object = PyObject_GC_New(TensorObject, shared_runtime()->tensor);
@@ -51,31 +51,31 @@ inline PyObject* new_tensor_object(Block* block, PyObject* seen = nullptr) {
 /// must have been made.
 inline PyObject* object_of_block(Block* block) {
     PyObject* seen = nullptr;
-    PyObject* shown = hold_shown(block, (*shared_state)->tensor, seen);
+    PyObject* shown = hold_wrapper(block, (*shared_state)->tensor, seen);
     if (shown == nullptr) return new_tensor_object(block, seen);
     drop(block);
     return shown;
 }
 
 /// The isthmus.Tensor that shows this block, a new reference; NULL if none does, or none of this session.
-inline PyObject* hold_shown(Block* block) noexcept {
-    if (shown_object(block) == nullptr) return nullptr;
+inline PyObject* hold_wrapper(Block* block) noexcept {
+    if (wrapper_of(block) == nullptr) return nullptr;
     const SharedRuntime* shared = shared_runtime();
     if (shared == nullptr) PyErr_Clear();
     PyObject* seen = nullptr;
-    return shared != nullptr ? hold_shown(block, shared->tensor, seen) : nullptr;
+    return shared != nullptr ? hold_wrapper(block, shared->tensor, seen) : nullptr;
 }
 
 /// alias_block() for Python: also holds the isthmus.Tensor that shows the root, if there is one, so that the garbage
 /// collector can follow the references from object to object.
-inline Block* alias_shown_block(Block* block, const DLTensor& t, Flags flags,
-                                const OwnerOps& ops = python_owners->shown_alias) noexcept {
+inline Block* alias_wrapped_block(Block* block, const DLTensor& t, Flags flags,
+                                  const OwnerOps& ops = python_owners->wrapper_alias) noexcept {
     Block* root = root_of(block);
-    PyObject* shown = hold_shown(root);
+    PyObject* shown = hold_wrapper(root);
     if (shown == nullptr) return alias_block(block, t, flags);
-    Block* alias = alias_block(block, t, flags | shown_alias_flag, ops);
+    Block* alias = alias_block(block, t, flags | wrapper_alias_flag, ops);
     if (alias != nullptr)
-        count_shared(root->shown_aliases, 1);
+        count_shared(root->wrapper_aliases, 1);
     else
         Py_DECREF(shown);
     return alias;

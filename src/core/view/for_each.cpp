@@ -8,7 +8,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-Walk::Walk(int ndim_given, const std::int64_t* shape, int views_given, const std::int64_t* const* given) noexcept
+IterationPlan::IterationPlan(int ndim_given, const std::int64_t* shape, int views_given,
+                             const std::int64_t* const* given) noexcept
     : views(views_given) {
     for (int d = 0; d < ndim_given; ++d)
         if (shape[d] != 1) insert(d, shape[d], given);
@@ -16,13 +17,13 @@ Walk::Walk(int ndim_given, const std::int64_t* shape, int views_given, const std
 }
 
 /// Whether steps of `a` are longer than those of `b`: the first view that steps along both decides.
-bool Walk::is_outside(const std::int64_t* a, const std::int64_t* b) const noexcept {
+bool IterationPlan::is_outside(const std::int64_t* a, const std::int64_t* b) const noexcept {
     for (int v = 0; v < views; ++v)
         if (a[v] != 0 && b[v] != 0 && a[v] != b[v]) return a[v] > b[v];
     return true;
 }
-void Walk::insert(int dimension, std::int64_t size, const std::int64_t* const* given) noexcept {
-    std::int64_t steps[most_views];
+void IterationPlan::insert(int dimension, std::int64_t size, const std::int64_t* const* given) noexcept {
+    std::int64_t steps[max_views];
     std::int64_t sign = 0;
     for (int v = 0; v < views; ++v) {
         steps[v] = given[v][dimension];
@@ -40,15 +41,15 @@ void Walk::insert(int dimension, std::int64_t size, const std::int64_t* const* g
     sizes[at] = size;
     set_strides(at, steps);
 }
-void Walk::set_strides(int dimension, const std::int64_t* steps) noexcept {
+void IterationPlan::set_strides(int dimension, const std::int64_t* steps) noexcept {
     for (int v = 0; v < views; ++v) strides[dimension][v] = steps[v];
 }
-bool Walk::follow(int outer, int inner) const noexcept {
+bool IterationPlan::follow(int outer, int inner) const noexcept {
     for (int v = 0; v < views; ++v)
         if (strides[outer][v] != strides[inner][v] * sizes[inner]) return false;
     return true;
 }
-void Walk::merge() noexcept {
+void IterationPlan::merge() noexcept {
     int last = 0;
     for (int d = 1; d < ndim; ++d) {
         if (follow(last, d)) {
@@ -66,7 +67,7 @@ void check_same_sizes(const std::span<const std::int64_t>* shapes, int count) {
         if (shapes[i].size() != shapes[0].size() ||
             (!shapes[i].empty() && std::memcmp(shapes[i].data(), shapes[0].data(), shapes[i].size_bytes()) != 0))
             throw rearrange_error("for_each", concat({"found shapes ", layout::to_string(shapes[0]), " and ",
-                                                      layout::to_string(shapes[i]), "; wanted the same sizes"}));
+                                                      layout::to_string(shapes[i]), "; expected the same sizes"}));
 }
 
 }  // namespace detail

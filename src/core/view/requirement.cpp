@@ -23,10 +23,11 @@ ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requireme
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];
         if (wanted.size != dyn && wanted.size != t.shape[i])
-            return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.size});
+            return concat({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.size});
         if (wanted.name.empty()) continue;
         const std::int64_t named = t.shape[i] - wanted.more;
-        if (named < 0) return concat({"dimension ", i, " has size ", t.shape[i], ", wanted ", wanted.more, " or more"});
+        if (named < 0)
+            return concat({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.more, " or more"});
         const SizeNames::Entry* other = names.contradiction(wanted.name, named, argument, i);
         if (other == nullptr) continue;
         if (other->name != wanted.name) return concat({"this call names more than ", SizeNames::most, " sizes"});
@@ -49,8 +50,7 @@ ISTHMUS_RARE Error explain_mismatch(const DLTensor& t, Flags flags, const Requir
     };
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
-    if (t.ndim < r.least_rank || t.ndim > r.most_rank)
-        return error(ErrorCode::bad_layout, "number of dimensions differs");
+    if (t.ndim < r.min_rank || t.ndim > r.max_rank) return error(ErrorCode::bad_layout, "number of dimensions differs");
     if (r.device_type == host_memory && !Device(t.device).is_host())
         return error(ErrorCode::bad_device, "the host must not touch this memory");
     if (r.device_type > any_memory && t.device.device_type != r.device_type)

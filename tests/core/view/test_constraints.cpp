@@ -74,7 +74,7 @@ TEST(Constraints, Sizes) {
     EXPECT_EQ((refusal<View<float, 3, extents<dyn, dyn, 3>>>(t)), "(taken)");
     EXPECT_EQ((refusal<View<float, 3, sizes<"h, w, 3">>>(t)), "(taken)");
     EXPECT_EQ((refusal<View<const float, 3, extents<dyn, dyn, 4>>>(t)),
-              "expected float32[:, :, 4] on cpu, got float32[2, 4, 3] on cpu: dimension 2 has size 3, wanted 4");
+              "expected float32[:, :, 4] on cpu, got float32[2, 4, 3] on cpu: dimension 2 has size 3, expected 4");
     EXPECT_EQ(
         (refusal<View<const float, 3, sizes<"n : n">>>(t)),
         "expected float32[n, :, n] on cpu, got float32[2, 4, 3] on cpu: n is 2 in dimension 0 and 3 in dimension 2");
@@ -89,7 +89,7 @@ TEST(Constraints, SizesAndHowManyMore) {
     EXPECT_EQ((refusal<View<const float, 2, sizes<"n+1 n">>>(counting({2, 2}, 4))),
               "expected float32[n+1, n] on cpu, got float32[2, 2] on cpu: n is 1 in dimension 0 and 2 in dimension 1");
     EXPECT_EQ((refusal<View<const float, 1, sizes<"n+3">>>(counting({2}, 2))),
-              "expected float32[n+3] on cpu, got float32[2] on cpu: dimension 0 has size 2, wanted 3 or more");
+              "expected float32[n+3] on cpu, got float32[2] on cpu: dimension 0 has size 2, expected 3 or more");
     const Tensor ends = counting({4}, 4), values = counting({4}, 4);
     isthmus::Match match("f");
     EXPECT_TRUE((match.view<View<const float, 1, sizes<"n+1">>>("ends", ends)));
@@ -253,7 +253,7 @@ TEST(Rows, ASpanNeedsNeighbouringElements) {
         FAIL();
     } catch (const Error& e) {
         EXPECT_EQ(e.code(), ErrorCode::bad_layout);
-        EXPECT_STREQ(e.what(), "span(): found strides (2,) for shape (2,); wanted contiguous memory");
+        EXPECT_STREQ(e.what(), "span(): found strides (2,) for shape (2,); expected contiguous memory");
     }
     for (std::span<float> row : t.view<float, 2>().value().rows()) EXPECT_EQ(row.size(), 4u);
 }

@@ -125,7 +125,7 @@ TEST(ForEach, SizesMustBeTheSame) {
         FAIL();
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::bad_layout);
-        EXPECT_STREQ(error.what(), "for_each(): found shapes (2, 3) and (3, 2); wanted the same sizes");
+        EXPECT_STREQ(error.what(), "for_each(): found shapes (2, 3) and (3, 2); expected the same sizes");
     }
 }
 
@@ -141,7 +141,7 @@ TEST(ForEach, TakesWhatIsDerivedFromAView) {
 TEST(ForEach, DimensionsThatFollowOnOneAnotherAreOne) {
     const auto walk = [](const Tensor& t) {
         const std::int64_t* const strides[] = {t.strides().data()};
-        return isthmus::detail::Walk(t.ndim(), t.shape().data(), 1, strides);
+        return isthmus::detail::IterationPlan(t.ndim(), t.shape().data(), 1, strides);
     };
     const Tensor t = counting({2, 3, 4}, 24);
     EXPECT_EQ(walk(t).ndim, 1);

@@ -59,7 +59,7 @@ TEST(Window, Slice) {
     EXPECT_EQ(elements(part), (std::vector<float>{9, 11, 15, 17}));
     EXPECT_TRUE(v.slice(1, 6).empty());
     EXPECT_EQ(v.slice(1, 6).data(), v.data()) << "nothing lies behind the end";
-    EXPECT_EQ(thrown([&] { return v.slice(2, 0); }), "slice(): found dimension 2; wanted one of 2");
+    EXPECT_EQ(thrown([&] { return v.slice(2, 0); }), "slice(): found dimension 2; expected one of 2");
 }
 
 TEST(Window, TransposeKnowsItsOrder) {
@@ -106,7 +106,7 @@ TEST(Window, ContiguousIsATypeAndNoCopy) {
     static_assert(std::is_same_v<decltype(v.contiguous()), View<float, 2, c_contiguous>>);
     EXPECT_EQ(v.contiguous().data(), t.data());
     EXPECT_EQ(thrown([&] { return v.transpose().contiguous(); }),
-              "contiguous(): found strides (1, 3) for shape (3, 2); wanted contiguous memory");
+              "contiguous(): found strides (1, 3) for shape (3, 2); expected contiguous memory");
     const Tensor copy = copy_of(v.transpose()).value();
     EXPECT_EQ((elements(copy.view<const float, 2, c_contiguous>().value())), elements(v.transpose()));
 }
@@ -185,7 +185,7 @@ TEST(Window, OneDimensionIsARange) {
     EXPECT_EQ(column.end() - column.begin(), 4);
     EXPECT_LT(column.begin(), column.end());
     EXPECT_EQ(thrown([&] { return std::span<float>(column).size(); }),
-              "span(): found strides (3,) for shape (4,); wanted contiguous memory");
+              "span(): found strides (3,) for shape (4,); expected contiguous memory");
     const std::span<const float> row = t.view<float, 2>().value().select(0);
     EXPECT_EQ(row.size(), 3u);
 }

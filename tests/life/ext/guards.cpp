@@ -10,7 +10,7 @@
 
 ISTHMUS_BEGIN
 namespace detail {
-/// What hold_shown() does between finding an object and counting it up.
+/// What hold_wrapper() does between finding an object and counting it up.
 inline void (*between)() = [] {};
 inline bool try_reference_after_all(PyObject* object) noexcept {
     between();
@@ -113,7 +113,7 @@ PyObject* taken_away_too_early(PyObject*, PyObject*) {
     std::thread finder([&held] {
         const PyGILState_STATE attached = PyGILState_Ensure();
         PyObject* seen = nullptr;
-        held = detail::hold_shown(&block, &PyList_Type, seen);
+        held = detail::hold_wrapper(&block, &PyList_Type, seen);
         PyGILState_Release(attached);
     });
     // Detached while it waits: a new thread may stop those that are attached.

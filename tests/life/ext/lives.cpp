@@ -80,7 +80,7 @@ bool any_touched() {
             ++used_too_late;
         }
     for (const Kept& root : kept_roots)
-        if (!roots_shown_again && isthmus::detail::shown_object(root.tensor.block()) == nullptr) {
+        if (!roots_shown_again && isthmus::detail::wrapper_of(root.tensor.block()) == nullptr) {
             std::printf("the isthmus.Tensor that an alias held is gone\n");
             ++used_too_late;
         }

@@ -38,7 +38,7 @@ def refused(code: str, kind: type, call: Callable, *arguments: object, **options
     try:
         found = call(*arguments, **options)
     except ext.Error as error:
-        assert error.code == code, f"wanted {code}, got {error.code}: {error}"
-        assert isinstance(error, kind), f"wanted a {kind.__name__}: {type(error).__mro__}"
+        assert error.code == code, f"expected {code}, got {error.code}: {error}"
+        assert isinstance(error, kind), f"expected a {kind.__name__}: {type(error).__mro__}"
         return str(error)
-    raise AssertionError(f"wanted {code}, but it was taken: {found}")
+    raise AssertionError(f"expected {code}, but it was taken: {found}")

@@ -117,7 +117,7 @@ def an_operator_says_which_device_memory_it_wants(d: Driver) -> None:
     )
     assert (
         words(x, other, out=out)
-        == "add(): argument 'y': got float32[4] on cuda:1 beside 'x' on cuda:0; wanted one device"
+        == "add(): argument 'y': got float32[4] on cuda:1 beside 'x' on cuda:0; expected one device"
     )
     assert words(x, y, out=other).startswith("add(): argument 'out': got float32[4] on cuda:1 beside 'x' on cuda:0")
     assert words(x, y, out=host).startswith("add(): argument 'out': expected ")

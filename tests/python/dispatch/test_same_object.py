@@ -1,6 +1,6 @@
 """The same object comes back only while it is the same tensor, and only where it is an array of that framework.
 
-Promised (docs/export.md): a tensor that came from the wanted framework, *unchanged*, is the same Python object again.
+Promised (docs/export.md): a tensor that came from the expected framework, *unchanged*, is the same Python object again.
 When the object has got other memory, another shape, other strides or another dtype since, an array over the handle's
 own memory comes back instead, so that `t.to("torch")`, `np.asarray(t)` and the handle always show the same elements.
 """
@@ -161,7 +161,7 @@ def test_an_array_of_jax_that_was_deleted() -> None:
 
 @pytest.mark.parametrize("scalar", [np.float32(3), np.int8(-1), np.bool_(True), np.complex64(1j)])
 def test_a_numpy_scalar_becomes_an_array(scalar: np.generic) -> None:
-    """A scalar is immutable and no ndarray: what is wanted is an array."""
+    """A scalar is immutable and no ndarray: what is expected is an array."""
     back = ext.tensor_of(scalar).to("numpy")
     assert type(back) is np.ndarray
     assert back.shape == ()

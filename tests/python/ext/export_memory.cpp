@@ -31,7 +31,7 @@ struct Pages {
 };
 
 bool read_shape(PyObject* object, std::vector<std::int64_t>& out) {
-    isthmus::Ref fast(PySequence_Fast(object, "wanted a sequence of integers"));
+    isthmus::Ref fast(PySequence_Fast(object, "expected a sequence of integers"));
     if (!fast) return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
         out.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast.get(), i)));

@@ -61,7 +61,7 @@ PyObject* borrow_and_raise(PyObject*, PyObject* object) {
 template <bool owning>
 PyObject* import_first(PyObject*, PyObject* list) {
     if (!PyList_Check(list) || PyList_GET_SIZE(list) == 0)
-        return PyErr_Format(PyExc_TypeError, "wanted a list with an item");
+        return PyErr_Format(PyExc_TypeError, "expected a list with an item");
     PyObject* item = PyList_GET_ITEM(list, 0);
     if constexpr (owning) {
         const auto tensor = isthmus::from_py(item);

@@ -97,7 +97,7 @@ PyObject* give_back(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO", &number, &object)) return nullptr;
     isthmus::Tensor tensor = take(number);
     if (PyErr_Occurred()) return nullptr;
-    isthmus::give_back(object, tensor);
+    isthmus::roll_back(object, tensor);
     Py_RETURN_NONE;
 }
 

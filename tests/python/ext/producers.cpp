@@ -21,7 +21,7 @@ constexpr std::size_t memory_size = 4096;
 
 bool read_list(PyObject* object, std::vector<Py_ssize_t>*& out) {
     if (object == Py_None) return true;
-    isthmus::Ref fast(PySequence_Fast(object, "wanted a sequence of integers"));
+    isthmus::Ref fast(PySequence_Fast(object, "expected a sequence of integers"));
     if (!fast) return false;
     out = new std::vector<Py_ssize_t>;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)

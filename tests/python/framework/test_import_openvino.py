@@ -94,7 +94,7 @@ def test_an_array_that_contradicts_the_element_type(
 ) -> None:
     before = sys.getrefcount(array)
     text = str(refused("bad_dtype", BufferError, take, Tensor(element, array)))
-    assert f"has elements of {array.itemsize} bytes; wanted " in text
+    assert f"has elements of {array.itemsize} bytes; expected " in text
     gc.collect()
     assert sys.getrefcount(array) == before
 

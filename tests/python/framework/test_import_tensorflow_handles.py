@@ -76,7 +76,7 @@ def test_python_is_asked_of_the_first_alone(told, take: str) -> None:
         again, now = is_asked(ext.{take})
         assert not again
         for one in (found, now):
-            assert (one["data"], one["shape"], one["dtype"], one["read_only"]) == wanted, one
+            assert (one["data"], one["shape"], one["dtype"], one["read_only"]) == expected, one
     """)
 
 

@@ -29,11 +29,11 @@ def refused(code: str, call: Callable, *args, error: type = Exception, **options
     try:
         found = call(*args, **options)
     except ext.Error as exception:
-        assert exception.code == code, f"wanted {code}, got {exception.code}: {exception}"
-        assert isinstance(exception, error), f"wanted a {error.__name__}, got {type(exception).__mro__}"
+        assert exception.code == code, f"expected {code}, got {exception.code}: {exception}"
+        assert isinstance(exception, error), f"expected a {error.__name__}, got {type(exception).__mro__}"
         assert str(exception), "an error without a word"
         return exception
-    raise AssertionError(f"wanted {code}, but it was taken: {found}")
+    raise AssertionError(f"expected {code}, but it was taken: {found}")
 
 
 def collect() -> None:

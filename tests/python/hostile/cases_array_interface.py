@@ -138,10 +138,10 @@ def add(name: str, fields: dict, code: str) -> None:
                 try:
                     found = call(x, argument="q")
                 except ext.Error as error:
-                    expect(error.code in code.split(), f"wanted {code}, got {error.code}: {error}")
+                    expect(error.code in code.split(), f"expected {code}, got {error.code}: {error}")
                     expect("'q'" in str(error), error)
                 else:
-                    raise AssertionError(f"wanted {code}, but it was taken: {found}")
+                    raise AssertionError(f"expected {code}, but it was taken: {found}")
 
     register(f"array_interface_{name}", run)
 

@@ -132,13 +132,13 @@ def by_capsule(fields: dict, code: str, versioned: bool) -> None:
             else:
                 check(call(producer), managed)
                 expect(capsule_name_of(capsule) == b"used_" + own_name, "a capsule that was taken keeps its name")
-                expect(managed.calls == int(deletes), f"deleter ran {managed.calls} times, wanted 1")
+                expect(managed.calls == int(deletes), f"deleter ran {managed.calls} times, expected 1")
                 refused("consumed_capsule", call, producer, error=ValueError)
             if through_method:
                 expect(len(producer.asked) == (1 if code else 2), f"asked {len(producer.asked)} times")
             producer = capsule = None
             collect()
-            expect(managed.calls == int(deletes), f"deleter ran {managed.calls} times in the end, wanted 1")
+            expect(managed.calls == int(deletes), f"deleter ran {managed.calls} times in the end, expected 1")
 
 
 def by_api(fields: dict, code: str) -> None:
@@ -158,7 +158,7 @@ def by_api(fields: dict, code: str) -> None:
             else:
                 check(call(producer), made[-1])
             expect(made[-1].calls == int(deletes), f"deleter ran {made[-1].calls} times")
-        expect(len(made) == 3, f"asked {len(made)} times, wanted 3")
+        expect(len(made) == 3, f"asked {len(made)} times, expected 3")
 
 
 def add(name: str, fields: dict, code: str, kinds: tuple[bool, ...]) -> None:

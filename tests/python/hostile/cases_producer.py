@@ -178,7 +178,7 @@ def producer_that_returns_something_else() -> None:
         for call in BOTH:
             x = make(body)
             error = refused("producer_failed", call, x)
-            expect("wanted a capsule" in str(error) and x.calls == 1, error)
+            expect("expected a capsule" in str(error) and x.calls == 1, error)
 
 
 @case

@@ -77,7 +77,7 @@ class TestAttributes:
 
     @pytest.mark.parametrize("wrong", [(2, 32.0, 1), (2, 1 << 40, 1), (2, "32"), (2,), (2, 32, 1, 1), "float31", None])
     def test_no_dtype(self, wrong):
-        with pytest.raises(ValueError, match="wanted a name such as 'float32'") as info:
+        with pytest.raises(ValueError, match="expected a name such as 'float32'") as info:
             type(made().dtype)(wrong)
         assert info.value.code == "bad_dtype"
 
@@ -85,12 +85,12 @@ class TestAttributes:
         "wrong", [(258, 32, 1), (-254, 32, 1), (2, 288, 1), (2, -224, 1), (2, 32, 65537), (2, 32, 0)]
     )
     def test_numbers_that_would_wrap_around(self, wrong):
-        with pytest.raises(ValueError, match=r"wanted numbers that DLPack 1\.3 defines"):
+        with pytest.raises(ValueError, match=r"expected numbers that DLPack 1\.3 defines"):
             type(made().dtype)(*wrong)
 
     @pytest.mark.parametrize("wrong", [(1, 1 << 40), (1.0, 0), (1,), (1, 0, 0), "gpu", None])
     def test_no_device(self, wrong):
-        with pytest.raises(ValueError, match="wanted a name such as 'cuda:0'") as info:
+        with pytest.raises(ValueError, match="expected a name such as 'cuda:0'") as info:
             type(made().device)(wrong)
         assert info.value.code == "bad_device"
 

@@ -223,5 +223,5 @@ def test_what_is_unsound_is_told_as_of_any_tensor(take, refused) -> None:
     x = Plain(range(3))
     x.array.buffers[1] = None
     error = refused("null_data", BufferError, take, x)
-    said = "data is NULL with 3 elements (shape (3,)); wanted the address of the elements"
+    said = "data is NULL with 3 elements (shape (3,)); expected the address of the elements"
     assert str(error) == f"argument 'the_argument': {said}"

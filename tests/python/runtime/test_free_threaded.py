@@ -208,7 +208,7 @@ def one(i):
     x.array = np.zeros(i % 7 + 1, dtype)
     return x
 
-producers = [one(i) for i in range(400)]  # of the cache's 64 places each is wanted by several
+producers = [one(i) for i in range(400)]  # of the cache's 64 places each is expected by several
 
 def work(thread, i):
     for k in range(len(producers)):

@@ -10,17 +10,18 @@ namespace detail {
 
 /// How to walk over several views of the same sizes at once: the dimensions in the order in which they are walked, the
 /// last one innermost. Dimensions of size 1 are dropped, and those without a gap between them in every view are merged.
-struct Walk {
-    static constexpr int most_views = 8;
+struct IterationPlan {
+    static constexpr int max_views = 8;
 
     int ndim = 0;
     int views;
     std::int64_t sizes[max_ndim];
-    std::int64_t strides[max_ndim][most_views];
-    std::int64_t starts[most_views] = {};  ///< where the walk begins, in elements from the first one
+    std::int64_t strides[max_ndim][max_views];
+    std::int64_t starts[max_views] = {};  ///< where the walk begins, in elements from the first one
 
     /// `strides` has a row for each view. No size is 0.
-    Walk(int ndim_given, const std::int64_t* shape, int views_given, const std::int64_t* const* given) noexcept;
+    IterationPlan(int ndim_given, const std::int64_t* shape, int views_given,
+                  const std::int64_t* const* given) noexcept;
 
 private:
     bool is_outside(const std::int64_t* a, const std::int64_t* b) const noexcept;
@@ -95,7 +96,7 @@ void for_each_in_row(F& f, std::int64_t count, const std::int64_t* steps, std::i
 }
 
 template <class F, class... T, std::size_t... v>
-void for_each_of(F& f, const Walk& walk, std::index_sequence<v...> all, T*... first) {
+void for_each_of(F& f, const IterationPlan& walk, std::index_sequence<v...> all, T*... first) {
     const int inner = walk.ndim - 1;
     const std::int64_t count = walk.ndim > 0 ? walk.sizes[inner] : 1;
     const std::int64_t rows = walk.ndim > 1 ? walk.sizes[inner - 1] : 1;
@@ -145,12 +146,12 @@ concept HostView = requires(const V& view) { as_host_view(view); };
 template <class F, class First, class... Rest>
     requires(detail::HostView<First> && ... && detail::HostView<Rest>)
 void for_each(F&& f, const First& view, const Rest&... views) {
-    static_assert(sizeof...(Rest) < detail::Walk::most_views, "isthmus: for_each() takes up to 8 views");
+    static_assert(sizeof...(Rest) < detail::IterationPlan::max_views, "isthmus: for_each() takes up to 8 views");
     const std::span<const std::int64_t> shapes[] = {view.shape(), views.shape()...};
     detail::check_same_sizes(shapes, 1 + static_cast<int>(sizeof...(Rest)));
     if (view.empty()) return;
     const std::int64_t* const strides[] = {view.strides().data(), views.strides().data()...};
-    const detail::Walk walk(view.ndim(), view.shape().data(), 1 + static_cast<int>(sizeof...(Rest)), strides);
+    const detail::IterationPlan walk(view.ndim(), view.shape().data(), 1 + static_cast<int>(sizeof...(Rest)), strides);
     detail::for_each_of(f, walk, std::make_index_sequence<1 + sizeof...(Rest)>(), view.data(), views.data()...);
 }
 

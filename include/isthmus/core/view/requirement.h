@@ -39,8 +39,8 @@ struct Requirement {
     bool allow_grad = false;  ///< a tensor that automatic differentiation watches will do
     bool no_grad = false;     ///< such a tensor is refused explicitly; without either constraint it is refused too
     Order order = Order::any;
-    int least_rank = 0;
-    int most_rank = max_ndim;
+    int min_rank = 0;
+    int max_rank = max_ndim;
     const SizeSpec* sizes = nullptr;  ///< one per dimension, if size_count says so
     int size_count =
         -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
@@ -75,9 +75,9 @@ struct Requirement {
         size_count = count;
     }
     constexpr void ask_ranks(int least, int most) {
-        ranks_clash = ranks_clash || least > most_rank || most < least_rank;
-        if (least > least_rank) least_rank = least;
-        if (most < most_rank) most_rank = most;
+        ranks_clash = ranks_clash || least > max_rank || most < min_rank;
+        if (least > min_rank) min_rank = least;
+        if (most < max_rank) max_rank = most;
     }
     constexpr void ask_grad(bool allowed) {
         allow_grad = allow_grad || allowed;
@@ -134,10 +134,10 @@ constexpr std::size_t length_of(Spell spell) {
 }
 /// The text that `spell` writes, in as many bytes as it has.
 template <Spell spell>
-struct Spelled {
+struct ConstexprString {
     static constexpr std::size_t size = length_of(spell);
     char text[size + 1]{};
-    constexpr Spelled() {
+    constexpr ConstexprString() {
         Words words{text, false};
         spell(words);
     }
@@ -155,8 +155,8 @@ constexpr void add_size_name(Words& words, const SizeSpec& spec) {
 /// Adds all that follows the dtype: "[h, w, 3] C-contiguous on cpu".
 constexpr void add_shape_words(Words& words, const Requirement& r) {
     words.add('[');
-    if (r.least_rank == r.most_rank) {
-        for (int i = 0; i < r.least_rank; ++i) {
+    if (r.min_rank == r.max_rank) {
+        for (int i = 0; i < r.min_rank; ++i) {
             if (i != 0) words.add(", ");
             if (r.size_count < 0 || (r.sizes[i].size == dyn && r.sizes[i].name.empty()))
                 words.add(':');
@@ -165,13 +165,13 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
             else
                 add_size_name(words, r.sizes[i]);
         }
-    } else if (r.least_rank == 0 && r.most_rank == max_ndim) {
+    } else if (r.min_rank == 0 && r.max_rank == max_ndim) {
         words.add("...");
     } else {
-        words.add(std::int64_t{r.least_rank});
-        words.add(r.most_rank == max_ndim ? std::string_view(" or more dimensions") : std::string_view(" to "));
-        if (r.most_rank != max_ndim) {
-            words.add(std::int64_t{r.most_rank});
+        words.add(std::int64_t{r.min_rank});
+        words.add(r.max_rank == max_ndim ? std::string_view(" or more dimensions") : std::string_view(" to "));
+        if (r.max_rank != max_ndim) {
+            words.add(std::int64_t{r.max_rank});
             words.add(" dimensions");
         }
     }
@@ -258,8 +258,7 @@ inline bool has_sizes(const DLTensor& t, const SizeSpec* wanted, SizeNames& name
 ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requirement& r) noexcept {
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return false;
-    if (r.least_rank == r.most_rank ? t.ndim != r.least_rank : (t.ndim < r.least_rank || t.ndim > r.most_rank))
-        return false;
+    if (r.min_rank == r.max_rank ? t.ndim != r.min_rank : (t.ndim < r.min_rank || t.ndim > r.max_rank)) return false;
     if (r.device_type == host_memory ? !Device(t.device).is_host()
                                      : (r.device_type != any_memory && t.device.device_type != r.device_type))
         return false;

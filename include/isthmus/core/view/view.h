@@ -31,7 +31,7 @@ struct Wanted {
             r.dtype = dtype_of<Element>();
             r.alignment = alignof(Element);
         }
-        if constexpr (N != dynamic_rank) r.least_rank = r.most_rank = N;
+        if constexpr (N != dynamic_rank) r.min_rank = r.max_rank = N;
         (C::apply(r), ...);
         return r;
     }
@@ -43,9 +43,9 @@ struct Wanted {
     static_assert(!bare.grads_clash, "isthmus: allow_grad and no_grad contradict each other");
     static_assert(!bare.converts || !bare.writable,
                   "isthmus: what is written to a converted copy is lost; the elements of a converted view are const");
-    static_assert(N == dynamic_rank || (bare.least_rank == N && bare.most_rank == N),
+    static_assert(N == dynamic_rank || (bare.min_rank == N && bare.max_rank == N),
                   "isthmus: rank_between is for views of dynamic_rank");
-    static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are wanted");
+    static_assert(bare.size_count == -1 || bare.size_count == N, "isthmus: as many sizes as dimensions are expected");
 
     static constexpr void spell(Words& out) {
         if constexpr (DTypeSet<Element>)
@@ -54,7 +54,7 @@ struct Wanted {
             out.add(dtype_of<Element>());
         add_shape_words(out, bare);
     }
-    static constexpr Spelled<spell> words{};
+    static constexpr ConstexprString<spell> words{};
     static constexpr Requirement finish() {
         Requirement r = make();
         r.words = words.view();

@@ -107,7 +107,7 @@ public:
     {
         const auto d = static_cast<std::size_t>(dimension_of("slice", dimension, N));
         Sizes<N> extents = copied(this->shape()), strides = copied(this->strides());
-        const Cut cut(extents[d], strides[d], start, stop, step);
+        const Slice cut(extents[d], strides[d], start, stop, step);
         const std::int64_t offset = cut.size == 0 || this->empty() ? 0 : cut.offset * strides[d];
         extents[d] = cut.size;
         strides[d] = cut.stride;
@@ -187,7 +187,7 @@ protected:
 
     ISTHMUS_COLD std::string strides_text() const {
         return concat({"found strides ", layout::to_string(this->strides()), " for shape ",
-                       layout::to_string(this->shape()), "; wanted contiguous memory"});
+                       layout::to_string(this->shape()), "; expected contiguous memory"});
     }
 
 private:

@@ -49,17 +49,17 @@ struct NumpyApi {
         make = reinterpret_cast<NewFromDescr>(table[94]);
         return true;
     }
-    void give_back() {
+    void release() {
         for (PyObject* dtype : dtypes) Py_XDECREF(dtype);
     }
 };
-ISTHMUS_STATE PerLife<NumpyApi> numpy_api;
+ISTHMUS_STATE PerSession<NumpyApi> numpy_api;
 
 /// False with a Python exception set.
 ISTHMUS_NOINLINE inline bool load_numpy_api() {
     NumpyApi found{};
-    if (!start_life() || !found.find()) return false;
-    if (!numpy_api.keep(found)) found.give_back();
+    if (!start_session() || !found.find()) return false;
+    if (!numpy_api.keep(found)) found.release();
     return true;
 }
 

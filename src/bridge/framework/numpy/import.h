@@ -106,7 +106,7 @@ inline bool import_numpy(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(request.options.require_writable) && warns_on_write(array->flags))
         return request.fail(ErrorCode::read_only,
                             {"NumPy warns of writing to this ", type_name(request.object),
-                             ", which numpy.broadcast_arrays made; wanted writable memory, so take a copy or set "
+                             ", which numpy.broadcast_arrays made; expected writable memory, so take a copy or set "
                              "x.flags.writeable = True"});
     Flags flags = is_writable(array->flags) ? 0 : flag::read_only;
     const auto number = static_cast<unsigned>(descr->type_num);
@@ -138,7 +138,7 @@ inline Flags plain_numpy_flags(const NumpyArray* array) noexcept {
 }
 
 /// import_numpy() of a plain array, for a borrow. False, and nothing held, for any other.
-ISTHMUS_ALWAYS_INLINE bool borrow_plain_numpy(PyObject* object, bool require_writable, BorrowedBuilder out) noexcept {
+ISTHMUS_ALWAYS_INLINE bool borrow_numpy_fast(PyObject* object, bool require_writable, BorrowedBuilder out) noexcept {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     const auto number = static_cast<unsigned>(array->descr->type_num);
     if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable) ||
@@ -149,7 +149,7 @@ ISTHMUS_ALWAYS_INLINE bool borrow_plain_numpy(PyObject* object, bool require_wri
 }
 
 /// The same as a new block, written at once. NULL, and nothing held, for any other array, and when memory is out.
-ISTHMUS_ALWAYS_INLINE Block* own_plain_numpy(PyObject* object, bool require_writable) noexcept {
+ISTHMUS_ALWAYS_INLINE Block* own_numpy_fast(PyObject* object, bool require_writable) noexcept {
     const auto* array = reinterpret_cast<const NumpyArray*>(object);
     if (ISTHMUS_UNLIKELY(!is_plain_numpy(array, require_writable))) return nullptr;
     const auto number = static_cast<unsigned>(array->descr->type_num);

@@ -21,7 +21,7 @@ struct TorchConsumer {
     bool ready = false;
     const DLPackExchangeAPI* api = nullptr;  ///< before 2.14; NULL if torch.utils.dlpack must be used
 };
-ISTHMUS_STATE PerLife<TorchConsumer> torch_consumer;
+ISTHMUS_STATE PerSession<TorchConsumer> torch_consumer;
 
 /// Imports torch. False with a Python exception set.
 ISTHMUS_NOINLINE inline bool load_torch_consumer() {

@@ -57,7 +57,7 @@ struct AskShims {
 };
 
 /// Tells autograd of a coming write, as an in-place operation would, or notes that this is still to be done.
-ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* handle) {
+ISTHMUS_NOINLINE inline bool bump_torch_version(ImportRequest& request, void* handle) {
     AskShims ask{request.object, handle, 0};
     const bool closed = ask.is_closed_inference();
     if (ask.failed)
@@ -67,7 +67,7 @@ ISTHMUS_NOINLINE inline bool announce_torch_write(ImportRequest& request, void* 
         request.out.flags() |= unannounced_flag;
         return true;
     }
-    if (torch_shims.bump_version == nullptr) return announce_torch_write_by_python(request);
+    if (torch_shims.bump_version == nullptr) return bump_torch_version_by_python(request);
     try {
         torch_shims.bump_version(handle);
         return true;
@@ -85,7 +85,7 @@ ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags fla
     if (is_torch_transformed(request.object)) return request.fail(ErrorCode::not_values, torch_refusal::transformed);
     return request.fail(ErrorCode::null_data,
                         {"data is NULL with elements: this ", type_name(request.object),
-                         " (a fake, zero or wrapper tensor) has no memory of its own; wanted a materialised tensor"});
+                         " (a fake, zero or wrapper tensor) has no memory of its own; expected a materialised tensor"});
 }
 
 ISTHMUS_COLD inline bool explain_torch_handle(ImportRequest& request) {
@@ -183,8 +183,8 @@ ISTHMUS_ALWAYS_INLINE bool has_plain_torch_address(const DLTensor& t) noexcept {
 
 /// The fast path: on the CPU, only read, and not tracked by autograd. It calls neither Python nor any other code.
 /// False, and nothing held, for those that import_torch_by_shims() must look at.
-ISTHMUS_ALWAYS_INLINE bool import_plain_torch(PyObject* object, const ImportOptions& options,
-                                              const ProducerType& producer, BorrowedBuilder out, bool owning) noexcept {
+ISTHMUS_ALWAYS_INLINE bool import_torch_fast(PyObject* object, const ImportOptions& options,
+                                             const ProducerType& producer, BorrowedBuilder out, bool owning) noexcept {
     const TorchShims& torch = torch_shims;
     if (options.require_writable || !producer.known_torch || producer.immutable ||
         ISTHMUS_UNLIKELY(!load_shared(torch.plain)))
@@ -251,7 +251,7 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
 
     Flags flags = 0;
     AskShims ask{request.object, handle, dtype.code};
-    const TorchVerdict verdict = judge_torch(ask, request.options);
+    const TorchVerdict verdict = check_torch_rules(ask, request.options);
     if (ISTHMUS_UNLIKELY(ask.failed))
         return request.fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(request.object)});
     if (ISTHMUS_UNLIKELY(verdict.refusal != nullptr)) return request.fail(verdict.code, verdict.refusal);
@@ -274,7 +274,7 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known))
         return explain_torch_unsound(request, flags & flag::dlpack_known);
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
-    if (ISTHMUS_UNLIKELY(writes) && !announce_torch_write(request, handle)) return false;
+    if (ISTHMUS_UNLIKELY(writes) && !bump_torch_version(request, handle)) return false;
     if (request.owning && !hold_torch_storage(request, handle)) return false;
     return ISTHMUS_LIKELY(t.device.device_type == kDLCPU) || settle_torch_stream(request);
 }
@@ -284,10 +284,10 @@ ISTHMUS_NOINLINE inline bool import_torch(ImportRequest& request) { return impor
 
 /// Announces the write to an object that was imported without announcing it. `request` is a new one, for the same
 /// object.
-ISTHMUS_NOINLINE inline bool announce_torch_write_later(ImportRequest& request) {
-    if (request.producer.protocol != Protocol::torch_stable) return announce_torch_write_by_python(request);
+ISTHMUS_NOINLINE inline bool bump_torch_version_later(ImportRequest& request) {
+    if (request.producer.protocol != Protocol::torch_stable) return bump_torch_version_by_python(request);
     void* handle = nullptr;
-    return take_torch_handle(request, handle) && announce_torch_write(request, handle);
+    return take_torch_handle(request, handle) && bump_torch_version(request, handle);
 }
 
 }  // namespace detail

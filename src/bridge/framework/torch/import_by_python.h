@@ -33,7 +33,7 @@ struct AskPython {
 };
 
 /// Tells autograd of a coming write. Before PyTorch 2.4 only libtorch itself can.
-ISTHMUS_NOINLINE inline bool announce_torch_write_by_python(ImportRequest& request) {
+ISTHMUS_NOINLINE inline bool bump_torch_version_by_python(ImportRequest& request) {
     Ref graph(import_torch("torch.autograd.graph"));
     Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
     if (!function) PyErr_Clear();
@@ -49,7 +49,7 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
         ask.ask("is_mkldnn", false) || ask.ask("is_meta", false))
         return explain_torch_layout(request, nullptr);
     if (ask.ask("is_quantized", false)) return explain_torch_dtype(request);
-    verdict = judge_torch(ask, request.options);
+    verdict = check_torch_rules(ask, request.options);
     if (!ask.failed && verdict.refusal != nullptr) return request.fail(verdict.code, verdict.refusal);
     if (!ask.failed && request.options.require_writable && is_closed_inference_tensor(request.object, ask.failed))
         return request.fail(ErrorCode::requires_grad, torch_refusal::inference);
@@ -126,7 +126,7 @@ ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DL
     if (request.options.require_writable) {
         if (!request.options.announce)
             request.out.flags() |= unannounced_flag;
-        else if (!announce_torch_write_by_python(request))
+        else if (!bump_torch_version_by_python(request))
             return false;
     }
     return !request.owning || hold_torch_storage_by_python(request);

@@ -55,7 +55,7 @@ inline constexpr const char* inference =
 
 /// `layout`: as torch writes it, "torch.sparse_coo".
 ISTHMUS_COLD inline std::string sparse(const std::string& layout) {
-    return concat({"layout is ", layout, "; wanted a dense tensor: call .to_dense() first"});
+    return concat({"layout is ", layout, "; expected a dense tensor: call .to_dense() first"});
 }
 /// `dtype`: as torch writes it, "torch.quint8".
 ISTHMUS_COLD inline std::string quantised(const std::string& dtype) {
@@ -92,7 +92,7 @@ struct TorchVerdict {
     ErrorCode code = ErrorCode::not_values;
     bool watched = false;
     /// As Borrowed and Block have it.
-    Flags flags() const noexcept { return watched ? flag::read_only | watched_flag : 0; }
+    Flags flags() const noexcept { return watched ? flag::read_only | tracked_flag : 0; }
 };
 
 /// For a tensor that autograd may track: reading is allowed, and the tensor is read-only then; writing follows torch's
@@ -118,7 +118,7 @@ ISTHMUS_NOINLINE TorchVerdict judge_watched_torch(Ask& ask, const ImportOptions&
 /// `ask` answers lazy_bit(), may_be_watched(), and only if that is true is_dual(), requires_grad(), is_recording(),
 /// in_place_refusal() and is_transformed().
 template <class Ask>
-ISTHMUS_ALWAYS_INLINE TorchVerdict judge_torch(Ask& ask, const ImportOptions& options) {
+ISTHMUS_ALWAYS_INLINE TorchVerdict check_torch_rules(Ask& ask, const ImportOptions& options) {
     const LazyBit bit = ask.lazy_bit();
     if (ISTHMUS_UNLIKELY(bit != LazyBit::none))
         return {bit == LazyBit::conjugate ? torch_refusal::conjugate : torch_refusal::negative};

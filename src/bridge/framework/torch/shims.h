@@ -204,12 +204,12 @@ ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
 }
 
 /// The facts about torch that belong to one interpreter session.
-struct TorchInThisLife {
+struct TorchSession {
     enum class Way : std::uint8_t { unknown, stable, older };
     Way way = Way::unknown;
     PyTypeObject* tensor_class = nullptr;  ///< torch.Tensor as libtorch knows it; NULL if it does not say
 };
-ISTHMUS_STATE PerLife<TorchInThisLife> torch_life;
+ISTHMUS_STATE PerSession<TorchSession> torch_session;
 
 /// Set (to anything but 0) in the environment, this hides libtorch's stable shims: the way to test what older versions
 /// get.
@@ -217,17 +217,17 @@ inline constexpr const char* hide_torch_shims = "ISTHMUS_NO_TORCH_SHIMS";
 
 /// Whether tensors are exchanged by the stable shims. torch must have been imported.
 inline bool torch_has_shims() noexcept {
-    using Way = TorchInThisLife::Way;
-    if (ISTHMUS_UNLIKELY(torch_life->way == Way::unknown)) {
+    using Way = TorchSession::Way;
+    if (ISTHMUS_UNLIKELY(torch_session->way == Way::unknown)) {
         const char* hidden = std::getenv(hide_torch_shims);
         const bool hide = hidden != nullptr && std::strcmp(hidden, "0") != 0 && *hidden != '\0';
-        TorchInThisLife found;
+        TorchSession found;
         found.way = !hide && torch_shims.load() ? Way::stable : Way::older;
         if (found.way == Way::stable && torch_shims.tensor_class != nullptr)
             found.tensor_class = *torch_shims.tensor_class;
-        (void)torch_life.keep(found);
+        (void)torch_session.keep(found);
     }
-    return torch_life->way == Way::stable;
+    return torch_session->way == Way::stable;
 }
 
 /// Runs what gives up a tensor of torch. libtorch takes the GIL for the last reference to a tensor that Python has
@@ -236,9 +236,9 @@ inline bool torch_has_shims() noexcept {
 /// the owner must be neither on this one's stack nor in the block.
 inline void drop_torch(void (*give_up)(void*), void* owner) {
     if (ISTHMUS_LIKELY(runs_our_interpreter()) || Py_IsInitialized() == 0) return give_up(owner);
-    const WayToInterpreter way = way_to_interpreter();
-    if (way == WayToInterpreter::here) return give_up(owner);
-    if (way == WayToInterpreter::another) return give_back_with_gil(give_up, owner);
+    const InterpreterAccess way = interpreter_access();
+    if (way == InterpreterAccess::here) return give_up(owner);
+    if (way == InterpreterAccess::another) return release_with_gil(give_up, owner);
     const InterpreterGuard guard;
     if (guard) give_up(owner);
 }

@@ -128,7 +128,7 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
                       " with a byte for each element is what a capsule before DLPack 1.0 cannot say; ask with "
                       "max_version=(1, 0) or newer"});
     if (copy) return export_copy(block, versioned);
-    if (refuse_watched(block)) return nullptr;
+    if (refuse_tracked(block)) return nullptr;
     if (!versioned && (block->flags & flag::read_only))
         return raise(
             ErrorCode::read_only, ErrorKind::buffer,
@@ -136,9 +136,9 @@ inline PyObject* tensor_dlpack(PyObject* self, PyObject* const* arguments, Py_ss
             "newer, or for copy=True");
     if (!order_export(block, consumer)) return nullptr;
     note_consumer(block, "__dlpack__");
-    const Exit exit(block);
-    if (ISTHMUS_UNLIKELY(exit.block() == nullptr)) return PyErr_NoMemory();
-    return versioned ? versioned_capsule(exit.block(), wanted) : legacy_capsule(exit.block(), wanted);
+    const ExportGuard guard(block);
+    if (ISTHMUS_UNLIKELY(guard.block() == nullptr)) return PyErr_NoMemory();
+    return versioned ? versioned_capsule(guard.block(), wanted) : legacy_capsule(guard.block(), wanted);
 }
 
 inline PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {

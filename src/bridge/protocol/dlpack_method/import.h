@@ -187,7 +187,7 @@ inline bool import_dlpack_method(ImportRequest& request) {
         return false;
     if (ISTHMUS_UNLIKELY(!PyCapsule_CheckExact(capsule.get())))
         return request.fail(ErrorCode::producer_failed, {type_name(request.object), ".__dlpack__() returned a ",
-                                                         type_name(capsule.get()), "; wanted a capsule"});
+                                                         type_name(capsule.get()), "; expected a capsule"});
     if (ISTHMUS_UNLIKELY(PyCapsule_IsValid(capsule.get(), capsule_name)) && !request.immutable &&
         !request.producer.only_dlpack && !ask_of_legacy_memory(request, capsule.get()))
         return request.fail_with_exception(ErrorCode::producer_failed,
