@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#define ISTHMUS_FIELDS 1  // <isthmus/python.h> comes last, as in arguments.h
+
 #include <isthmus/python/arguments.h>  // Python.h must come before any standard header
 
 #include <array>
@@ -325,3 +327,5 @@ PyObject* fields_to_py(const FieldsReply<S>& reply) noexcept {
 }
 
 ISTHMUS_END
+
+#include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python.h>  // Python.h must come before any standard header
+#include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <span>
 #include <string>
@@ -50,3 +50,5 @@ private:
 };
 
 ISTHMUS_END
+
+#include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -308,3 +308,11 @@ def test_a_header_links(header: str, tmp_path: Path) -> None:
     flags = ["-O0", *isthmus.get_cflags(), *more, "linked.cpp", *isthmus.get_ldflags(), ALL_AT_ONCE]
     run(CXX, "-shared", *flags, "-o", f"linked{importlib.machinery.EXTENSION_SUFFIXES[-1]}", cwd=tmp_path)
     run(sys.executable, "-c", f"import numpy as np, linked\nassert {ASKED.get(header, True)}", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("header", ["python/arguments.h", "fields.h", "tree.h", "op.h"])
+def test_a_header_may_bring_the_sources(header: str, tmp_path: Path) -> None:
+    """The sources need what the header declares, whichever header of ours comes first."""
+    source = tmp_path / "implementation.cpp"
+    source.write_text(f"#define ISTHMUS_IMPLEMENTATION\n#include <isthmus/{header}>\n")
+    run(CXX, "-std=c++20", *(f"-I{folder}" for folder in isthmus.get_includes()), "-fsyntax-only", source)

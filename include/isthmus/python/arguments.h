@@ -173,4 +173,6 @@ private:
 
 ISTHMUS_END
 
+#if !defined(ISTHMUS_FIELDS)
 #include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above
+#endif
