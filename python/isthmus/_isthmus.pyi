@@ -11,7 +11,7 @@ import torch
 from typing_extensions import Buffer, CapsuleType
 
 __version__: str
-_cxx_library_release: int
+__cxx_library_release__: int
 
 class Error(Exception):
     """Any failure of an exchange."""

@@ -71,7 +71,7 @@ def get_library() -> str:
 
 def get_cflags() -> list[str]:
     """What a compiler is told of an extension that links `get_library`; a newer -std may follow."""
-    release = f"-DISTHMUS_PREBUILT={_isthmus._cxx_library_release}"
+    release = f"-DISTHMUS_PREBUILT={_isthmus.__cxx_library_release__}"
     return ["-std=c++20", "-fPIC", "-fvisibility=hidden", release, *(f"-I{folder}" for folder in get_includes())]
 
 

@@ -27,8 +27,9 @@ bool read_device(PyObject* object, const char* argument, Device& out) {
 
 bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isthmus::max_ndim], int& count) {
     using isthmus::detail::Integers;
-    const Integers outcome = isthmus::detail::read_integers(object, out, isthmus::max_ndim, count);
+    const Integers outcome = isthmus::detail::read_integers(object, out, isthmus::max_ndim, count, false);
     if (outcome == Integers::ok) return true;
+    if (PyErr_Occurred() != nullptr) return false;  // an interrupt
     const std::string prefix = isthmus::detail::argument_prefix(argument);
     if (outcome == Integers::not_integers) {
         (void)isthmus::detail::raise_argument(argument, object, "a tuple of integers", ErrorKind::type);

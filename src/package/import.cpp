@@ -95,18 +95,19 @@ PyMethodDef package::import_methods[] = {
     {"from_dlpack", with_keywords(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
      "from_dlpack($module, x, /, *, device=None, copy=None)\n--\n\n"
      "The memory of `x` as an isthmus.Tensor, without a copy, in constant time.\n\n"
-     "x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array interface.\n"
-     "device: where the data is wanted ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves it where it "
-     "is;\n"
-     "    another device than x's asks x for a copy there.\n"
-     "copy: None shares the memory; a copy is made only to reach `device`, or by x itself where it cannot do "
-     "otherwise\n"
-     "    (`is_copied` then says so). False never copies. True always does, and the copy is writable.\n\n"
-     "The Tensor keeps x's memory alive. Memory that x says is read-only stays so. Raises isthmus.Error, which is also "
-     "a\n"
-     "TypeError (x is no tensor), a BufferError (x cannot be shared as it is) or a ValueError (an argument is wrong); "
-     "what x\n"
-     "itself raised is its __cause__. An isthmus.Tensor comes back as it is.\n"
+     "x: an array of any framework, a DLPack capsule, or any object with the buffer protocol or an array "
+     "interface.\n"
+     "device: the requested device ('cuda:0', an isthmus.Device, or DLPack's (type, id)). None leaves the "
+     "data in place;\n"
+     "    for another device than x's, x is requested to copy it there.\n"
+     "copy: None shares the memory; a copy is made only to reach `device`, or by x itself if it cannot "
+     "share\n"
+     "    (`is_copied` is then true). False never copies. True always does, and the copy is writable.\n\n"
+     "The Tensor keeps x's memory alive. Memory that is read-only in x stays read-only. Raises "
+     "isthmus.Error, which is\n"
+     "also a TypeError (x is not a tensor), a BufferError (x cannot be shared) or a ValueError (an "
+     "argument is wrong); an\n"
+     "exception of x itself is its __cause__. An isthmus.Tensor is returned unchanged.\n"
      "Source: Python array API standard 2024.12, from_dlpack."},
     {"empty", with_keywords(empty), METH_VARARGS | METH_KEYWORDS,
      "empty($module, shape, dtype='float32')\n--\n\n"
@@ -114,12 +115,13 @@ PyMethodDef package::import_methods[] = {
      "Aligned to 64 bytes, so that JAX shares it too."},
     {"trim", with_keywords(trim), METH_VARARGS | METH_KEYWORDS,
      "trim($module, keep=0)\n--\n\n"
-     "Gives the memory of dropped tensors back to the system; the number of bytes given back.\n\n"
-     "keep: how many bytes each extension module may keep, those that were dropped last. A module that is compiled "
-     "with\n"
-     "    Isthmus keeps tensors of 4 MiB and more for the next of about that size, 512 MiB at most, of which the "
-     "system may\n"
-     "    take what is of 32 MiB and more when it runs short (MADV_FREE). All of the process's modules are asked.\n"
-     "    Raises ValueError where it is negative."},
+     "Release the memory of dropped tensors to the system; returns the number of bytes released.\n\n"
+     "keep: how many bytes each extension module may keep, the most recently dropped first. A module that "
+     "is compiled with\n"
+     "    Isthmus keeps the memory of tensors of 4 MiB and more for the next one of about that size, 512 "
+     "MiB at most; the\n"
+     "    system may reclaim blocks of 32 MiB and more when it runs short (MADV_FREE). Applies to all "
+     "modules of the\n"
+     "    process. Raises ValueError if it is negative."},
     {nullptr, nullptr, 0, nullptr},
 };

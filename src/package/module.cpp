@@ -29,7 +29,7 @@ int fill(PyObject* module) {
         add(module, "TensorTypeError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::type)]) &&
         add(module, "TensorValueError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::value)]) &&
         add(module, "TensorBufferError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::buffer)]) &&
-        PyModule_AddIntConstant(module, "_cxx_library_release", cxx_library_release) == 0 &&
+        PyModule_AddIntConstant(module, "__cxx_library_release__", cxx_library_release) == 0 &&
         PyModule_AddStringConstant(module, "__version__", ISTHMUS_VERSION) == 0;
     return good ? 0 : -1;
 }

@@ -110,7 +110,7 @@ def test_it_links_with_what_was_compiled_by(name: str, tmp_path: Path) -> None:
     ids=["old ABI", "libc++", "older GCC", "the old name"],
 )
 def test_what_does_not_fit_is_told_by_the_compiler(flags: list[str], said: str) -> None:
-    if isthmus._isthmus._cxx_library_release == 0:
+    if isthmus._isthmus.__cxx_library_release__ == 0:
         pytest.skip("the library is of another C++ library than GCC's")
     first, *_ = errors(*flags)
     assert said in first

@@ -75,6 +75,8 @@ STRICT = [
 ]
 
 CORE = """
+#include <vector>
+
 #include <isthmus/isthmus.h>
 #include <isthmus/shared.h>
 

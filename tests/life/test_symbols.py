@@ -24,7 +24,7 @@ ALLOWED = re.compile(r"^(?:(?:typeinfo|typeinfo name|vtable) for )?isthmus::(?:\
 #: inlined. nm cannot put into words the names that GCC 16 gives to those with constraints.
 OF_STD = re.compile(r"^(?:(?:[\w:*& ]+ )?std::|_ZN?K?St)")
 #: The registry of shared memory is one per process on purpose (src/shared/registry.h).
-SHARED = re.compile(r"isthmus::(?:\w+::)?shared::(?:impl::registry\(\)|Pool::process\(\))(?:$|::\w+$|::\{lambda)")
+SHARED = re.compile(r"isthmus::(?:\w+::)?shared::(?:impl::(?:registry_of_process|pool_of_process|making_one|registry\(\))|Pool::process\(\))(?:$|::\w+$|::\{lambda)")
 
 
 def visible(library: Path) -> list[tuple[str, str]]:

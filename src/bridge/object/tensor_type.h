@@ -97,9 +97,8 @@ inline PyTypeObject* make_tensor_class() {
          "__dlpack_device__($self, /)\n--\n\n(device type, device id) as DLPack numbers them."},
         {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_array)),
          METH_VARARGS | METH_KEYWORDS,
-         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy where one "
-         "is "
-         "expected."},
+         "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy if "
+         "requested."},
         {"__reduce_ex__", tensor_reduce, METH_O,
          "__reduce_ex__($self, protocol, /)\n--\n\nPickled by value; out of band from protocol 5 on."},
         {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,

@@ -98,16 +98,18 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
 /// The outcome of read_integers().
 enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
-/// Reads a sequence of integers, or of objects with `__index__`; a bool is not one. Leaves no exception.
+/// Reads a sequence of integers, or of objects with `__index__`; bools only with `take_bools`. Leaves no exception but an
+/// interrupt.
 template <class Integer>
-Integers read_integers(PyObject* sequence, Integer* out, int room, int& count) {
+Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, bool take_bools = true) {
     const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);
     const Ref items(whole ? PySequence_Fast(sequence, "") : nullptr);
     const Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items.get()) : 0;
     Integers outcome = !items ? Integers::not_integers : size > room ? Integers::too_many : Integers::ok;
     for (Py_ssize_t i = 0; outcome == Integers::ok && i < size; ++i) {
         const Ref item = sequence_item(items.get(), i);
-        const Ref number(!item || PyBool_Check(item.get()) ? nullptr : PyNumber_Index(item.get()));
+        const bool refused = !item || (!take_bools && PyBool_Check(item.get()));
+        const Ref number(refused ? nullptr : PyNumber_Index(item.get()));
         int overflow = 0;
         const long long value = number ? PyLong_AsLongLongAndOverflow(number.get(), &overflow) : 0;
         out[i] = static_cast<Integer>(value);
@@ -116,7 +118,7 @@ Integers read_integers(PyObject* sequence, Integer* out, int room, int& count) {
         else if (overflow != 0 || out[i] != value)
             outcome = Integers::too_large;
     }
-    PyErr_Clear();
+    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
     count = static_cast<int>(size);
     return outcome;
 }

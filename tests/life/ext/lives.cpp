@@ -4,6 +4,8 @@
 
 #include <isthmus/core/live.h>
 
+#include "src/bridge/runtime/object_owner.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
