@@ -103,5 +103,5 @@ def test_a_phrase_is_found(tmp_path: Path) -> None:
     page.write_text("- It is no leak,\n  of its\n  own. What is kept stays.\n\n```cpp\nint x;  // the very one\n```\n")
     assert len(found_in(prose_of(page))) == 3
     source = tmp_path / "source.h"
-    source.write_text("/// Something that is\n/// expected.\nint x;  // What it is.\nint is_no_comment;\n")
+    source.write_text("/// Something that is\n/// wanted.\nint x;  // What it is.\nint is_no_comment;\n")
     assert len(found_in(comments_of(source))) == 2

@@ -85,13 +85,13 @@ def outcome(layout, sized):
     for operation in operations:
         made = np.asarray(eval(operation, names))
         if "sum(" in operation:
-            right = np.allclose(made, (expected * expected).sum())
+            right = np.allclose(made, (wanted * wanted).sum())
         elif "matmul" in operation:
-            right = np.allclose(made, np.repeat(expected.reshape(-1, 1), 2, 1))
+            right = np.allclose(made, np.repeat(wanted.reshape(-1, 1), 2, 1))
         elif "-1" in operation:
-            right = np.array_equal(made, expected.reshape(-1) + 1)
+            right = np.array_equal(made, wanted.reshape(-1) + 1)
         else:
-            right = np.array_equal(made, expected + 1)
+            right = np.array_equal(made, wanted + 1)
         if not right:
             return f"{operation}: {made.tolist()} of {wanted.tolist()}"
     return "right"

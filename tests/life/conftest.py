@@ -36,7 +36,9 @@ PARTS = ("-ffunction-sections", "-fdata-sections")
 def includes() -> list[str]:
     # Behind the copy comes the installed one, for dlpack.h.
     python = subprocess.run([sys.executable, "-m", "isthmus", "--includes"], capture_output=True, text=True, check=True)
-    return [f"-I{INCLUDE}", *python.stdout.split()]
+    # Some look at internals, which lie beside the headers: "src/bridge/runtime/object_owner.h".
+    internals = Path(INCLUDE, "isthmus") if Path(INCLUDE, "isthmus", "src").is_dir() else Path(INCLUDE).parent
+    return [f"-I{INCLUDE}", *python.stdout.split(), f"-I{internals}"]
 
 
 def linked(name: str, command: list[str], source: str, link: list[str], include: str | Path = INCLUDE) -> Path:

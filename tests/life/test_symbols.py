@@ -22,9 +22,11 @@ pytestmark = pytest.mark.skipif(not shutil.which("nm"), reason="nm is not instal
 ALLOWED = re.compile(r"^(?:(?:typeinfo|typeinfo name|vtable) for )?isthmus::(?:\w+::)?Error(?:$|::)")
 #: Members of templates that libstdc++ declares visible whatever they are made for: code alone, where nothing is
 #: inlined. nm cannot put into words the names that GCC 16 gives to those with constraints.
-OF_STD = re.compile(r"^(?:(?:[\w:*& ]+ )?std::|_ZN?K?St)")
+OF_STD = re.compile(r"^(?:(?:(?:[\w:*& ]+|decltype \(.*\)) )?std::|_ZN?K?St)")
 #: The registry of shared memory is one per process on purpose (src/shared/registry.h).
-SHARED = re.compile(r"isthmus::(?:\w+::)?shared::(?:impl::(?:registry_of_process|pool_of_process|making_one|registry\(\))|Pool::process\(\))(?:$|::\w+$|::\{lambda)")
+SHARED = re.compile(
+    r"isthmus::(?:\w+::)?shared::(?:impl::(?:registry_of_process|pool_of_process|making_one|registry\(\))|Pool::process\(\))(?:$|::\w+$|::\{lambda)"
+)
 
 
 def visible(library: Path) -> list[tuple[str, str]]:

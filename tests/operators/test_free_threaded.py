@@ -19,7 +19,7 @@ check_no_gil()
 import {ext.__name__} as ext
 check_no_gil()  # the module leaves it off
 same = np.arange(12, dtype=np.float32).reshape(4, 3)
-wanted = ((same[:, None] - same[None]) ** 2).sum(-1)
+expected = ((same[:, None] - same[None]) ** 2).sum(-1)
 
 def work(thread, _):
     for _ in range(500):

@@ -468,7 +468,9 @@ def test_a_result_of_too_many_dimensions_and_impossible_leads_are_refused(run_sc
     assert lines[0] == lines[1] == "outer(): argument 'out': it would have 65 dimensions; expected at most 64"
     assert "argument 'x': expected 60 leading dimensions, got float32" in lines[2]
     assert "argument 'a': expected 2 leading dimensions, got float64" in lines[3]
-    assert lines[4] == "outer_batched(): argument 'batch': found -1; expected a number of leading dimensions from 0 to 64"
+    assert (
+        lines[4] == "outer_batched(): argument 'batch': found -1; expected a number of leading dimensions from 0 to 64"
+    )
     assert "argument 'batch': found 4294967297; expected" in lines[5]
     assert lines[6] == "63"
 

@@ -229,7 +229,12 @@ def test_devices_of_torch(x):
 
 
 REFUSED = [
-    ({"shape": (2, -3)}, ValueError, "bad_layout", r"'shape': found \(2, -3\).*dimension 1; expected sizes of 0 or more"),
+    (
+        {"shape": (2, -3)},
+        ValueError,
+        "bad_layout",
+        r"'shape': found \(2, -3\).*dimension 1; expected sizes of 0 or more",
+    ),
     ({"shape": 6}, TypeError, "bad_argument", r"'shape': found 6; expected a tuple of integers"),
     ({"shape": (1.5,)}, TypeError, "bad_argument", r"'shape': found \(1.5,\); expected a tuple of integers"),
     ({"shape": (2**64,)}, ValueError, "overflow", r"'shape': found \(18446744073709551616,\); expected"),

@@ -71,7 +71,7 @@ def test_python_is_asked_of_the_first_alone(told, take: str) -> None:
     told(f"""
     first, found = is_asked(ext.{take})
     assert first
-    wanted = (x.buffer_info()[0], (3,), "float32", True)
+    expected = (x.buffer_info()[0], (3,), "float32", True)
     for _ in range(3):
         again, now = is_asked(ext.{take})
         assert not again
