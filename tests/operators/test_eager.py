@@ -305,7 +305,9 @@ REFUSED = {
     "default type": "the default of argument 'k' is of another type",
     "gradient inputs": "its gradient takes 1 inputs; expected 2",
     "gradient writes": "its gradient cannot be, since it writes an argument in place",
-    "cuda sizes": "its device function has 'y' as float32[m] on cuda; expected the dtype and sizes of float32[n] on cpu",
+    "cuda sizes": (
+        "its device function has 'y' as float32[m] on cuda; expected the dtype and sizes of float32[n] on cpu"
+    ),
     "cuda no sizes": (
         "its device function has 'y' as float32[:] on cuda; expected the dtype and sizes of float32[n] on cpu"
     ),
@@ -315,7 +317,9 @@ REFUSED = {
     "cuda result": (
         "its device function has 'out' as float64[3] on cuda; expected the dtype and sizes of float64[n] on cpu"
     ),
-    "cuda dtype": "its device function has 'x' as float64[n] on cuda; expected the dtype and sizes of float32[n] on cpu",
+    "cuda dtype": (
+        "its device function has 'x' as float64[n] on cuda; expected the dtype and sizes of float32[n] on cpu"
+    ),
     "cuda gradient": "it has no gradient that could have a device function",
 }
 

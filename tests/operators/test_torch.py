@@ -414,8 +414,8 @@ def test_two_modules_with_one_name(run_script):
         """
     ) == (
         "[2.0, 2.0] [[0.0]]\noperator 'both::twice': 'isthmus_operators_test_ext' has registered an operator of this "
-        "name with torch, and 'isthmus_operators_pybind11_test_ext' has another; expected another name or namespace for "
-        "one of them\n"
+        "name with torch, and 'isthmus_operators_pybind11_test_ext' has another; expected another name or namespace "
+        "for one of them\n"
     )
 
 

@@ -1,8 +1,8 @@
 """An error reaches the user whole: the real cause, the argument, what was found, what was expected, and what to call.
 
 Promised: law 8 of the design ("an interrupt passes through as it is") and docs/import.md, "Errors": the producer's own
-exception is the `__cause__`, and an argument that does not fit what was expected is a ValueError, whatever about it does
-not fit.
+exception is the `__cause__`, and an argument that does not fit what was expected is a ValueError, whatever about it
+does not fit.
 """
 
 from __future__ import annotations

@@ -264,8 +264,8 @@ inline PyTypeObject* make_dtype_class() {
     };
     return make_value_type<DType>(
         "isthmus.DType",
-        "DType(name) or DType(code, bits, lanes=1)\n--\n\nThe type of one element: DLPack's code, bits and lanes.", getset,
-        dtype_iter);
+        "DType(name) or DType(code, bits, lanes=1)\n--\n\nThe type of one element: DLPack's code, bits and lanes.",
+        getset, dtype_iter);
 }
 
 inline PyTypeObject* make_device_class() {

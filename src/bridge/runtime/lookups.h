@@ -98,8 +98,8 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
 /// The outcome of read_integers().
 enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
-/// Reads a sequence of integers, or of objects with `__index__`; bools only with `take_bools`. Leaves no exception but an
-/// interrupt.
+/// Reads a sequence of integers, or of objects with `__index__`; bools only with `take_bools`. Leaves no exception but
+/// an interrupt.
 template <class Integer>
 Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, bool take_bools = true) {
     const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <isthmus/converted.h>
-#include <isthmus/small_floats.h>
 #include <isthmus/fields.h>
+#include <isthmus/small_floats.h>
 
 #include <complex>
 #include <optional>
