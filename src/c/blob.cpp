@@ -6,7 +6,6 @@ namespace {
 
 using isthmus::Device;
 using isthmus::DType;
-using isthmus::Error;
 using isthmus::ErrorCode;
 using isthmus::detail::make_error;
 

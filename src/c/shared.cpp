@@ -7,7 +7,6 @@
 
 namespace {
 
-using isthmus::Error;
 using isthmus::ErrorCode;
 using isthmus::Tensor;
 using isthmus::detail::make_error;

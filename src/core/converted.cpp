@@ -93,6 +93,7 @@ void read_numbers(const char* from, std::int64_t step, std::int64_t count, WideB
     for (std::int64_t i = 0; i < count; ++i) {
         typename N::Part parts[N::parts];
         std::memcpy(parts, from + i * step, sizeof(parts));
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 is a number here
         for (int p = 0; p < N::parts; ++p) wide[N::parts * i + p] = static_cast<Wide>(parts[p]);
     }
 }

@@ -118,7 +118,7 @@ Result<void> OperatorCall::broadcast_batch() {
         const int count = batch_of_[p];
         const std::int64_t* sizes = inner_[p].shape - count;
         for (int d = 0; d < count; ++d) {
-            std::int64_t& whole = batch_[static_cast<std::size_t>(ndim - count + d)];
+            std::int64_t& whole = batch_[static_cast<std::size_t>(ndim) - static_cast<std::size_t>(count - d)];
             if (sizes[d] == whole || sizes[d] == 1) continue;
             if (whole != 1)
                 return op_.argument_error(ErrorCode::bad_layout, op_.inputs[i].name,

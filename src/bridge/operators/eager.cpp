@@ -196,8 +196,9 @@ private:
                                            {"shares memory with argument '", name, "'; expected memory of its own"}));
         };
         for (int i = 0; i < op_.input_count; ++i)
-            if (op_.input_facts(i).is_tensor() && call_.value(op_.inputs[i].parameter).tensor != nullptr)
-                if (!is_free(op_.inputs[i].name)) return false;
+            if (op_.input_facts(i).is_tensor() && call_.value(op_.inputs[i].parameter).tensor != nullptr &&
+                !is_free(op_.inputs[i].name))
+                return false;
         for (int i = 0; place < last; ++i)
             if (!is_free(op_.out_names[i])) return false;
         return true;
