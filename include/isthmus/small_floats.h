@@ -154,12 +154,12 @@ using bfloat16_t = SmallFloat<bfloat16, detail::brain_format>;
 /// The 8-bit formats of DLPack 1.3, by the bits of exponent and mantissa that their names tell.
 using float8_e3m4_t = SmallFloat<float8_e3m4, detail::FloatFormat{3, 4, 3, detail::Specials::ieee}>;
 using float8_e4m3_t = SmallFloat<float8_e4m3, detail::FloatFormat{4, 3, 7, detail::Specials::ieee}>;
-using float8_e4m3b11fnuz_t =
-    SmallFloat<float8_e4m3b11fnuz, detail::FloatFormat{4, 3, 11, detail::Specials::nan_for_minus0}>;
 using float8_e4m3fn_t = SmallFloat<float8_e4m3fn, detail::FloatFormat{4, 3, 7, detail::Specials::nan_at_end}>;
 using float8_e4m3fnuz_t = SmallFloat<float8_e4m3fnuz, detail::FloatFormat{4, 3, 8, detail::Specials::nan_for_minus0}>;
 using float8_e5m2_t = SmallFloat<float8_e5m2, detail::FloatFormat{5, 2, 15, detail::Specials::ieee}>;
 using float8_e5m2fnuz_t = SmallFloat<float8_e5m2fnuz, detail::FloatFormat{5, 2, 16, detail::Specials::nan_for_minus0}>;
+using float8_e4m3b11fnuz_t =
+    SmallFloat<float8_e4m3b11fnuz, detail::FloatFormat{4, 3, 11, detail::Specials::nan_for_minus0}>;
 
 ISTHMUS_END
 

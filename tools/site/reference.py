@@ -28,8 +28,8 @@ class Page:
 
 PAGES = (
     Page("tensors", "Tensors", "isthmus/isthmus.h", "Owning handles, what they are made of, plain numbers, copies.",
-         ("core/tensor.h", "core/tensor_spec", "core/blob", "core/copy", "core/shape", "core/sizes_list",
-          "core/validate", "core/config", "core/empty", "core/memory")),
+         ("core/tensor.h", "core/tensor_spec", "core/blob", "core/copy", "core/shape", "core/layout",
+          "core/config", "core/memory")),
     Page("dtypes", "Dtypes and devices", "isthmus/isthmus.h",
          ("What one element is and where the memory lies. The C++ types of 8 and 16 bits are in "
           "`<isthmus/small_floats.h>`."),
@@ -40,7 +40,7 @@ PAGES = (
          ("core/error", "core/result")),
     Page("bridge", "The bridge to Python", "isthmus/python.h",
          "See the guides: [the way in](../../import.md), [the way out](../../export.md).",
-         ("python/api", "python/py_owner", "python/runtime")),
+         ("python/api", "python/py_owner", "python/ref")),
     Page("binding", "Binding functions", "isthmus/python.h",
          "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind "
          "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md).",
