@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/core/dlpack.h"
+#include "src/core/managed_tensor.h"
 
 #include <cstddef>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../../src/core/dlpack.h"
+#include "../../src/core/managed_tensor.h"
 #include "fuzz.h"
 
 namespace {

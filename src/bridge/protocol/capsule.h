@@ -8,7 +8,7 @@
 
 #include <isthmus/core/config.h>
 #include <isthmus/python/api.h>
-#include "../../core/dlpack.h"
+#include "../../core/managed_tensor.h"
 #include "../runtime/tensor_object.h"
 #include "import_request.h"
 

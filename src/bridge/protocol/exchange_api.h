@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <isthmus/core/copy.h>
-#include "../../core/dlpack.h"
+#include "../../core/managed_tensor.h"
 #include "../runtime/tensor_object.h"
 #include "capsule.h"
 #include "dlpack_method/import.h"

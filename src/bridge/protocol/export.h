@@ -6,7 +6,6 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/tensor.h>
-#include <isthmus/python/api.h>
 #include "../runtime/tensor_object.h"
 #include "dlpack_method/call.h"
 

@@ -297,8 +297,7 @@ ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::in
     }
     if (order_streams(tensor.device(), stream_of(tensor), after)) return {};
     return Error(ErrorCode::producer_failed, ErrorKind::buffer,
-                 concat({"the driver could not order stream ", after, " after stream ", stream_of(tensor), " of ",
-                         tensor.device()}));
+                 explain_order(tensor.device(), stream_of(tensor), after));
 }
 
 }  // namespace detail

@@ -100,9 +100,9 @@ ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
 /// outlive four to be taken for a later session's.)
 inline constexpr std::uint32_t session_slots = 4;
 inline std::uint32_t session_slot() noexcept { return interpreter_session.generation.load_relaxed() % session_slots; }
-template <std::uint32_t life>
+template <std::uint32_t slot>
 void drop_cause(void* cause) {
-    if (session_slot() == life) drop_object(static_cast<PyObject*>(cause));
+    if (session_slot() == slot) drop_object(static_cast<PyObject*>(cause));
 }
 inline constexpr void (*drop_cause_of_session[session_slots])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>,
                                                                         drop_cause<3>};

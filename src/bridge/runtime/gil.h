@@ -25,7 +25,7 @@ InterpreterAccess interpreter_access() noexcept;
 /// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
 /// available. `release` may be called later, on another thread, so `object` must not be on this one's stack.
 void release_with_gil(void (*release)(void*), void* object) noexcept;
-/// The same with the result of a interpreter_access() just now.
+/// The same with a result of interpreter_access() that was just obtained.
 void release_by(InterpreterAccess way, void (*release)(void*), void* object) noexcept;
 
 /// Whether the thread holds the GIL of our interpreter: interpreter_access() for callers that nearly always hold it.

@@ -5,7 +5,7 @@
 #include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
-#include "../../core/dlpack.h"
+#include "../../core/managed_tensor.h"
 #include "buffers.h"
 #include "errors.h"
 #include "gil.h"

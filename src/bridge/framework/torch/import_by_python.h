@@ -138,8 +138,7 @@ inline bool import_torch_method(ImportRequest& request) { return import_torch_ol
 ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(request.object));
     if (PyErr_Occurred() != nullptr)
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           concat({"looking at this ", type_name(request.object)}));
+        return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(request.object)});
     return import_torch_older(request, api);
 }
 

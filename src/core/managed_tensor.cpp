@@ -1,6 +1,6 @@
 // DLPack's managed tensors, both ways: checked and taken over, and made from a block.
 // SPDX-License-Identifier: Apache-2.0
-#include "dlpack.h"
+#include "managed_tensor.h"
 
 ISTHMUS_BEGIN
 
