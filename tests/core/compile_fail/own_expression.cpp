@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row of a matrix, as expression templates have it, points into the matrix and steps over its columns: it is no
-// owner, though it has data() and size(). expect: own\(\) takes what owns its elements
+// owner, though it has data() and size().
+// expect: own\(\) takes what owns its elements
 #include <vector>
 
 #include <isthmus/isthmus.h>

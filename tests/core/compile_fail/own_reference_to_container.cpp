@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The standard containers that hold their elements are taken; a view of one in the standard library's own clothes is
-// not. expect: own\(\) takes what owns its elements
+// not.
+// expect: own\(\) takes what owns its elements
 #include <array>
 #include <memory_resource>
 #include <ranges>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An array that counts its references, with sizes and strides of its own, as a binder's is: data() and size() are not
-// all that there is to know. expect: own\(\) takes what owns its elements
+// all that there is to know.
+// expect: own\(\) takes what owns its elements
 #include <memory>
 
 #include <isthmus/isthmus.h>
