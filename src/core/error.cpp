@@ -2,20 +2,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/error.h>
 
+#include <cstdlib>
+#include <new>
+
 ISTHMUS_BEGIN
 
-Error::Error(ErrorCode code, std::string message) : Error(code, kind_of(code), std::move(message)) {}
-Error::Error(ErrorCode code, ErrorKind kind, std::string message)
-    : state_(new State{detail::Atomic<int>(1), code, kind, detail::printable(std::move(message)), nullptr, nullptr,
-                       nullptr}) {
-    for (const auto* watcher = detail::error_watchers; watcher != nullptr; watcher = watcher->next) watcher->made();
+namespace detail {
+
+/// The state of every error for whose text there is no memory. It holds a reference to itself.
+static ErrorState no_memory_state{
+    Atomic<int>(1), ErrorCode::out_of_memory, ErrorKind::buffer, "no memory is left", nullptr, nullptr, nullptr};
+
+ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexcept {
+    TextBuffer raw, clean;
+    Piece(text).append_to(raw);
+    append_printable(clean, raw.view());
+    const std::string_view made = clean.view();
+    const bool failed = raw.failed() || clean.failed();
+    void* memory = failed ? nullptr : std::malloc(sizeof(ErrorState) + made.size() + 1);
+    if (memory == nullptr) {
+        no_memory_state.refs.retain();
+        return &no_memory_state;
+    }
+    char* chars = static_cast<char*>(memory) + sizeof(ErrorState);
+    made.copy(chars, made.size());
+    chars[made.size()] = '\0';
+    return ::new (memory) ErrorState{Atomic<int>(1), code, kind, chars, nullptr, nullptr, nullptr};
 }
+
+static void end_cause(ErrorState* state) noexcept {
+    if (state->cause_holder != nullptr)
+        drop_error_state(std::exchange(state->cause_holder, nullptr));
+    else if (state->cause != nullptr)
+        state->drop_cause(state->cause);
+    state->cause = nullptr;
+}
+ISTHMUS_NOINLINE void drop_error_state(ErrorState* state) noexcept {
+    if (!state->refs.release()) return;
+    end_cause(state);
+    std::free(state);
+}
+
+std::string argument_prefix(const char* argument) {
+    return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
+}
+Error make_error(ErrorCode code, Message text) noexcept {
+    return Error(make_error_state(code, Error::kind_of(code), text));
+}
+Error make_error(ErrorCode code, const char* argument, Message text) noexcept {
+    if (argument == nullptr || *argument == '\0') return make_error(code, text);
+    return make_error(code, {"argument '", argument, "': ", text});
+}
+
+}  // namespace detail
+
+Error::Error(ErrorCode code, std::string_view message) noexcept : Error(code, kind_of(code), message) {}
+Error::Error(ErrorCode code, ErrorKind kind, std::string_view message) noexcept
+    : Error(detail::make_error_state(code, kind, message)) {}
 Error::~Error() {
-    if (state_ != nullptr) drop(state_);
+    if (state_ != nullptr) detail::drop_error_state(state_);
 }
-Error Error::prefixed(const std::string& prefix) const {
-    Error error(code(), kind(), prefix + what());
-    if (cause() != nullptr) {
+Error Error::prefixed(std::string_view prefix) const noexcept {
+    Error error(detail::make_error_state(code(), kind(), {prefix, what()}));
+    // Without memory for its text it is another error, which has no cause.
+    if (cause() != nullptr && error.state_ != &detail::no_memory_state) {
         error.state_->cause = state_->cause;
         error.state_->cause_holder = state_;
         state_->refs.retain();
@@ -23,34 +73,14 @@ Error Error::prefixed(const std::string& prefix) const {
     return error;
 }
 Error& Error::set_cause(void* cause, void (*drop_cause)(void*)) & noexcept {
-    end_cause(state_);
+    if (state_ == &detail::no_memory_state) {
+        drop_cause(cause);
+        return *this;
+    }
+    detail::end_cause(state_);
     state_->cause = cause;
     state_->drop_cause = drop_cause;
     return *this;
 }
-ISTHMUS_NOINLINE void Error::end_cause(State* state) noexcept {
-    if (state->cause_holder != nullptr)
-        drop(std::exchange(state->cause_holder, nullptr));
-    else if (state->cause != nullptr)
-        state->drop_cause(state->cause);
-    state->cause = nullptr;
-}
-ISTHMUS_NOINLINE void Error::drop(State* state) noexcept {
-    if (!state->refs.release()) return;
-    end_cause(state);
-    delete state;
-}
-
-namespace detail {
-
-std::string argument_prefix(const char* argument) {
-    return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
-}
-Error make_error(ErrorCode code, Message text) { return Error(code, concat({text})); }
-Error make_error(ErrorCode code, const char* argument, Message text) {
-    return Error(code, concat({argument_prefix(argument), text}));
-}
-
-}  // namespace detail
 
 ISTHMUS_END

@@ -5,28 +5,27 @@
 
 ISTHMUS_BEGIN
 
-ISTHMUS_RARE std::string DType::name() const {
-    std::string text;
-    if (code >= detail::dtype_code_count) {
-        text = detail::concat({"code", code, "_bits", bit_count});
-    } else {
-        const auto& row = detail::dtype_codes[code];
-        text = row.name;
-        const bool plain_bool = code == kDLBool && bit_count == 8;
-        if (row.fixed_bits == 0 && !plain_bool)
-            text += detail::concat({bit_count});
-        else if (row.fixed_bits != 0 && row.fixed_bits != bit_count)
-            text += detail::concat({"_bits", bit_count});
-    }
-    if (lane_count != 1) text += detail::concat({"x", lane_count});
-    return text;
-}
-
 namespace detail {
 
+static void append_name(TextBuffer& out, DType dtype) noexcept {
+    const int bits = dtype.bit_count;
+    if (dtype.code >= dtype_code_count) {
+        for (const Piece& piece : {Piece("code"), Piece(dtype.code), Piece("_bits"), Piece(bits)}) piece.append_to(out);
+    } else {
+        const auto& row = dtype_codes[dtype.code];
+        out += row.name;
+        const bool plain_bool = dtype.code == kDLBool && bits == 8;
+        if (row.fixed_bits != 0 && row.fixed_bits != bits) out += "_bits";
+        if (row.fixed_bits == 0 ? !plain_bool : row.fixed_bits != bits) Piece(bits).append_to(out);
+    }
+    if (dtype.lane_count == 1) return;
+    out += 'x';
+    Piece(dtype.lane_count).append_to(out);
+}
+
 ISTHMUS_RARE Piece::Piece(DType dtype) noexcept
-    : Piece([](std::string& out, const void*,
-               Number v) { out += DType(int(v & 255), int(v >> 8 & 255), int(v >> 16)).name(); },
+    : Piece([](TextBuffer& out, const void*,
+               Number v) noexcept { append_name(out, DType(int(v & 255), int(v >> 8 & 255), int(v >> 16))); },
             nullptr, Number{dtype.code} | Number{dtype.bit_count} << 8 | Number{dtype.lane_count} << 16) {}
 
 /// Takes a number without leading zeros off the front of `text`: -1 when there is none, or when it is above `most`.
@@ -70,21 +69,36 @@ ISTHMUS_RARE bool DType::parse(std::string_view name, DType& out) noexcept {
     return false;
 }
 
+namespace detail {
+
+static void append_type_name(TextBuffer& out, int type) noexcept {
+    const std::string_view known = device_type_name(type);
+    if (!known.empty()) {
+        out += known;
+        return;
+    }
+    for (const Piece& piece : {Piece("device<"), Piece(type), Piece(">")}) piece.append_to(out);
+}
+
+ISTHMUS_RARE Piece::Piece(Device device) noexcept
+    : Piece(
+          [](TextBuffer& out, const void*, Number v) noexcept {
+              const int type = static_cast<int>(v >> 32), id = static_cast<int>(v & 0xFFFFFFFF);
+              append_type_name(out, type);
+              if (type == kDLCPU && id == 0) return;
+              out += ':';
+              Piece(id).append_to(out);
+          },
+          nullptr, Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
+
+}  // namespace detail
+
+ISTHMUS_RARE std::string DType::name() const { return detail::concat({*this}); }
+ISTHMUS_RARE std::string Device::name() const { return detail::concat({*this}); }
 ISTHMUS_RARE std::string Device::type_name() const {
     const std::string_view known = detail::device_type_name(type);
     return known.empty() ? detail::concat({"device<", type, ">"}) : std::string(known);
 }
-
-ISTHMUS_RARE std::string Device::name() const {
-    if (type == kDLCPU && id == 0) return "cpu";
-    return detail::concat({type_name(), ":", id});
-}
-
-namespace detail {
-ISTHMUS_RARE Piece::Piece(Device device) noexcept
-    : Piece([](std::string& out, const void*, Number v) { out += Device{int(v >> 32), int(v & 0xFFFFFFFF)}.name(); },
-            nullptr, Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
-}  // namespace detail
 
 ISTHMUS_RARE bool Device::parse(std::string_view name, Device& out) noexcept {
     int id = 0;

@@ -2,36 +2,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/text.h>
 
+#include <new>
+
 ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_RARE void Piece::append_c_text(std::string& out, const void* text, Number) {
+void TextBuffer::append(const char* text, std::size_t size) noexcept {
+    if (size > capacity_ - size_) {
+        const std::size_t capacity = size_ + size > 2 * capacity_ ? size_ + size : 2 * capacity_;
+        void* grown = failed_ ? nullptr : std::realloc(data_, capacity);
+        if (grown == nullptr) {
+            failed_ = true;
+            return;
+        }
+        data_ = static_cast<char*>(grown);
+        capacity_ = capacity;
+    }
+    for (std::size_t i = 0; i < size; ++i) data_[size_ + i] = text[i];
+    size_ += size;
+}
+
+ISTHMUS_RARE void Piece::append_c_text(TextBuffer& out, const void* text, Number) noexcept {
     out += static_cast<const char*>(text);
 }
-ISTHMUS_RARE void Piece::append_text(std::string& out, const void* text, Number length) {
+ISTHMUS_RARE void Piece::append_text(TextBuffer& out, const void* text, Number length) noexcept {
     out.append(static_cast<const char*>(text), static_cast<std::size_t>(length));
 }
-ISTHMUS_RARE void Piece::append_unsigned(std::string& out, const void*, Number value) {
+ISTHMUS_RARE void Piece::append_unsigned(TextBuffer& out, const void*, Number value) noexcept {
     char digits[20];
     char* at = digits + sizeof digits;
     do *--at = static_cast<char>('0' + value % 10);
     while ((value /= 10) != 0);
     out.append(at, static_cast<std::size_t>(digits + sizeof digits - at));
 }
-ISTHMUS_RARE void Piece::append_signed(std::string& out, const void*, Number value) {
+ISTHMUS_RARE void Piece::append_signed(TextBuffer& out, const void*, Number value) noexcept {
     const bool negative = static_cast<long long>(value) < 0;
-    if (negative) out.push_back('-');
+    if (negative) out += '-';
     append_unsigned(out, nullptr, negative ? 0 - value : value);
 }
 
 std::string concat(std::initializer_list<Piece> pieces) {
-    std::string out;
+    TextBuffer out;
     for (const Piece& piece : pieces) piece.append_to(out);
-    return out;
+    if (out.failed()) throw std::bad_alloc();
+    return std::string(out.view());
 }
 
-ISTHMUS_RARE void Message::append(std::string& out, const void* data, Piece::Number size) {
+ISTHMUS_RARE void Message::append(TextBuffer& out, const void* data, Piece::Number size) noexcept {
     if (size == up_to_nul) {
         out += static_cast<const char*>(data);
     } else if (size < of_pieces) {
@@ -42,7 +60,7 @@ ISTHMUS_RARE void Message::append(std::string& out, const void* data, Piece::Num
 }
 
 ISTHMUS_RARE Piece hex(Piece::Number value) noexcept {
-    constexpr auto append = [](std::string& out, const void*, Piece::Number number) {
+    constexpr auto append = [](TextBuffer& out, const void*, Piece::Number number) noexcept {
         char buffer[18];
         char* at = buffer + sizeof buffer;
         do *--at = "0123456789abcdef"[number & 15];
@@ -55,7 +73,7 @@ ISTHMUS_RARE Piece hex(Piece::Number value) noexcept {
 }
 
 ISTHMUS_RARE Piece sizes_text(const std::int64_t* values, int count) noexcept {
-    constexpr auto append = [](std::string& out, const void* numbers, Piece::Number size) {
+    constexpr auto append = [](TextBuffer& out, const void* numbers, Piece::Number size) noexcept {
         out += '(';
         for (Piece::Number i = 0; i < size; ++i) {
             if (i != 0) out += ", ";
@@ -100,21 +118,21 @@ static constexpr bool is_control(unsigned char byte) noexcept {
     return (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F;
 }
 
-std::string printable(std::string text) {
-    bool plain = true;
-    for (const char c : text)
-        plain = plain && static_cast<signed char>(c) > 0 && !is_control(static_cast<unsigned char>(c));
-    if (plain) return text;
+void append_printable(TextBuffer& out, std::string_view text) noexcept {
     constexpr char digits[] = "0123456789abcdef";
-    std::string out;
-    for (std::string_view rest = text; !rest.empty();) {
-        const auto first = static_cast<unsigned char>(rest.front());
-        const std::size_t length = is_control(first) ? 0 : utf8_character(rest);
-        if (length == 0) out += {'\\', 'x', digits[first >> 4], digits[first & 15]};
-        out += rest.substr(0, length);
-        rest.remove_prefix(length == 0 ? 1 : length);
+    while (!text.empty()) {
+        const auto first = static_cast<unsigned char>(text.front());
+        const std::size_t length = is_control(first) ? 0 : utf8_character(text);
+        const char escaped[] = {'\\', 'x', digits[first >> 4], digits[first & 15]};
+        out += length == 0 ? std::string_view(escaped, sizeof escaped) : text.substr(0, length);
+        text.remove_prefix(length == 0 ? 1 : length);
     }
-    return out;
+}
+std::string printable(const std::string& text) {
+    TextBuffer out;
+    append_printable(out, text);
+    if (out.failed()) throw std::bad_alloc();
+    return std::string(out.view());
 }
 
 }  // namespace detail

@@ -83,6 +83,22 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
     return true;
 }
 
+/// What an Error refers to, in one allocation with its text. Part of the ABI (docs/abi.md).
+struct ErrorState {
+    Atomic<int> refs;
+    ErrorCode code;
+    ErrorKind kind;
+    const char* text;  ///< UTF-8, with a NUL at its end and none before
+    void* cause;
+    void (*drop_cause)(void*);
+    ErrorState* cause_holder;  ///< the error that will release the cause, if this one borrows it
+};
+/// The state of a new error, with one reference. Never NULL: without memory for the text it is the state of an error
+/// that says so (ErrorCode::out_of_memory).
+ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexcept;
+/// Removes a reference; the last one releases the cause.
+void drop_error_state(ErrorState* state) noexcept;
+
 }  // namespace detail
 
 /// A failure: a code to branch on and one sentence that names the argument, the value found and the value expected.
@@ -90,9 +106,14 @@ inline bool watch_errors(ErrorWatcher& watcher) noexcept {
 class ISTHMUS_EXPORT Error : public std::exception {
 public:
     /// An error with its text, in which `\x1b` stands for a control character (line ends and tabs stay) and for a byte
-    /// that is not UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code).
-    Error(ErrorCode code, std::string message);
-    Error(ErrorCode code, ErrorKind kind, std::string message);
+    /// that is not UTF-8. The kind says which Python exception it becomes; without one it is kind_of(code). Without
+    /// memory for the text it is an error of ErrorCode::out_of_memory.
+    Error(ErrorCode code, std::string_view message) noexcept;
+    Error(ErrorCode code, ErrorKind kind, std::string_view message) noexcept;
+    /// For layers above: takes a reference to the state over.
+    explicit Error(detail::ErrorState* state) noexcept : state_(state) {
+        for (const auto* watcher = detail::error_watchers; watcher != nullptr; watcher = watcher->next) watcher->made();
+    }
     Error(const Error& other) noexcept : std::exception(), state_(other.state_) {
         if (state_ != nullptr) state_->refs.retain();
     }
@@ -112,17 +133,19 @@ public:
     ErrorKind kind() const noexcept { return state_ != nullptr ? state_->kind : ErrorKind::value; }
     /// One sentence, UTF-8, with no NUL before its end; valid as long as a copy of this error exists.
     const char* what() const noexcept override {
-        return state_ != nullptr ? state_->message.c_str() : "(moved-from isthmus::Error)";
+        return state_ != nullptr ? state_->text : "(moved-from isthmus::Error)";
     }
 
     /// The foreign exception behind this error (a PyObject* for the Python bridge), or nullptr. `drop_cause` releases
     /// it once.
     void* cause() const noexcept { return state_ != nullptr ? state_->cause : nullptr; }
+    /// For layers above: the state, whose reference is the caller's from then on.
+    detail::ErrorState* release() noexcept { return std::exchange(state_, nullptr); }
     /// Gives the error a foreign exception, which it owns from then on: `drop_cause(cause)` is called once, with the
     /// last copy.
     Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept;
     /// The same error with `prefix` before its text: how a caller adds the name of its function.
-    Error prefixed(const std::string& prefix) const;
+    Error prefixed(std::string_view prefix) const noexcept;
 
     /// The kind that goes with a code unless the error says otherwise.
     static constexpr ErrorKind kind_of(ErrorCode code) noexcept {
@@ -140,18 +163,7 @@ public:
     }
 
 private:
-    struct State {
-        detail::Atomic<int> refs;
-        ErrorCode code;
-        ErrorKind kind;
-        std::string message;
-        void* cause;
-        void (*drop_cause)(void*);
-        State* cause_holder;  // the error that will release the cause, if this one borrows it
-    };
-    static void end_cause(State* state) noexcept;
-    static void drop(State* state) noexcept;
-    State* state_;
+    detail::ErrorState* state_;
 };
 
 namespace detail {
@@ -159,8 +171,8 @@ namespace detail {
 /// "argument 'x': " or, without a name, nothing.
 std::string argument_prefix(const char* argument);
 
-ISTHMUS_COLD Error make_error(ErrorCode code, Message text);
-ISTHMUS_COLD Error make_error(ErrorCode code, const char* argument, Message text);
+ISTHMUS_COLD Error make_error(ErrorCode code, Message text) noexcept;
+ISTHMUS_COLD Error make_error(ErrorCode code, const char* argument, Message text) noexcept;
 
 }  // namespace detail
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdlib>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -15,12 +16,35 @@ struct Device;
 
 namespace detail {
 
+/// Text that is being put together, in malloc's memory. Nothing here throws: when memory is out, `failed()` is true
+/// from then on, and what was there stays. Part of the ABI (docs/abi.md).
+class TextBuffer {
+public:
+    TextBuffer() noexcept = default;
+    TextBuffer(const TextBuffer&) = delete;
+    TextBuffer& operator=(const TextBuffer&) = delete;
+    ~TextBuffer() { std::free(data_); }
+
+    void append(const char* text, std::size_t size) noexcept;
+    TextBuffer& operator+=(std::string_view text) noexcept { return append(text.data(), text.size()), *this; }
+    TextBuffer& operator+=(char c) noexcept { return append(&c, 1), *this; }
+
+    bool failed() const noexcept { return failed_; }
+    std::string_view view() const noexcept { return {data_, size_}; }
+
+private:
+    char* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::size_t capacity_ = 0;
+    bool failed_ = false;
+};
+
 /// A piece of a message: text, which must live until concat() is done, a number, or anything with a function that
 /// appends it.
 class Piece {
 public:
     using Number = unsigned long long;
-    using Append = void (*)(std::string& out, const void* data, Number value);
+    using Append = void (*)(TextBuffer& out, const void* data, Number value) noexcept;
 
     Piece(Append append, const void* data, Number value) noexcept : append_(append), data_(data), value_(value) {}
     Piece(const char* text) noexcept : Piece(append_c_text, text, 0) {}
@@ -36,21 +60,21 @@ public:
     Piece(DType dtype) noexcept;
     Piece(Device device) noexcept;
 
-    void append_to(std::string& out) const { append_(out, data_, value_); }
+    void append_to(TextBuffer& out) const noexcept { append_(out, data_, value_); }
 
 private:
-    static void append_c_text(std::string& out, const void* text, Number);
-    static void append_text(std::string& out, const void* text, Number length);
-    static void append_unsigned(std::string& out, const void*, Number value);
-    static void append_signed(std::string& out, const void*, Number value);
+    static void append_c_text(TextBuffer& out, const void* text, Number) noexcept;
+    static void append_text(TextBuffer& out, const void* text, Number length) noexcept;
+    static void append_unsigned(TextBuffer& out, const void*, Number value) noexcept;
+    static void append_signed(TextBuffer& out, const void*, Number value) noexcept;
 
     Append append_;
     const void* data_;
     Number value_;
 };
 
-/// The pieces joined. All messages are made by this one function: a chain of std::string's `+` compiles to a temporary
-/// and its clean-up for each piece, which used to be a large part of a module's code.
+/// The pieces joined: a chain of std::string's `+` compiles to a temporary and its clean-up for each piece, which used
+/// to be a large part of a module's code.
 ISTHMUS_COLD std::string concat(std::initializer_list<Piece> pieces);
 
 /// The text of an error as it is passed to the function that makes the error: one text, or pieces that are joined
@@ -59,6 +83,7 @@ ISTHMUS_COLD std::string concat(std::initializer_list<Piece> pieces);
 class Message {
 public:
     Message(const char* text) noexcept : data_(text), size_(up_to_nul) {}
+    Message(std::string_view text) noexcept : data_(text.data()), size_(text.size()) {}
     Message(const std::string& text) noexcept : data_(text.data()), size_(text.size()) {}
     Message(std::initializer_list<Piece> pieces) noexcept : data_(pieces.begin()), size_(of_pieces | pieces.size()) {}
 
@@ -68,7 +93,7 @@ private:
     static constexpr Piece::Number of_pieces = Piece::Number{1} << 63;  // beside their number
     static constexpr Piece::Number up_to_nul = ~Piece::Number{0};
 
-    static void append(std::string& out, const void* data, Piece::Number size);
+    static void append(TextBuffer& out, const void* data, Piece::Number size) noexcept;
 
     const void* data_;
     Piece::Number size_;
@@ -89,7 +114,9 @@ Piece sizes_text(const std::int64_t* values, int count) noexcept;
 bool is_utf8(std::string_view text) noexcept;
 /// The text with "\x1b" in place of a control character (all but line ends and tabs) and of a byte that is not UTF-8:
 /// names in files, keys and other exceptions' texts may hold any bytes.
-ISTHMUS_COLD std::string printable(std::string text);
+ISTHMUS_COLD std::string printable(const std::string& text);
+/// The same of a text whose memory may be out.
+void append_printable(TextBuffer& out, std::string_view text) noexcept;
 
 }  // namespace detail
 

@@ -131,7 +131,7 @@ inline std::string text_of(PyObject* object) {
     return std::string(utf8);
 }
 
-ISTHMUS_COLD inline void append_type_name(std::string& out, const void* of, Piece::Number) {
+ISTHMUS_COLD inline void append_type_name(TextBuffer& out, const void* of, Piece::Number) noexcept {
     const auto* type = static_cast<const PyTypeObject*>(of);
     const PendingException pending;
     const bool heap = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 && type->tp_dict != nullptr;
@@ -153,7 +153,7 @@ inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(obj
 
 /// Sets the exception of a new error; NULL, for a function of Python's to return.
 ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text) {
-    set_python_error(Error(code, kind, concat({text})));
+    set_python_error(Error(make_error_state(code, kind, text)));
     return nullptr;
 }
 
