@@ -4,7 +4,6 @@
 
 #include "bridge/arguments.cpp"
 #include "bridge/binding.cpp"
-#include "bridge/containers.cpp"
 #include "bridge/fields.cpp"
 #include "bridge/framework/facts.cpp"
 #include "bridge/from_py.cpp"

@@ -64,9 +64,9 @@ inline std::string find_sparse_format(PyObject* object) {
     return said.name == "BCSR" ? "csr" : said.name == "BCOO" ? "coo" : std::string(said.name);
 }
 
-ISTHMUS_COLD inline std::string list_of(std::span<const char* const> names) {
+ISTHMUS_COLD inline std::string list_of(std::span<const char* const> names, const FieldSource& source) {
     std::string text;
-    for (const char* name : names) text += concat({text.empty() ? "'" : ", '", name, "'"});
+    for (const char* name : names) text += concat({text.empty() ? "'" : ", '", source.key_of(name), "'"});
     return text;
 }
 
@@ -80,8 +80,9 @@ Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format,
     } else if ((PyTuple_Check(object) || PyList_Check(object)) && !has_names) {
         form_ = FieldForm::sequence;
         if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)) != names.size())
-            return make_error(ErrorCode::not_a_tensor, {"expected ", list_of(names), ", got a ", type_name(object),
-                                                        " of ", PySequence_Fast_GET_SIZE(object), " objects"});
+            return make_error(ErrorCode::not_a_tensor,
+                              {"expected ", list_of(names, *this), ", got a ", type_name(object), " of ",
+                               PySequence_Fast_GET_SIZE(object), " objects"});
     } else if (has_base_of_package(Py_TYPE(object), "pyarrow") && PyObject_HasAttrString(object, "column") != 0) {
         form_ = FieldForm::columns;
     } else {
@@ -143,10 +144,9 @@ ISTHMUS_COLD inline Loaded raise_missing_field(const FieldSource& source, const 
         set_python_error(error_from_exception(ErrorCode::producer_failed, nullptr, {prefix, "asking for this field"}));
         return Loaded::raised;
     }
-    std::string all;
-    for (const char* each : names) all += concat({all.empty() ? "'" : ", '", source.key_of(each), "'"});
-    set_python_error(make_error(ErrorCode::not_a_tensor, {prefix, "this ", type_name(source.object()), " has no '",
-                                                          source.key_of(name), "'; expected the fields ", all}));
+    set_python_error(
+        make_error(ErrorCode::not_a_tensor, {prefix, "this ", type_name(source.object()), " has no '",
+                                             source.key_of(name), "'; expected the fields ", list_of(names, source)}));
     return Loaded::raised;
 }
 

@@ -18,9 +18,8 @@ constexpr int cxx_library_release = 0;
 int fill(PyObject* module) {
     isthmus::detail::SharedRuntime* shared = isthmus::detail::shared_types();
     if (shared == nullptr) return -1;
-    for (PyMethodDef* methods :
-         {package::import_methods, package::blob_methods, package::pickle_methods, package::measure_methods,
-          package::live_methods, package::shared_methods, package::operator_methods, package::load_methods})
+    for (PyMethodDef* methods : {package::import_methods, package::blob_methods, package::inspect_methods,
+                                 package::shared_methods, package::load_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return -1;
     const bool good =
         add(module, "Tensor", shared->tensor) && add(module, "DType", shared->dtype) &&

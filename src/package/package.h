@@ -19,8 +19,7 @@ using isthmus::ErrorKind;
 using isthmus::Ref;
 using isthmus::Tensor;
 
-extern PyMethodDef import_methods[], blob_methods[], pickle_methods[], measure_methods[], live_methods[],
-    shared_methods[], operator_methods[], load_methods[];
+extern PyMethodDef import_methods[], blob_methods[], inspect_methods[], shared_methods[], load_methods[];
 
 /// A function with keywords, as PyMethodDef wants it.
 template <class F>

@@ -131,8 +131,19 @@ PyObject* fail(const Error& error, bool raised, double seconds) {
     return nullptr;
 }
 
-PyObject* finish(const isthmus::Result<Tensor>& tensor, bool raised, double seconds) {
-    return tensor ? to_object(*tensor) : fail(tensor.error(), raised, seconds);
+/// What `f` makes without the GIL, as a new reference; None for a Result<void>. It gets how long it may wait.
+template <class F>
+PyObject* waiting(double seconds, F&& f) {
+    return guarded([&]() -> PyObject* {
+        Unlocked unlocked;
+        const auto made = f(unlocked.wait(seconds));
+        unlocked.lock();
+        if (!made) return fail(made.error(), unlocked.raised, seconds);
+        if constexpr (std::is_same_v<decltype(made), const isthmus::Result<Tensor>>)
+            return to_object(*made);
+        else
+            Py_RETURN_NONE;
+    });
 }
 
 /// _shared_empty(shape, dtype, access, pool, timeout)
@@ -146,14 +157,8 @@ PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     if (!read_sizes(arguments[0], "shape", sizes, ndim) || !read_dtype(arguments[1], "dtype", dtype) ||
         !read_access(arguments[2], access) || !read_pool(arguments[3], pool) || !read_timeout(arguments[4], seconds))
         return nullptr;
-    return guarded([&] {
-        Unlocked unlocked;
-        const isthmus::Result<Tensor> tensor =
-            pool->empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), dtype, access,
-                        unlocked.wait(seconds));
-        unlocked.lock();
-        return finish(tensor, unlocked.raised, seconds);
-    });
+    const std::span<const std::int64_t> shape(sizes, static_cast<std::size_t>(ndim));
+    return waiting(seconds, [&](shared::Wait wait) { return pool->empty(shape, dtype, access, wait); });
 }
 
 /// _shared_share(x, access, pool, timeout)
@@ -165,12 +170,7 @@ PyObject* share(PyObject*, PyObject* const* arguments, Py_ssize_t) {
         return nullptr;
     const isthmus::Result<Tensor> given = isthmus::from_py(arguments[0], {.argument = "x"});
     if (!given) return isthmus::set_python_error(given.error()), nullptr;
-    return guarded([&] {
-        Unlocked unlocked;
-        const isthmus::Result<Tensor> tensor = shared::share(*given, access, *pool, unlocked.wait(seconds));
-        unlocked.lock();
-        return finish(tensor, unlocked.raised, seconds);
-    });
+    return waiting(seconds, [&](shared::Wait wait) { return shared::share(*given, access, *pool, wait); });
 }
 
 /// _shared_is_shared(x)
@@ -189,13 +189,7 @@ PyObject* send(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     if (!read_access(arguments[2], access) || !read_timeout(arguments[3], seconds)) return nullptr;
     const isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[1], {.argument = "tensor"});
     if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
-    return guarded([&]() -> PyObject* {
-        Unlocked unlocked;
-        const isthmus::Result<void> sent = shared::send(socket, *tensor, access, unlocked.wait(seconds));
-        unlocked.lock();
-        if (sent) Py_RETURN_NONE;
-        return fail(sent.error(), unlocked.raised, seconds);
-    });
+    return waiting(seconds, [&](shared::Wait wait) { return shared::send(socket, *tensor, access, wait); });
 }
 
 /// _shared_receive(socket, access, timeout)
@@ -215,7 +209,7 @@ PyObject* receive(PyObject*, PyObject* const* arguments, Py_ssize_t) {
             PyErr_SetString(PyExc_EOFError, tensor.error().what());
             return nullptr;
         }
-        return finish(tensor, unlocked.raised, seconds);
+        return tensor ? to_object(*tensor) : fail(tensor.error(), unlocked.raised, seconds);
     });
 }
 

@@ -48,7 +48,7 @@ void agree(Match& match, const char* name, const X& argument) {
 
 /// Writes are notified, and capsules taken, once the sizes were found to agree.
 template <class X>
-inline constexpr bool is_deferred = is_view<X> || std::is_same_v<X, Tensor> || std::is_same_v<X, Borrowed>;
+inline constexpr bool is_deferred = is_view<X> || is_handle<X>;
 template <class V, Literal... own>
 inline constexpr bool is_deferred<Argument<V, own...>> = true;
 template <class V>

@@ -56,9 +56,7 @@ bool check_argument(PyObject* object, const char* name) {
     return loader.load(object, value, nullptr, name, nullptr) == Loaded::yes;
 }
 template <class A>
-inline constexpr bool is_checked = is_view<A> || is_handle<A>;
-template <class V, Literal... own>
-inline constexpr bool is_checked<Argument<V, own...>> = true;
+inline constexpr bool is_checked = is_deferred<A>;
 template <class V>
 inline constexpr bool is_checked<std::optional<V>> = is_checked<V>;
 template <class A>

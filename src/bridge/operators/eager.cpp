@@ -84,11 +84,8 @@ private:
     bool sort(PyObject* const* args, Py_ssize_t positional, PyObject* kwnames) {
         const int inputs = op_.input_count;
         const char* names[max_parameters + 1];
-        if (ISTHMUS_UNLIKELY(positional > inputs)) {
-            PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments but %zd were given", function(), inputs,
-                         positional);
-            return false;
-        }
+        if (ISTHMUS_UNLIKELY(positional > inputs))  // out= is by name only
+            return sort_by_name(function(), nullptr, inputs, args, positional, nullptr, objects_);
         for (int i = 0; i <= inputs; ++i) objects_[i] = nullptr;
         if (ISTHMUS_LIKELY(kwnames == nullptr)) {
             for (Py_ssize_t i = 0; i < positional; ++i) objects_[i] = args[i];
@@ -138,8 +135,7 @@ private:
         else if (op_.input_facts(input).optional)
             call_.set_absent(facts.parameter);
         else
-            return PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s'", function(),
-                                facts.name.c_str()) != nullptr;
+            return raise_missing(function(), facts.name.c_str());
         return true;
     }
     bool load_tensor(int input) {

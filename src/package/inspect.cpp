@@ -1,8 +1,9 @@
-// isthmus.live, over the list of isthmus/core/live.h.
+// What the package asks of this process: the list of isthmus.live, the operators, and the facts for probe and bench.
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
 #include <isthmus/core/live.h>
+#include "../bridge/operators/definition.h"
 
 namespace {
 
@@ -50,12 +51,52 @@ PyObject* list(PyObject*, PyObject*) {
     });
 }
 
+PyObject* operators(PyObject*, PyObject*) {
+    const isthmus::Ref all = isthmus::detail::all_operators();
+    return all ? PySequence_List(all.get()) : nullptr;
+}
+
+PyObject* protocol_of(PyObject*, PyObject* x) {
+    detail::ProducerType scratch;
+    const detail::ProducerType* type = detail::find_type(Py_TYPE(x), scratch);
+    return type != nullptr ? PyUnicode_FromString(detail::facts_of(type->protocol).name) : nullptr;
+}
+
+/// A tuple of `count` names; `name_of` returns that at a place.
+template <class F>
+PyObject* tuple_of_names(int count, F&& name_of) {
+    Ref names(PyTuple_New(count));
+    for (int i = 0; names && i < count; ++i) {
+        const std::string_view said = name_of(i);
+        PyObject* name = PyUnicode_FromStringAndSize(said.data(), static_cast<Py_ssize_t>(said.size()));
+        if (name == nullptr) return nullptr;
+        PyTuple_SET_ITEM(names.get(), i, name);
+    }
+    return names.release();
+}
+PyObject* protocol_names(PyObject*, PyObject*) {
+    return tuple_of_names(detail::protocol_count, [](int i) { return detail::protocols[i].name; });
+}
+PyObject* framework_names(PyObject*, PyObject*) {
+    return tuple_of_names(detail::framework_count, [](int i) { return detail::framework_facts[i].name; });
+}
+
+PyObject* nothing(PyObject*, PyObject* const*, Py_ssize_t, PyObject*) { Py_RETURN_NONE; }
+
 }  // namespace
 
-PyMethodDef package::live_methods[] = {
+PyMethodDef package::inspect_methods[] = {
     {"_live_enable", enable, METH_O, "_live_enable($module, tracing, /)\n--\n\nKeep the list from now on."},
     {"_live_disable", disable, METH_NOARGS, "_live_disable($module, /)\n--\n\nStop keeping the list, and empty it."},
     {"_live_enabled", is_enabled, METH_NOARGS, "_live_enabled($module, /)\n--\n\nWhether somebody keeps the list."},
     {"_live_list", list, METH_NOARGS, "_live_list($module, /)\n--\n\nThe list, as tuples."},
+    {"_operators", operators, METH_NOARGS, "The operators of all extensions, in the order of their registration."},
+    {"_protocol_of", protocol_of, METH_O,
+     "_protocol_of($module, x, /)\n--\n\nThe way in that the type of `x` offers and from_dlpack takes."},
+    {"_protocol_names", protocol_names, METH_NOARGS, "_protocol_names($module, /)\n--\n\nEvery way in, by name."},
+    {"_framework_names", framework_names, METH_NOARGS,
+     "_framework_names($module, /)\n--\n\nWhat Tensor.to() takes, in the order of the table."},
+    {"_nothing", with_keywords(nothing), METH_FASTCALL | METH_KEYWORDS,
+     "_nothing($module, x, /)\n--\n\nDoes nothing, by from_dlpack's calling convention: what a call costs by itself."},
     {nullptr, nullptr, 0, nullptr},
 };
