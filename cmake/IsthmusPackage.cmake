@@ -5,7 +5,7 @@ if(NOT isthmus_package_sources)
   return()
 endif()
 
-Python_add_library(isthmus_module MODULE WITH_SOABI ${isthmus_package_sources})
+Python_add_library(isthmus_module MODULE WITH_SOABI ${isthmus_package_sources} "${PROJECT_SOURCE_DIR}/src/backend/backend.cpp")
 set_target_properties(
   isthmus_module PROPERTIES OUTPUT_NAME _isthmus
                             LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/package"

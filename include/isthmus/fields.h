@@ -328,4 +328,17 @@ PyObject* fields_to_py(const FieldsReply<S>& reply) noexcept {
 
 ISTHMUS_END
 
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/call.h>
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_FIELDS)
+ISTHMUS_BEGIN
+namespace detail {
+inline void throw_exception_of(const char* argument) {
+    backend::throw_exception(argument);
+    __builtin_unreachable();
+}
+}  // namespace detail
+ISTHMUS_END
+#endif
+
 #include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -18,6 +18,10 @@
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>
 
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/core.h>
+#endif
+
 #if defined(ISTHMUS_IMPLEMENTATION)
 #if __has_include("src/core.cpp")
 #include "src/core.cpp"  // as installed

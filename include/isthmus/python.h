@@ -8,6 +8,10 @@
 #include <isthmus/python/api.h>
 #include <isthmus/python/py_owner.h>
 
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/bridge.h>
+#endif
+
 #if defined(ISTHMUS_IMPLEMENTATION)
 #if __has_include("src/bridge.cpp")
 #include "src/bridge.cpp"  // as installed

@@ -22,6 +22,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--cflags", action="store_true", help="print what the compiler of an extension is told, and end")
     where.add_argument("--ldflags", action="store_true", help="print what its linker is told, and end")
     where.add_argument("--cmakedir", action="store_true", help="print the folder for CMake's isthmus_DIR, and end")
+    parser.add_argument("--abi3", action="store_true", help="with --cflags: for one file that every Python loads")
     where.add_argument("--version", action="version", version=isthmus.__version__)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     probe.add_command(commands)
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.includes:
             print(*(f"-I{folder}" for folder in isthmus.get_includes()))
         elif options.cflags:
-            print(*isthmus.get_cflags())
+            print(*isthmus.get_cflags(abi3=options.abi3))
         elif options.ldflags:
             print(*isthmus.get_ldflags(), *packed_relocations())
         elif options.cmakedir:

@@ -235,6 +235,8 @@ def trim(keep: int = 0) -> int:
         process. Raises ValueError if it is negative.
     """
 
+_backend_v1: object
+
 def _rebuild(
     buffer: Buffer, dtype: str, shape: tuple[int, ...], padded: bool, strides: tuple[int, ...] | None = None,
     read_only: bool = False, /,

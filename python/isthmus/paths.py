@@ -69,10 +69,15 @@ def get_library() -> str:
     )
 
 
-def get_cflags() -> list[str]:
-    """What a compiler is told of an extension that links `get_library`; a newer -std may follow."""
+def get_cflags(*, abi3: bool = False) -> list[str]:
+    """What a compiler is told of an extension that links `get_library`; a newer -std may follow.
+
+    With ``abi3`` it is one of the stable ABI: the file, named ``.abi3.so``, loads into CPython 3.10 and newer, links
+    nothing, and needs the package isthmus when it is imported.
+    """
     release = f"-DISTHMUS_PREBUILT={_isthmus.__cxx_library_release__}"
-    return ["-std=c++20", "-fPIC", "-fvisibility=hidden", release, *(f"-I{folder}" for folder in get_includes())]
+    mode = ["-DISTHMUS_BACKEND", "-DPy_LIMITED_API=0x030A0000"] if abi3 else [release]
+    return ["-std=c++20", "-fPIC", "-fvisibility=hidden", *mode, *(f"-I{folder}" for folder in get_includes())]
 
 
 def get_ldflags() -> list[str]:

@@ -211,9 +211,9 @@ PyObject* to_result(const Reply& reply, PyObject* parent) noexcept {
     const Tensor kept = kept_with(reply.tensor, parent);
     return kept ? finish(to_py_like(kept, reply.like)) : PyErr_NoMemory();
 }
-PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent) noexcept {
-    if (ISTHMUS_UNLIKELY(default_result.reply) && like != nullptr) return to_result(Reply{tensor, like}, parent);
-    return to_result(tensor, default_result.framework, parent);
+PyObject* to_default_result(DefaultResult form, const Tensor& tensor, PyObject* like, PyObject* parent) noexcept {
+    if (ISTHMUS_UNLIKELY(form.reply) && like != nullptr) return to_result(Reply{tensor, like}, parent);
+    return to_result(tensor, form.framework, parent);
 }
 
 }  // namespace detail

@@ -2,10 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
+#include "../backend/backend.h"
+
 namespace {
 
 bool add(PyObject* module, const char* name, void* object) {
     return PyModule_AddObjectRef(module, name, static_cast<PyObject*>(object)) == 0;
+}
+
+bool add_new(PyObject* module, const char* name, PyObject* stolen) {
+    const isthmus::Ref object(stolen);
+    return stolen != nullptr && PyModule_AddObjectRef(module, name, stolen) == 0;
 }
 
 // Of the compiled bridge that the package carries, too; see ISTHMUS_PREBUILT.
@@ -28,6 +35,7 @@ int fill(PyObject* module) {
         add(module, "TensorTypeError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::type)]) &&
         add(module, "TensorValueError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::value)]) &&
         add(module, "TensorBufferError", shared->error_kinds[static_cast<int>(isthmus::ErrorKind::buffer)]) &&
+        add_new(module, "_backend_v1", isthmus::backend_capsule()) &&
         PyModule_AddIntConstant(module, "__cxx_library_release__", cxx_library_release) == 0 &&
         PyModule_AddStringConstant(module, "__version__", ISTHMUS_VERSION) == 0;
     return good ? 0 : -1;

@@ -118,6 +118,8 @@ std::string layer_of(const std::string& file) {
         {"include/isthmus/converted.h", "core"},
         {"include/isthmus/small_floats.h", "core"},
         {"include/isthmus/visit.h", "core"},
+        {"include/isthmus/backend/bridge.h", "python"},
+        {"include/isthmus/backend/", "core"},
         {"include/isthmus/shared", "shared"},
         {"include/isthmus/load", "load"},
         {"include/isthmus/c/", "c"},
@@ -131,6 +133,7 @@ std::string layer_of(const std::string& file) {
         {"src/c/", "c library"},
         {"src/bridge", "python"},
         {"src/torch", "top"},
+        {"src/backend/", "package"},
         {"src/package/", "package"},
     };
     for (const auto& [prefix, layer] : layers)

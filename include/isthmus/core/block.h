@@ -102,7 +102,12 @@ struct Observer {
     void (*listen)(bool tracing) noexcept;  ///< before the first call of `created`
     void (*forget)() noexcept;              ///< empties the list, which stays empty until it listens again
 };
+#if defined(ISTHMUS_BACKEND)
+Atomic<const Observer*>& current_observer() noexcept;
+#else
 ISTHMUS_STATE Atomic<const Observer*> observer;
+inline Atomic<const Observer*>& current_observer() noexcept { return observer; }
+#endif
 
 inline constexpr Flags observed_flag = Flags{1} << 32;
 inline constexpr Flags unowned_flag = Flags{1} << 33;  ///< nothing keeps the memory: the caller answers for it
@@ -193,7 +198,7 @@ Block* private_pages(const Block* block) noexcept;
 void notify_observer(Block* block) noexcept;
 /// Tells the listener, if there is one, of a block that is complete.
 inline Block* announce(Block* block) noexcept {
-    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr)) notify_observer(block);
+    if (ISTHMUS_UNLIKELY(current_observer().load_relaxed() != nullptr)) notify_observer(block);
     return block;
 }
 
@@ -216,8 +221,8 @@ Block* alias_block(Block* block, const DLTensor& t, Flags flags,
 
 /// Tells the listener, if there is one, who was handed the block.
 inline void note_consumer(const Block* block, const char* consumer) noexcept {
-    if (ISTHMUS_UNLIKELY(observer.load_relaxed() != nullptr))
-        if (const Observer* o = observer.load_acquire()) o->consumed(block, consumer);
+    if (ISTHMUS_UNLIKELY(current_observer().load_relaxed() != nullptr))
+        if (const Observer* o = current_observer().load_acquire()) o->consumed(block, consumer);
 }
 
 }  // namespace detail

@@ -27,7 +27,11 @@
 #define ISTHMUS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 /// A function that makes an error: out of line, optimised for size, and the branch that leads to it is the unlikely
 /// one.
+#if defined(ISTHMUS_BACKEND)  // there it is a call of the backend
+#define ISTHMUS_COLD __attribute__((cold))
+#else
 #define ISTHMUS_COLD __attribute__((cold, noinline))
+#endif
 /// As ISTHMUS_COLD for a function whose definition may be inlined where it is called from one of those (text for
 /// errors).
 #define ISTHMUS_RARE __attribute__((cold))
@@ -81,6 +85,9 @@
 ISTHMUS_BEGIN
 
 namespace detail {
+
+/// Fills the table of the backend (src/backend/backend.cpp).
+struct BackendAccess;
 
 /// std::countr_zero of what is not 0, without the instructions that ask.
 ISTHMUS_ALWAYS_INLINE constexpr int trailing_zeros(unsigned long long bits) noexcept { return __builtin_ctzll(bits); }

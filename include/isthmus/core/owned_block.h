@@ -151,6 +151,7 @@ struct OwnedHead {
     }
 
 private:
+    friend struct BackendAccess;
     void reserve_more_dims(int ndim);
     void check_row_major() const;
     ISTHMUS_COLD static Error wrong_count(const std::int64_t* sizes, int ndim, std::int64_t held);

@@ -237,6 +237,7 @@ public:
     detail::Block* release_block() noexcept { return std::exchange(block_, nullptr); }
 
 private:
+    friend struct detail::BackendAccess;
     static TensorSpec spec(void* data, const Shape& shape, const Shape& strides, DType dtype, Device device);
     static TensorSpec spec_of_span(void* data, const Shape& shape, DType dtype, std::size_t count);
     /// Moves the owner of the elements to its final place and describes them there. It is destroyed if this throws.

@@ -63,6 +63,7 @@ public:
     void append_to(TextBuffer& out) const noexcept { append_(out, data_, value_); }
 
 private:
+    friend struct BackendAccess;
     static void append_c_text(TextBuffer& out, const void* text, Number) noexcept;
     static void append_text(TextBuffer& out, const void* text, Number length) noexcept;
     static void append_unsigned(TextBuffer& out, const void*, Number value) noexcept;
@@ -92,6 +93,7 @@ public:
 private:
     static constexpr Piece::Number of_pieces = Piece::Number{1} << 63;  // beside their number
     static constexpr Piece::Number up_to_nul = ~Piece::Number{0};
+    friend struct BackendAccess;
 
     static void append(TextBuffer& out, const void* data, Piece::Number size) noexcept;
 

@@ -195,6 +195,7 @@ public:
 
 private:
     friend struct detail::BorrowedBuilder;
+    friend struct detail::BackendAccess;
 
     void reset() noexcept {
         if (ops_ != nullptr) end();

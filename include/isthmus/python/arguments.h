@@ -48,13 +48,21 @@ template <>
 struct ArgumentLoader<bool> : ScalarLoader<bool> {};
 template <>
 struct ArgumentLoader<std::string_view> : ScalarLoader<std::string_view> {};
+/// The value of a float that is not of a subclass.
+inline double exact_double(PyObject* object) noexcept {
+#if defined(Py_LIMITED_API)
+    return PyFloat_AsDouble(object);
+#else
+    return PyFloat_AS_DOUBLE(object);
+#endif
+}
 template <>
 struct ArgumentLoader<double> : ScalarLoader<double> {
     static Loaded load(PyObject* object, double& value, const char* function, const char* argument,
                        Match* match) noexcept {
         if (ISTHMUS_UNLIKELY(!PyFloat_CheckExact(object)))
             return ScalarLoader::load(object, value, function, argument, match);
-        value = PyFloat_AS_DOUBLE(object);
+        value = exact_double(object);
         return Loaded::yes;
     }
 };
@@ -105,8 +113,7 @@ public:
     /// False with a Python exception set.
     bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames = nullptr) noexcept {
         return detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
-            if (!detail::sort_arguments(function_, names_, count, args,
-                                        PyVectorcall_NARGS(static_cast<std::size_t>(nargs)), kwnames, objects_))
+            if (!detail::sort_arguments(function_, names_, count, args, nargs & PY_SSIZE_T_MAX, kwnames, objects_))
                 return false;
             if (ISTHMUS_LIKELY(load(std::index_sequence_for<T...>{}))) return true;
             roll_back(std::index_sequence_for<T...>{});
@@ -172,6 +179,11 @@ private:
 };
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/call.h>
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_ARGUMENTS)
+#endif
 
 #if !defined(ISTHMUS_FIELDS)
 #include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

@@ -218,6 +218,7 @@ public:
     void roll_back(PyObject* object) noexcept;
 
 private:
+    friend struct BackendAccess;
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
     Result<void> check_object(PyObject* object, const Requirement& r, const char* function, const char* argument,
                               Match* match) noexcept;
@@ -296,13 +297,16 @@ public:
     void roll_back(PyObject* object, X& value) noexcept;
 
 private:
+    friend struct BackendAccess;
     Result<void> take(PyObject* object, X& value, const ImportOptions& options) noexcept;
 
     PyObject* capsule_ = nullptr;  // to be whole again unless commit() comes; borrowed from the caller
     X* taken_ = nullptr;
 };
+#if !defined(ISTHMUS_BACKEND)
 extern template class HandleLoader<Borrowed>;
 extern template class HandleLoader<Tensor>;
+#endif
 template <>
 struct ArgumentLoader<Borrowed> : HandleLoader<Borrowed> {};
 /// May be stored.
@@ -385,7 +389,10 @@ PyObject* finish(Result<PyObject*> result) noexcept;
 PyObject* to_result(const Tensor& tensor, Framework framework = Framework::tensor, PyObject* parent = nullptr) noexcept;
 PyObject* to_result(const Reply& reply, PyObject* parent = nullptr) noexcept;
 /// A result of no stated framework. `like` is the first tensor argument of the call; NULL if it had none.
-PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept;
+PyObject* to_default_result(DefaultResult form, const Tensor& tensor, PyObject* like, PyObject* parent) noexcept;
+inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept {
+    return to_default_result(default_result, tensor, like, parent);
+}
 
 /// A view in a signature: a type that checkers accept, and the constraints in words.
 template <class V>
@@ -413,3 +420,8 @@ struct ResultAnnotation {
 }  // namespace detail
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/call.h>
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_BINDING)
+#endif

@@ -23,6 +23,15 @@ Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcep
 /// Reads the items of a mapping, into a list of pairs that holds them.
 Loaded hold_items(PyObject* object, Ref& held) noexcept;
 
+// The limited API has the functions, and not the macros, which check nothing.
+#if defined(Py_LIMITED_API)
+inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GetItem(tuple, i); }
+inline PyObject* list_item(PyObject* list, Py_ssize_t i) noexcept { return PyList_GetItem(list, i); }
+#else
+inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GET_ITEM(tuple, i); }
+inline PyObject* list_item(PyObject* list, Py_ssize_t i) noexcept { return PyList_GET_ITEM(list, i); }
+#endif
+
 // One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container
 // of them. A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays
 // where it is made; and raise(), which throws the Python exception that is set.
@@ -96,8 +105,8 @@ struct SequenceContents {
         elements.clear();
         if (const Loaded read = hold_elements(object, held); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(held.get()); ++i)
-            if (!elements.add().load(PyTuple_GET_ITEM(held.get(), i), how)) return false;
+        for (Py_ssize_t i = 0; i < PyTuple_Size(held.get()); ++i)
+            if (!elements.add().load(tuple_item(held.get(), i), how)) return false;
         return true;
     }
     X take() {
@@ -117,8 +126,8 @@ struct TupleContents {
         if (const Loaded read = hold_elements(object, held, sizeof...(E)); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
         Py_ssize_t at = 0;
-        return std::apply(
-            [&](auto&... element) { return (element.load(PyTuple_GET_ITEM(held.get(), at++), how) && ...); }, elements);
+        return std::apply([&](auto&... element) { return (element.load(tuple_item(held.get(), at++), how) && ...); },
+                          elements);
     }
     X take() {
         return std::apply([](auto&... element) { return X{element.take()...}; }, elements);
@@ -138,10 +147,10 @@ struct MapContents {
         elements.clear();
         if (const Loaded read = hold_items(object, held); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(held.get()); ++i) {
-            PyObject* item = PyList_GET_ITEM(held.get(), i);
+        for (Py_ssize_t i = 0; i < PyList_Size(held.get()); ++i) {
+            PyObject* item = list_item(held.get(), i);
             auto& [key, value] = elements.add();
-            if (!key.load(PyTuple_GET_ITEM(item, 0), how) || !value.load(PyTuple_GET_ITEM(item, 1), how)) return false;
+            if (!key.load(tuple_item(item, 0), how) || !value.load(tuple_item(item, 1), how)) return false;
         }
         return true;
     }
@@ -240,3 +249,8 @@ struct ContainerLoader {
 }  // namespace detail
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/call.h>
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_CONTAINERS)
+#endif

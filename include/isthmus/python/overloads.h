@@ -103,3 +103,8 @@ void raise_overloads(const RefusedCall& call) {
 }  // namespace detail
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/call.h>
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_OVERLOADS)
+#endif

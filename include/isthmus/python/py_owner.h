@@ -49,6 +49,7 @@ public:
     const detail::OwnerOps& owner_ops() const noexcept { return *ops_; }
 
 private:
+    friend struct detail::BackendAccess;
     static PyObject* checked(PyObject* object);
     static const detail::OwnerOps* keeper() noexcept;
 

@@ -16,9 +16,25 @@
 #error "Isthmus needs CPython 3.10 or newer"
 #endif
 
+// The limited API has it since 3.11; its layout is that of 3.0.
+#if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 < 0x030B0000
+struct Py_buffer {
+    void* buf;
+    PyObject* obj;
+    Py_ssize_t len, itemsize;
+    int readonly, ndim;
+    char* format;
+    Py_ssize_t *shape, *strides, *suboffsets;
+    void* internal;
+};
+#endif
+
 ISTHMUS_BEGIN
 
 /// The state of this thread, if it holds the GIL; else NULL.
+#if defined(Py_LIMITED_API)
+PyThreadState* holding_thread_state() noexcept;
+#else
 inline PyThreadState* holding_thread_state() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return PyThreadState_GetUnchecked();
@@ -29,6 +45,7 @@ inline PyThreadState* holding_thread_state() noexcept {
     return running == PyGILState_GetThisThreadState() ? running : nullptr;
 #endif
 }
+#endif
 /// Whether this thread may touch Python objects now.
 inline bool have_gil() noexcept { return holding_thread_state() != nullptr; }
 
@@ -62,6 +79,7 @@ public:
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
 private:
+    friend struct detail::BackendAccess;
     static void drop(PyObject* object);
 
     PyObject* object_ = nullptr;

@@ -52,6 +52,7 @@ public:
     std::string prefix(const char* argument) const;
 
 private:
+    friend struct detail::BackendAccess;
     Result<void> agree(const char* argument, const detail::Requirement& r, std::span<const std::int64_t> shape);
 
     const char* function_;

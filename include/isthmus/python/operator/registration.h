@@ -76,6 +76,7 @@ public:
     explicit operator bool() const noexcept { return object_ != nullptr; }
 
 protected:
+    friend struct BackendAccess;
     OperatorRegistration(const OperatorFunctions& functions, PyObject* module, bool sets_error,
                          std::initializer_list<InputSpec> inputs, const OperatorOptions& options);
     /// The operator is complete: the frameworks that were imported before this module get it.
@@ -103,3 +104,18 @@ PyObject* module_object(M& module) {
 }  // namespace detail
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/call.h>
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_OPERATORS)
+ISTHMUS_BEGIN
+namespace detail {
+inline OperatorRegistration::OperatorRegistration(const OperatorFunctions& functions, PyObject* module, bool sets_error,
+                                                  std::initializer_list<InputSpec> inputs,
+                                                  const OperatorOptions& options) {
+    backend::begin_registration(*this, functions, module, sets_error, inputs, options);
+}
+inline OperatorRegistration::~OperatorRegistration() { backend::end_registration(*this); }
+}  // namespace detail
+ISTHMUS_END
+#endif

@@ -1,0 +1,114 @@
+// How a C++ function crosses the border between a module and the backend: as a C function of pointers and numbers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <isthmus/core/result.h>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// What the capsule of a backend points to. Rows are only ever added at the end, and `count` says how many there are.
+struct BackendTable {
+    std::uint32_t count;
+    std::uint32_t version;     ///< of the package: 100 * (100 * major + minor) + patch
+    const char* version_text;  ///< "0.1.0"
+    Atomic<const struct Observer*>* observer;
+    void (*const* functions)();  ///< by the numbers of isthmus/backend/functions.h
+};
+
+/// One parameter: numbers, enumerators, pointers and small structs of ours as they are, references as pointers.
+template <class T>
+struct Border {
+    static constexpr bool as_it_is = std::is_trivially_copyable_v<T>;
+    using C = std::conditional_t<as_it_is, T, T*>;
+    template <class X>
+    ISTHMUS_ALWAYS_INLINE static C lower(X& value) noexcept {
+        if constexpr (as_it_is)
+            return value;
+        else
+            return &value;
+    }
+    ISTHMUS_ALWAYS_INLINE static decltype(auto) raise(C& value) noexcept {
+        if constexpr (as_it_is)
+            return (value);
+        else
+            return std::move(*value);
+    }
+};
+template <class T>
+struct Border<T&> {
+    using C = T*;
+    ISTHMUS_ALWAYS_INLINE static C lower(T& value) noexcept { return &value; }
+    ISTHMUS_ALWAYS_INLINE static T& raise(C value) noexcept { return *value; }
+};
+template <class T>
+struct Border<T&&> {
+    using C = T*;
+    ISTHMUS_ALWAYS_INLINE static C lower(T& value) noexcept { return &value; }
+    ISTHMUS_ALWAYS_INLINE static T&& raise(C value) noexcept { return std::move(*value); }
+};
+/// The standard libraries lay it out in different ways.
+template <>
+struct Border<std::string_view> {
+    struct C {
+        const char* data;
+        std::size_t size;
+    };
+    ISTHMUS_ALWAYS_INLINE static C lower(std::string_view text) noexcept { return {text.data(), text.size()}; }
+    ISTHMUS_ALWAYS_INLINE static std::string_view raise(C text) noexcept { return {text.data, text.size}; }
+};
+
+/// The result. A failure is an ErrorState, whose reference is the caller's; a text is written to a TextBuffer.
+template <class R>
+struct BorderResult {
+    using C = R;
+    static constexpr bool is_text = false, is_error = false;
+};
+template <>
+struct BorderResult<Error> {
+    using C = ErrorState*;
+    static constexpr bool is_text = false, is_error = true;
+};
+template <>
+struct BorderResult<Result<void>> {
+    using C = ErrorState*;
+    static constexpr bool is_text = false, is_error = true;
+};
+template <>
+struct BorderResult<std::string> {
+    using C = void;
+    static constexpr bool is_text = true, is_error = false;
+};
+
+/// The C function of a row. A function that may throw has one parameter more, to which it writes the error.
+template <class Signature, bool is_noexcept>
+struct BackendSlot;
+template <class R, class... A, bool is_noexcept>
+struct BackendSlot<R(A...), is_noexcept> {
+    using Result = BorderResult<R>;
+    using C = typename Result::C;
+    using Quiet = std::conditional_t<Result::is_text, C (*)(typename Border<A>::C..., TextBuffer*),
+                                     C (*)(typename Border<A>::C...)>;
+    using Throwing = std::conditional_t<Result::is_text, C (*)(typename Border<A>::C..., TextBuffer*, ErrorState**),
+                                        C (*)(typename Border<A>::C..., ErrorState**)>;
+    using Type = std::conditional_t<is_noexcept, Quiet, Throwing>;
+};
+
+}  // namespace detail
+
+ISTHMUS_END
+
+// Helpers of the lists in isthmus/backend/functions.h: a parameter list with the object of a member function in front.
+#define ISTHMUS_BACKEND_LIST(...) __VA_ARGS__
+#define ISTHMUS_BACKEND_SELF_OF(C, ...) (C & self __VA_OPT__(, ) __VA_ARGS__)
+#define ISTHMUS_BACKEND_SELF(...) ISTHMUS_BACKEND_SELF_OF(__VA_ARGS__)
+#define ISTHMUS_BACKEND_WITH_OF(...) (*this __VA_OPT__(, ) __VA_ARGS__)
+#define ISTHMUS_BACKEND_WITH(...) ISTHMUS_BACKEND_WITH_OF(__VA_ARGS__)

@@ -1,0 +1,124 @@
+// The backend of modules of the stable ABI: the bridge behind a table of C functions, in a capsule.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/python.h>  // Python.h must come before any standard header
+
+#include <new>
+
+#include <isthmus/backend/border.h>
+#include <isthmus/backend/functions.h>
+#include <isthmus/converted.h>
+#include <isthmus/fields.h>
+#include <isthmus/op.h>
+#include <isthmus/python/arguments.h>
+#include <isthmus/python/containers.h>
+#include <isthmus/python/overloads.h>
+#include "backend.h"
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// Runs `f`, and hands what it throws to the caller. What is not ours passes on.
+template <class F>
+auto handing_over(ErrorState** raised, F&& f) -> decltype(f()) {
+    using C = decltype(f());
+    try {
+        return f();
+    } catch (Error& error) {
+        *raised = error.release();
+    } catch (const std::bad_alloc&) {
+        *raised = make_error_state(ErrorCode::out_of_memory, ErrorKind::buffer, "no memory is left");
+    }
+    if constexpr (std::is_default_constructible_v<C>) {
+        return C();
+    } else if constexpr (!std::is_void_v<C>) {
+        alignas(C) unsigned char nothing[sizeof(C)]{};
+        return *std::launder(reinterpret_cast<C*>(nothing));
+    }
+}
+
+/// A row: the C function around `F`, which has the C++ signature.
+template <class F, class Signature, bool is_noexcept>
+struct BackendEntry;
+template <class F, class R, class... A, bool is_noexcept>
+struct BackendEntry<F, R(A...), is_noexcept> {
+    using Slot = BackendSlot<R(A...), is_noexcept>;
+    using C = typename Slot::C;
+
+    static C run(typename Border<A>::C&... x) {
+        if constexpr (std::is_same_v<R, Error>) {
+            return F{}(Border<A>::raise(x)...).release();
+        } else if constexpr (std::is_same_v<R, Result<void>>) {
+            Result<void> result = F{}(Border<A>::raise(x)...);
+            return result ? nullptr : result.error().release();
+        } else {
+            return F{}(Border<A>::raise(x)...);
+        }
+    }
+    static void write(TextBuffer* text, typename Border<A>::C&... x) { *text += F{}(Border<A>::raise(x)...); }
+
+    static C quiet(typename Border<A>::C... x) noexcept { return run(x...); }
+    static C throwing(typename Border<A>::C... x, ErrorState** raised) {
+        return handing_over(raised, [&]() -> C { return run(x...); });
+    }
+    static void throwing_text(typename Border<A>::C... x, TextBuffer* text, ErrorState** raised) {
+        handing_over(raised, [&] { write(text, x...); });
+    }
+    static constexpr typename Slot::Type get() noexcept {
+        if constexpr (Slot::Result::is_text)
+            return throwing_text;
+        else if constexpr (is_noexcept)
+            return quiet;
+        else
+            return throwing;
+    }
+};
+
+#define ISTHMUS_BACKEND_FILL_F(n, row, R, name, params, args, quiet)                                        \
+    {                                                                                                       \
+        constexpr auto f = [] params -> R { return name args; };                                            \
+        functions[n] = reinterpret_cast<Function>(BackendEntry<decltype(f), auto params->R, quiet>::get()); \
+    }
+#define ISTHMUS_BACKEND_FILL_M(n, row, R, Class, name, params, args, cv, quiet)                        \
+    {                                                                                                  \
+        constexpr auto f = [] ISTHMUS_BACKEND_SELF(cv Class, ISTHMUS_BACKEND_LIST params) -> R {       \
+            return self.name args;                                                                     \
+        };                                                                                             \
+        using Signature = auto ISTHMUS_BACKEND_SELF(cv Class, ISTHMUS_BACKEND_LIST params)->R;         \
+        functions[n] = reinterpret_cast<Function>(BackendEntry<decltype(f), Signature, quiet>::get()); \
+    }
+#define ISTHMUS_BACKEND_FILL_X(n, row, R, params, args, expression, quiet)                                  \
+    {                                                                                                       \
+        constexpr auto f = [] params -> R { return expression; };                                           \
+        functions[n] = reinterpret_cast<Function>(BackendEntry<decltype(f), auto params->R, quiet>::get()); \
+    }
+
+struct BackendAccess {
+    using Function = void (*)();
+    Function functions[ISTHMUS_BACKEND_COUNT];
+
+    BackendAccess() noexcept {
+#define ISTHMUS_BACKEND_FILL(group) \
+    group(ISTHMUS_BACKEND_FILL_F, ISTHMUS_BACKEND_FILL_M, ISTHMUS_BACKEND_FILL_M, ISTHMUS_BACKEND_FILL_X)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_CORE)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_BRIDGE)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_BINDING)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_CONTAINERS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_ARGUMENTS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
+    }
+};
+
+}  // namespace detail
+
+PyObject* backend_capsule() noexcept {
+    static const detail::BackendAccess access;
+    static const detail::BackendTable table{
+        ISTHMUS_BACKEND_COUNT, 100 * (100 * ISTHMUS_VERSION_MAJOR + ISTHMUS_VERSION_MINOR) + ISTHMUS_VERSION_PATCH,
+        ISTHMUS_VERSION, &detail::observer, access.functions};
+    return PyCapsule_New(const_cast<detail::BackendTable*>(&table), "isthmus._backend.v1", nullptr);
+}
+
+ISTHMUS_END

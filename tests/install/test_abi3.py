@@ -1,0 +1,224 @@
+"""Modules of the stable ABI (`python -m isthmus --cflags --abi3`): one file that calls the backend of the package."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import compiling
+import pytest
+
+isthmus = pytest.importorskip("isthmus")
+
+pytestmark = pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer")
+
+FUNCTIONS = Path(isthmus.get_include()) / "isthmus" / "backend" / "functions.h"
+SOURCE = r"""
+#include <isthmus/op.h>
+#include <isthmus/python/arguments.h>
+#include <isthmus/fields.h>
+using namespace isthmus;
+
+struct Csr {
+    View<const int, 1, sizes<"rows+1">> indptr;
+    View<const double, 1, sizes<"nnz">> values;
+    using fields = isthmus::fields<"indptr", "values">;
+};
+
+static PyObject* borrow(PyObject*, PyObject* x) {
+    auto t = borrow_py(x, {.argument = "x"});
+    if (!t) return set_python_error(t.error()), nullptr;
+    auto v = t->view<const float, 1>();
+    if (!v) return set_python_error(v.error()), nullptr;
+    double sum = 0;
+    for (const float e : *v) sum += e;
+    return PyFloat_FromDouble(sum);
+}
+static PyObject* back(PyObject*, PyObject* x) {
+    auto t = from_py(x, {.argument = "x"});
+    auto r = t ? to_py_like(*t, x) : Result<PyObject*>(t.error());
+    return r ? *r : (set_python_error(r.error()), nullptr);
+}
+static PyObject* half(PyObject*, PyObject* x) {
+    try {
+        const Tensor t = from_py(x).value();
+        const Tensor part = t.slice(0, 0, t.shape()[0] / 2);
+        return to_py(part, Framework::numpy).value();
+    } catch (const Error& error) {
+        set_python_error(error);
+        return nullptr;
+    }
+}
+static PyObject* grown(PyObject*, PyObject*) {
+    float* values = new float[3]{1, 2, 3};
+    const Tensor t = Tensor::wrap(values, {3}, {}, float32, Device::cpu(), [values] { delete[] values; });
+    return to_py(t, Framework::numpy).value();
+}
+static PyObject* scaled(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    Arguments<View<const float, 1, sizes<"n">>, View<const float, 1, sizes<"n">>, std::optional<double>> in(
+        "scaled", {"a", "b", "factor"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    auto [a, b, factor] = in.values();
+    const Tensor result = Tensor::empty({a.extent(0)}, float32);
+    auto out = result.view<float, 1>().value();
+    for (std::int64_t i = 0; i < a.extent(0); ++i) out(i) = static_cast<float>(factor.value_or(1)) * a(i) * b(i);
+    return in.reply(result);
+}
+static PyObject* total(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    Arguments<Csr> in("total", {"matrix"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    double sum = 0;
+    for (const double value : in.get<0>().values) sum += value;
+    return PyFloat_FromDouble(sum);
+}
+static void twice(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
+}
+static void fails(View<const float, 1, sizes<"n">>, Out<float, 1, sizes<"n">>) {
+    throw Error(ErrorCode::bad_argument, "the kernel says no");
+}
+
+#define FAST(f) {#f, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS, ""}
+static PyMethodDef methods[] = {
+    {"borrow", borrow, METH_O, ""}, {"back", back, METH_O, ""}, {"half", half, METH_O, ""},
+    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "one", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit_one() {
+    PyObject* m = PyModule_Create(&definition);
+    if (m == nullptr) return nullptr;
+    if (!isthmus::op<"one::twice", twice>(m, {"x"}) || !isthmus::op<"one::fails", fails>(m, {"x"})) return nullptr;
+    return m;
+}
+"""
+USE = """
+import gc, sys
+import one
+assert "numpy" not in sys.modules and "torch" not in sys.modules
+import numpy as np
+x = np.arange(4, dtype=np.float32)
+assert one.borrow(x) == 6 and one.back(x) is x
+assert one.half(x).tolist() == [0, 1] and np.shares_memory(one.half(x), x)
+assert one.grown().tolist() == [1, 2, 3]
+assert one.scaled(x, b=x, factor=2.0).tolist() == [0, 2, 8, 18]
+assert one.total({"indptr": np.zeros(2, np.int32), "values": np.ones(3)}) == 3
+assert one.twice(x).tolist() == [0, 2, 4, 6]
+counts = sys.getrefcount(x)
+for call, words in (
+    (lambda: one.borrow(3), "argument 'x': expected a tensor"),
+    (lambda: one.borrow(np.zeros(3)), "expected float32[:] on cpu, got float64[3] on cpu"),
+    (lambda: one.scaled(x, x[:2]), "scaled(): argument 'b'"),
+    (lambda: one.scaled(x), "missing required argument 'b'"),
+    (lambda: one.half(np.float32(1)), "dimension"),
+    (lambda: one.total({"indptr": np.zeros(2, np.int32)}), "values"),
+    (lambda: one.fails(x), "the kernel says no"),
+):
+    try:
+        call()
+    except (TypeError, ValueError, BufferError) as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+gc.collect()
+assert sys.getrefcount(x) == counts
+print("used")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("abi3")
+    (folder / "one.cpp").write_text(SOURCE)
+    flags = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-Wl,-z,now"]
+    command = [compiling.CXX, *flags, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def python(folder: Path, source: str, *flags: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", source],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_one_file_does_what_a_linked_module_does(folder: Path) -> None:
+    pytest.importorskip("numpy")
+    assert python(folder, USE) == "used\n"
+
+
+def test_its_tensors_are_those_of_other_modules(folder: Path) -> None:
+    source = """
+import isthmus, one
+t = isthmus.empty((3,), "float32")
+assert one.back(t) is t
+"""
+    python(folder, source)
+
+
+def test_what_it_needs_of_python_is_in_the_limited_api(folder: Path) -> None:
+    # Python's own symbols: https://docs.python.org/3/c-api/stable.html lists them; what begins with an underscore is
+    # not among them but for a few that its macros use.
+    done = subprocess.run(
+        ["nm", "-D", "--undefined-only", folder / "one.abi3.so"], capture_output=True, text=True, check=True
+    )
+    names = re.findall(r"\b(_?Py\w+)", done.stdout)
+    assert names
+    assert [name for name in names if name.startswith("_Py") and name not in {"_Py_Dealloc", "_Py_NoneStruct"}] == []
+    assert "isthmus" not in done.stdout
+
+
+def test_without_the_package_the_import_says_what_to_install(folder: Path) -> None:
+    source = """
+import sys
+sys.modules["isthmus"] = None
+try:
+    import one
+except ImportError as error:
+    assert "pip install 'isthmus>=" in str(error), error
+    assert isinstance(error.__cause__, ImportError)
+else:
+    raise AssertionError
+"""
+    python(folder, source)
+
+
+def test_an_older_backend_is_refused_with_the_version_that_is_needed(folder: Path) -> None:
+    source = """
+import ctypes, sys, types
+class Table(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_uint32), ("version", ctypes.c_uint32), ("text", ctypes.c_char_p)]
+table = Table(3, 5, b"0.0.5")
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+name = b"isthmus._backend.v1"
+module = types.ModuleType("isthmus._backend")
+module.v1 = new(ctypes.addressof(table), name, None)
+import isthmus
+sys.modules["isthmus._backend"] = module
+try:
+    import one
+except ImportError as error:
+    assert "found isthmus 0.0.5; this module needs isthmus" in str(error), error
+else:
+    raise AssertionError
+"""
+    python(folder, source)
+
+
+def test_every_row_has_its_number() -> None:
+    text = FUNCTIONS.read_text()
+    numbers = [int(number) for number in re.findall(r"^    [FMTX]\((\d+), ", text, re.MULTILINE)]
+    assert sorted(numbers) == list(range(len(numbers)))
+    assert int(re.search(r"ISTHMUS_BACKEND_COUNT (\d+)", text)[1]) == len(numbers)  # type: ignore[index]
