@@ -10,8 +10,8 @@
 #include <isthmus/core/error.h>
 #include "../../core/observer.h"
 #include "errors.h"
-#include "interned.h"
 #include "lookups.h"
+#include "names.h"
 #include "session.h"
 
 #if PY_VERSION_HEX < 0x030B0000
