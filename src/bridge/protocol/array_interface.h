@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "../runtime/lookups.h"
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "buffer.h"
 #include "export.h"
 #include "import_request.h"

@@ -8,7 +8,7 @@
 
 #include <isthmus/core/copy.h>
 #include "../../core/managed_tensor.h"
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "capsule.h"
 #include "dlpack_method/import.h"
 #include "export.h"
