@@ -17,6 +17,5 @@
 #include "bridge/operators/ufunc.cpp"
 #include "bridge/results.cpp"
 #include "bridge/runtime/errors.cpp"
-#include "bridge/runtime/gil.cpp"
 #include "bridge/to_py.cpp"
 #include "bridge/tree.cpp"

@@ -1,9 +1,9 @@
 // Structs of tensors: where their fields come from, how they are loaded and returned.
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/fields.h>
-#include "runtime/classes.h"
 #include "runtime/errors.h"
 #include "runtime/lookups.h"
+#include "runtime/names.h"
 #include "runtime/object_owner.h"
 
 ISTHMUS_BEGIN

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/api.h>
 #include <isthmus/python/py_owner.h>
-#include "runtime/buffers.h"
 #include "runtime/errors.h"
+#include "runtime/lookups.h"
 #include "runtime/object_owner.h"
 
 ISTHMUS_BEGIN

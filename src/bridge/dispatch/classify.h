@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../runtime/interned.h"  // Python.h must come before any standard header
+#include "../runtime/names.h"  // Python.h must come before any standard header
 
 #include "../framework/facts.h"
 #include "../protocol/import_request.h"

@@ -12,7 +12,7 @@
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/import.h"
 #include "../protocol/import_request.h"
-#include "../runtime/classes.h"
+#include "../runtime/names.h"
 
 ISTHMUS_BEGIN
 

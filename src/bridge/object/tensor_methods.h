@@ -10,7 +10,7 @@
 #include "../framework/numpy/export.h"
 #include "../runtime/errors.h"
 #include "../runtime/lookups.h"
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "value_types.h"
 
 ISTHMUS_BEGIN

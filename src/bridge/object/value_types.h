@@ -8,8 +8,8 @@
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
-#include "../runtime/classes.h"
 #include "../runtime/lookups.h"
+#include "../runtime/names.h"
 #include "../runtime/shared_runtime.h"
 
 ISTHMUS_BEGIN

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "../runtime/classes.h"
 #include "../runtime/errors.h"
+#include "../runtime/names.h"
 
 ISTHMUS_BEGIN
 

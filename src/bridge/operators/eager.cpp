@@ -6,7 +6,7 @@
 #include "../dispatch/classify.h"
 #include "../protocol/import_request.h"
 #include "../results.h"
-#include "../runtime/classes.h"
+#include "../runtime/names.h"
 
 ISTHMUS_BEGIN
 

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../runtime/interned.h"  // Python.h must come before any standard header
+#include "../runtime/names.h"  // Python.h must come before any standard header
 
 #include <cstring>
 #include <string_view>
 
 #include "../runtime/lookups.h"
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "buffer.h"
 #include "export.h"
 #include "import_request.h"

@@ -4,7 +4,7 @@
 
 #include "import_request.h"  // Python.h must come before any standard header
 
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "buffer_format.h"
 
 ISTHMUS_BEGIN

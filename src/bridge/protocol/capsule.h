@@ -9,7 +9,7 @@
 #include <isthmus/core/config.h>
 #include <isthmus/python/api.h>
 #include "../../core/managed_tensor.h"
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "import_request.h"
 
 ISTHMUS_BEGIN

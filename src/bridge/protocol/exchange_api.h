@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../runtime/interned.h"  // Python.h must come before any standard header
+#include "../runtime/names.h"  // Python.h must come before any standard header
 
 #include <string_view>
 
 #include <isthmus/core/copy.h>
 #include "../../core/managed_tensor.h"
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "capsule.h"
 #include "dlpack_method/import.h"
 #include "export.h"

@@ -6,7 +6,7 @@
 
 #include <isthmus/core/block.h>
 #include <isthmus/core/tensor.h>
-#include "../runtime/tensor_object.h"
+#include "../runtime/shared_runtime.h"
 #include "dlpack_method/call.h"
 
 ISTHMUS_BEGIN

@@ -10,8 +10,8 @@
 
 #include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
-#include "gil.h"
 #include "lookups.h"
+#include "session.h"
 
 ISTHMUS_BEGIN
 

@@ -6,9 +6,8 @@
 
 #include <isthmus/core/block.h>
 #include "../../core/managed_tensor.h"
-#include "buffers.h"
 #include "errors.h"
-#include "gil.h"
+#include "lookups.h"
 #include "session.h"
 
 #if defined(Py_GIL_DISABLED)

@@ -1,14 +1,17 @@
-// The interpreter session that this shared object serves: its state, its end, and the guards that hold off the end.
+// The interpreter session that this shared object serves, the guards that hold off its end, and how threads reach it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "free_threaded.h"  // Python.h must come before any standard header
+#include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <cstdio>
+#include <new>
 
 #include <isthmus/core/compiler.h>
 #include <isthmus/core/deleter.h>
 #include <isthmus/core/memory.h>
+#include "../../core/system.h"
+#include "free_threaded.h"
 
 ISTHMUS_BEGIN
 
@@ -225,6 +228,102 @@ inline bool join_interpreter(PyInterpreterState* here) {
 /// Whether this shared object is ready in the running interpreter. The GIL is held.
 inline bool is_this_session() noexcept {
     return interpreter_session.interpreter.load_relaxed() == PyInterpreterState_Get();
+}
+
+/// How a thread gets to the interpreter that this shared object serves.
+enum class InterpreterAccess {
+    here,     ///< it runs that interpreter and holds its GIL
+    ensure,   ///< it runs none: PyGILState_Ensure leads there, or nothing does any more
+    another,  ///< it runs another interpreter, or would be led to another: a different thread has to do it
+};
+
+/// The thread state that runs on this thread, of whichever interpreter; NULL if there is none.
+inline PyThreadState* running_thread_state() noexcept {
+    PyThreadState* holding = holding_thread_state();
+#if PY_VERSION_HEX < 0x030C0000
+    PyThreadState* running = _PyThreadState_UncheckedGet();  // of whichever thread holds the one GIL
+    if (holding != nullptr || running == nullptr) return holding;
+    // Perhaps that of a subinterpreter, which PyGILState does not know. If this thread has none, the state is another
+    // thread's and may be freed at any moment.
+    const bool alone = PyInterpreterState_Head() == PyInterpreterState_Main();
+    if (!alone && running->thread_id == PyThread_get_thread_ident()) return running;
+#endif
+    return holding;
+}
+
+inline InterpreterAccess interpreter_access() noexcept {
+    const PyInterpreterState* ours =
+        interpreter_session.interpreter.load_relaxed();  // NULL before and after its session
+    if (const PyThreadState* running = running_thread_state())
+        return running->interp == ours || ours == nullptr ? InterpreterAccess::here : InterpreterAccess::another;
+    const InterpreterGuard guard;  // a thread's own state is freed with the interpreter
+    if (!guard) return InterpreterAccess::ensure;
+    const PyThreadState* usual = PyGILState_GetThisThreadState();
+    const PyInterpreterState* led_to = usual != nullptr ? usual->interp : PyInterpreterState_Main();
+    return led_to == ours || ours == nullptr ? InterpreterAccess::ensure : InterpreterAccess::another;
+}
+
+/// Passed from a thread that runs another interpreter to a thread made for the purpose.
+struct LeftBehind {
+    InterpreterGuard guard;
+    void (*release)(void*);
+    void* object;
+
+    static void run(void* self) {
+        surviving_exit([self] {
+            auto* left = static_cast<LeftBehind*>(self);
+            PyThreadState* state = PyThreadState_New(interpreter_session.interpreter.load_relaxed());
+            PyEval_RestoreThread(state);
+            left->release(left->object);
+            PyThreadState_Clear(state);
+            PyThreadState_DeleteCurrent();
+            delete left;
+        });
+    }
+};
+/// A new thread does it while this one goes on: this one may hold the other interpreter's GIL, for which a finalizer
+/// may wait.
+ISTHMUS_COLD inline void leave_to_another_thread(void (*release)(void*), void* object) noexcept {
+    auto* left = new (std::nothrow) LeftBehind{{}, release, object};
+    if (left == nullptr || !left->guard || !start_thread<LeftBehind::run>(left))
+        delete left;  // the object is leaked: no thread can release it
+}
+
+/// release_with_gil() with a result of interpreter_access() that was just obtained.
+ISTHMUS_NOINLINE inline void release_by(InterpreterAccess way, void (*release)(void*), void* object) noexcept {
+    const NoCancellation whole;
+    if (way == InterpreterAccess::here) return surviving_exit([=] { release(object); });
+    const InterpreterGuard guard;
+    if (!guard) return;
+    if (way == InterpreterAccess::another) return leave_to_another_thread(release, object);
+    surviving_exit([=] {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        release(object);
+        PyGILState_Release(state);
+    });
+}
+/// Gives an object back with the GIL of its interpreter, from any thread; leaks it when that interpreter is no longer
+/// available. `release` may be called later, on another thread, so `object` must not be on this one's stack.
+ISTHMUS_NOINLINE inline void release_with_gil(void (*release)(void*), void* object) noexcept {
+    const NoCancellation whole;
+    release_by(interpreter_access(), release, object);
+}
+
+/// Whether the thread holds the GIL of our interpreter: interpreter_access() for callers that nearly always hold it.
+inline bool runs_our_interpreter() noexcept {
+    const PyThreadState* running = holding_thread_state();
+    return running != nullptr && running->interp == interpreter_session.interpreter.load_relaxed();
+}
+
+/// Releases a reference that is not the last. False, with nothing released, if it may be the last, or without the GIL.
+inline bool drop_shared_object(PyObject* object) noexcept {
+    return ISTHMUS_LIKELY(runs_our_interpreter()) && drop_if_not_last(object);
+}
+
+/// Releases a reference from any thread, with or without the GIL, also while the interpreter ends.
+inline void drop_object(PyObject* object) noexcept {
+    if (ISTHMUS_LIKELY(drop_shared_object(object))) return;
+    release_with_gil([](void* last) { Py_DECREF(static_cast<PyObject*>(last)); }, object);
 }
 
 }  // namespace detail

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gil.h"  // Python.h must come before any standard header
+#include "session.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/text.h>

@@ -8,7 +8,6 @@
 
 #include "../../../core/libraries.h"
 #include "../../protocol/exchange_api.h"
-#include "../../runtime/gil.h"
 #include "../../runtime/lookups.h"
 #include "../../runtime/session.h"
 #include "dtypes.h"

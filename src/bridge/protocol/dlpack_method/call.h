@@ -6,8 +6,8 @@
 
 #include <string_view>
 
-#include "../../runtime/interned.h"
 #include "../../runtime/lookups.h"
+#include "../../runtime/names.h"
 
 ISTHMUS_BEGIN
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "../../runtime/tensor_object.h"  // Python.h must come before any standard header
+#include "../../runtime/shared_runtime.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/copy.h>
 #include "../../runtime/errors.h"

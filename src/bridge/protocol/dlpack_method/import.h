@@ -4,9 +4,8 @@
 
 #include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
-#include "../../runtime/buffers.h"
-#include "../../runtime/interned.h"
 #include "../../runtime/lookups.h"
+#include "../../runtime/names.h"
 #include "../../runtime/shared_runtime.h"
 #include "../capsule.h"
 #include "call.h"
