@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/load/json.h"
+#include "src/load/safetensors.h"
 
 #include <gtest/gtest.h>
 
