@@ -6,7 +6,7 @@
 #include <compare>
 #include <type_traits>
 
-#include <isthmus/core/view/dims.h>
+#include <isthmus/core/view/window.h>
 
 ISTHMUS_BEGIN
 
