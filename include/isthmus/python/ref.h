@@ -31,10 +31,11 @@ struct Py_buffer {
 
 ISTHMUS_BEGIN
 
-/// The state of this thread, if it holds the GIL; else NULL.
 #if defined(Py_LIMITED_API)
+/// The state of this thread, if it holds the GIL; else NULL.
 PyThreadState* holding_thread_state() noexcept;
 #else
+/// The state of this thread, if it holds the GIL; else NULL.
 inline PyThreadState* holding_thread_state() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return PyThreadState_GetUnchecked();
