@@ -27,7 +27,7 @@ auto handing_over(ErrorState** raised, F&& f) -> decltype(f()) {
     } catch (Error& error) {
         *raised = error.release();
     } catch (const std::bad_alloc&) {
-        *raised = make_error_state(ErrorCode::out_of_memory, ErrorKind::buffer, "no memory is left");
+        *raised = no_memory_error_state();
     }
     if constexpr (std::is_default_constructible_v<C>) {
         return C();

@@ -187,7 +187,7 @@ static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, 
 
 static ISTHMUS_COLD Error refuse_conversion(const DLTensor& t, const Requirement& r, Message why,
                                             ErrorCode code = ErrorCode::bad_dtype) {
-    return Error(code, ErrorKind::value, concat({"expected ", r.words, ", got ", describe_tensor(t), ": ", why}));
+    return make_error(code, ErrorKind::value, {"expected ", r.words, ", got ", describe_tensor(t), ": ", why});
 }
 /// `place` counts in row-major order, or in column-major order.
 static ISTHMUS_COLD Error refuse_element(const DLTensor& t, const Requirement& r, DType wanted, std::int64_t place) {

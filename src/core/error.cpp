@@ -13,6 +13,10 @@ namespace detail {
 static ErrorState no_memory_state{
     Atomic<int>(1), ErrorCode::out_of_memory, ErrorKind::buffer, "no memory is left", nullptr, nullptr, nullptr};
 
+ErrorState* no_memory_error_state() noexcept {
+    no_memory_state.refs.retain();
+    return &no_memory_state;
+}
 ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexcept {
     TextBuffer raw, clean;
     Piece(text).append_to(raw);
@@ -20,10 +24,7 @@ ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexc
     const std::string_view made = clean.view();
     const bool failed = raw.failed() || clean.failed();
     void* memory = failed ? nullptr : std::malloc(sizeof(ErrorState) + made.size() + 1);
-    if (memory == nullptr) {
-        no_memory_state.refs.retain();
-        return &no_memory_state;
-    }
+    if (memory == nullptr) return no_memory_error_state();
     char* chars = static_cast<char*>(memory) + sizeof(ErrorState);
     made.copy(chars, made.size());
     chars[made.size()] = '\0';
@@ -46,8 +47,9 @@ ISTHMUS_NOINLINE void drop_error_state(ErrorState* state) noexcept {
 std::string argument_prefix(const char* argument) {
     return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
 }
-Error make_error(ErrorCode code, Message text) noexcept {
-    return Error(make_error_state(code, Error::kind_of(code), text));
+Error make_error(ErrorCode code, Message text) noexcept { return make_error(code, Error::kind_of(code), text); }
+Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept {
+    return Error(make_error_state(code, kind, text));
 }
 Error make_error(ErrorCode code, const char* argument, Message text) noexcept {
     if (argument == nullptr || *argument == '\0') return make_error(code, text);

@@ -96,8 +96,9 @@ ISTHMUS_RARE Piece::Piece(Device device) noexcept
 ISTHMUS_RARE std::string DType::name() const { return detail::concat({*this}); }
 ISTHMUS_RARE std::string Device::name() const { return detail::concat({*this}); }
 ISTHMUS_RARE std::string Device::type_name() const {
-    const std::string_view known = detail::device_type_name(type);
-    return known.empty() ? detail::concat({"device<", type, ">"}) : std::string(known);
+    detail::TextBuffer text;
+    detail::append_type_name(text, type);
+    return text.str();
 }
 
 ISTHMUS_RARE bool Device::parse(std::string_view name, Device& out) noexcept {

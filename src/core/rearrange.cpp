@@ -8,7 +8,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 Error rearrange_error(const char* call, std::string_view text, ErrorCode code) {
-    return Error(code, ErrorKind::value, concat({call, "(): ", text}));
+    return make_error(code, ErrorKind::value, {call, "(): ", text});
 }
 
 int dimension_of(const char* call, int dimension, int ndim) {

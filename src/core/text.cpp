@@ -23,6 +23,11 @@ void TextBuffer::append(const char* text, std::size_t size) noexcept {
     size_ += size;
 }
 
+std::string TextBuffer::str() const {
+    if (failed_) throw std::bad_alloc();
+    return std::string(view());
+}
+
 ISTHMUS_RARE void Piece::append_c_text(TextBuffer& out, const void* text, Number) noexcept {
     out += static_cast<const char*>(text);
 }
@@ -45,8 +50,7 @@ ISTHMUS_RARE void Piece::append_signed(TextBuffer& out, const void*, Number valu
 std::string concat(std::initializer_list<Piece> pieces) {
     TextBuffer out;
     for (const Piece& piece : pieces) piece.append_to(out);
-    if (out.failed()) throw std::bad_alloc();
-    return std::string(out.view());
+    return out.str();
 }
 
 ISTHMUS_RARE void Message::append(TextBuffer& out, const void* data, Piece::Number size) noexcept {
@@ -131,8 +135,7 @@ void append_printable(TextBuffer& out, std::string_view text) noexcept {
 std::string printable(const std::string& text) {
     TextBuffer out;
     append_printable(out, text);
-    if (out.failed()) throw std::bad_alloc();
-    return std::string(out.view());
+    return out.str();
 }
 
 }  // namespace detail

@@ -189,7 +189,7 @@ struct Header {
 };
 
 [[noreturn]] ISTHMUS_COLD inline void fail_file(isthmus::detail::Message text) {
-    throw Error(isthmus::detail::make_error_state(ErrorCode::bad_file, ErrorKind::value, text));
+    throw isthmus::detail::make_error(ErrorCode::bad_file, ErrorKind::value, text);
 }
 
 inline DType parse_file_dtype(const std::string& name, const std::string& tensor) {

@@ -23,7 +23,7 @@ using isthmus::detail::make_error;
 
 /// An Error that is a ValueError in Python, whatever its code.
 ISTHMUS_COLD inline Error value_error(ErrorCode code, isthmus::detail::Message text) {
-    return Error(isthmus::detail::make_error_state(code, ErrorKind::value, text));
+    return isthmus::detail::make_error(code, ErrorKind::value, text);
 }
 
 /// The result of `f`, or the Error that it throws.

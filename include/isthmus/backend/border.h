@@ -70,22 +70,22 @@ struct Border<std::string_view> {
 template <class R>
 struct BorderResult {
     using C = R;
-    static constexpr bool is_text = false, is_error = false;
+    static constexpr bool is_text = false;
 };
 template <>
 struct BorderResult<Error> {
     using C = ErrorState*;
-    static constexpr bool is_text = false, is_error = true;
+    static constexpr bool is_text = false;
 };
 template <>
 struct BorderResult<Result<void>> {
     using C = ErrorState*;
-    static constexpr bool is_text = false, is_error = true;
+    static constexpr bool is_text = false;
 };
 template <>
 struct BorderResult<std::string> {
     using C = void;
-    static constexpr bool is_text = true, is_error = false;
+    static constexpr bool is_text = true;
 };
 
 /// The C function of a row. A function that may throw has one parameter more, to which it writes the error.
@@ -95,8 +95,8 @@ template <class R, class... A, bool is_noexcept>
 struct BackendSlot<R(A...), is_noexcept> {
     using Result = BorderResult<R>;
     using C = typename Result::C;
-    using Quiet = std::conditional_t<Result::is_text, C (*)(typename Border<A>::C..., TextBuffer*),
-                                     C (*)(typename Border<A>::C...)>;
+    static_assert(!(Result::is_text && is_noexcept), "isthmus: a std::string may lack memory");
+    using Quiet = C (*)(typename Border<A>::C...);
     using Throwing = std::conditional_t<Result::is_text, C (*)(typename Border<A>::C..., TextBuffer*, ErrorState**),
                                         C (*)(typename Border<A>::C..., ErrorState**)>;
     using Type = std::conditional_t<is_noexcept, Quiet, Throwing>;

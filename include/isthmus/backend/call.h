@@ -32,7 +32,7 @@ struct BackendCall<row, R(A...), is_noexcept> {
         if constexpr (Slot::Result::is_text) {
             TextBuffer text;
             run(f, x..., &text);
-            return std::string(text.view());
+            return text.str();
         } else if constexpr (std::is_same_v<R, Error>) {
             return Error(run(f, x...));
         } else if constexpr (std::is_same_v<R, Result<void>>) {

@@ -24,28 +24,6 @@ inline void stop_this_thread() noexcept {
 
 inline Piece::Piece(DType dtype) noexcept : Piece(backend::piece_of_dtype(dtype)) {}
 inline Piece::Piece(Device device) noexcept : Piece(backend::piece_of_device(device)) {}
-inline void Piece::append_c_text(TextBuffer& out, const void* text, Number) noexcept {
-    out += static_cast<const char*>(text);
-}
-inline void Piece::append_text(TextBuffer& out, const void* text, Number length) noexcept {
-    out.append(static_cast<const char*>(text), static_cast<std::size_t>(length));
-}
-inline void Piece::append_unsigned(TextBuffer& out, const void*, Number value) noexcept {
-    backend::append_unsigned(out, value);
-}
-inline void Piece::append_signed(TextBuffer& out, const void*, Number value) noexcept {
-    backend::append_signed(out, static_cast<long long>(value));
-}
-inline void Message::append(TextBuffer& out, const void* data, Piece::Number size) noexcept {
-    backend::append_message(out, data, size);
-}
-inline Error make_error(ErrorCode code, Message text) noexcept {
-    return Error(make_error_state(code, Error::kind_of(code), text));
-}
-inline Error make_error(ErrorCode code, const char* argument, Message text) noexcept {
-    if (argument == nullptr || *argument == '\0') return make_error(code, text);
-    return make_error(code, {"argument '", argument, "': ", text});
-}
 
 inline Slice::Slice(std::int64_t size_given, std::int64_t stride_given, std::int64_t start, std::int64_t stop,
                     std::int64_t step)
@@ -62,9 +40,6 @@ inline Error::Error(ErrorCode code, ErrorKind kind, std::string_view message) no
 inline Error::~Error() {
     if (state_ != nullptr) detail::drop_error_state(state_);
 }
-inline Error Error::prefixed(std::string_view prefix) const noexcept {
-    return detail::backend::error_prefixed(*this, prefix);
-}
 inline Error& Error::set_cause(void* cause, void (*drop_cause)(void*)) & noexcept {
     detail::backend::error_set_cause(*this, cause, drop_cause);
     return *this;
@@ -80,12 +55,5 @@ inline TensorSpec& TensorSpec::set_strides(const Shape& steps) {
     detail::backend::set_strides(*this, steps);
     return *this;
 }
-inline Tensor Tensor::alias(const TensorSpec& spec) const { return detail::backend::tensor_alias(*this, spec); }
-
-namespace layout {
-inline std::string to_string(const std::int64_t* values, int ndim) {
-    return to_string(std::span<const std::int64_t>(values, static_cast<std::size_t>(ndim)));
-}
-}  // namespace layout
 
 ISTHMUS_END

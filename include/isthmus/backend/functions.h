@@ -12,20 +12,19 @@
     F(0, make_error_state, ErrorState*, detail::make_error_state, \
       (ErrorCode code, ErrorKind kind, Message text), (code, kind, text), true) \
     F(1, drop_error_state, void, detail::drop_error_state, (ErrorState* state), (state), true) \
-    X(2, error_prefixed, Error, (const Error& error, std::string_view prefix), \
-      (error, prefix), (error.prefixed(prefix)), true) \
+    M(2, error_prefixed, Error, Error, prefixed, (std::string_view prefix), (prefix), const, true) \
     X(3, error_set_cause, void, (Error& error, void* cause, void (*drop_cause)(void*)), \
       (error, cause, drop_cause), ((void)error.set_cause(cause, drop_cause)), true) \
     M(4, append_text, void, detail::TextBuffer, append, (const char* text, std::size_t size), (text, size), , true) \
-    X(5, append_message, void, (TextBuffer& out, const void* data, Piece::Number size), \
-      (out, data, size), (Message::append(out, data, size)), true) \
+    F(5, append_message, void, detail::Message::append, \
+      (TextBuffer& out, const void* data, Piece::Number size), (out, data, size), true) \
     F(6, concat, std::string, detail::concat, (std::initializer_list<Piece> pieces), (pieces), false) \
     X(7, piece_of_dtype, Piece, (DType dtype), (dtype), (Piece(dtype)), true) \
     X(8, piece_of_device, Piece, (Device device), (device), (Piece(device)), true) \
-    X(9, append_signed, void, (TextBuffer& out, long long number), \
-      (out, number), (Piece(number).append_to(out)), true) \
-    X(10, append_unsigned, void, (TextBuffer& out, unsigned long long number), \
-      (out, number), (Piece(number).append_to(out)), true) \
+    F(9, append_signed, void, detail::Piece::append_signed, \
+      (TextBuffer& out, const void* data, Piece::Number value), (out, data, value), true) \
+    F(10, append_unsigned, void, detail::Piece::append_unsigned, \
+      (TextBuffer& out, const void* data, Piece::Number value), (out, data, value), true) \
     F(11, hex, Piece, detail::hex, (Piece::Number value), (value), true) \
     F(12, sizes_text, Piece, detail::sizes_text, (const std::int64_t* values, int count), (values, count), true) \
     F(13, is_utf8, bool, detail::is_utf8, (std::string_view text), (text), true) \
@@ -86,8 +85,7 @@
       DType dtype, Device device), (data, shape, strides, dtype, device), false) \
     F(55, tensor_spec_of_span, TensorSpec, Tensor::spec_of_span, \
       (void* data, const Shape& shape, DType dtype, std::size_t count), (data, shape, dtype, count), false) \
-    X(56, tensor_alias, Tensor, (const Tensor& tensor, const TensorSpec& spec), \
-      (tensor, spec), (tensor.alias(spec)), false) \
+    M(56, tensor_alias, Tensor, Tensor, alias, (const TensorSpec& spec), (spec), const, false) \
     F(57, tensor_with_ops, Tensor, Tensor::with_ops, \
       (const TensorSpec& spec, const detail::OwnerOps& ops), (spec, ops), false) \
     F(58, describe_tensor, std::string, detail::describe_tensor, (const DLTensor& t), (t), false) \
@@ -136,7 +134,18 @@
     F(83, from_blob, Result<Tensor>, from_blob, (const Blob& blob), (blob), false) \
     F(84, set_allocator, void, set_allocator, (const Allocator* allocator), (allocator), true) \
     F(85, set_cached_memory, void, set_cached_memory, (std::size_t most), (most), true) \
-    F(86, trim, std::size_t, trim, (std::size_t keep), (keep), true)
+    F(86, trim, std::size_t, trim, (std::size_t keep), (keep), true) \
+    F(155, append_c_text, void, detail::Piece::append_c_text, \
+      (TextBuffer& out, const void* text, Piece::Number length), (out, text, length), true) \
+    F(156, append_text_piece, void, detail::Piece::append_text, \
+      (TextBuffer& out, const void* text, Piece::Number length), (out, text, length), true) \
+    F(157, make_error, Error, detail::make_error, (ErrorCode code, Message text), (code, text), true) \
+    F(158, make_error_of_kind, Error, detail::make_error, \
+      (ErrorCode code, ErrorKind kind, Message text), (code, kind, text), true) \
+    F(159, make_argument_error, Error, detail::make_error, \
+      (ErrorCode code, const char* argument, Message text), (code, argument, text), true) \
+    F(160, values_to_string, std::string, layout::to_string, \
+      (const std::int64_t* values, int ndim), (values, ndim), false)
 
 #define ISTHMUS_BACKEND_BRIDGE(F, M, T, X) \
     F(87, drop_ref, void, Ref::drop, (PyObject* object), (object), false) \
@@ -266,4 +275,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 155
+#define ISTHMUS_BACKEND_COUNT 161

@@ -96,6 +96,8 @@ struct ErrorState {
 /// The state of a new error, with one reference. Never NULL: without memory for the text it is the state of an error
 /// that says so (ErrorCode::out_of_memory).
 ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexcept;
+/// That state, with one reference more.
+ErrorState* no_memory_error_state() noexcept;
 /// Removes a reference; the last one releases the cause.
 void drop_error_state(ErrorState* state) noexcept;
 
@@ -172,6 +174,7 @@ namespace detail {
 std::string argument_prefix(const char* argument);
 
 ISTHMUS_COLD Error make_error(ErrorCode code, Message text) noexcept;
+ISTHMUS_COLD Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept;
 ISTHMUS_COLD Error make_error(ErrorCode code, const char* argument, Message text) noexcept;
 
 }  // namespace detail

@@ -31,6 +31,8 @@ public:
 
     bool failed() const noexcept { return failed_; }
     std::string_view view() const noexcept { return {data_, size_}; }
+    /// The text; throws std::bad_alloc if a part of it is missing.
+    std::string str() const;
 
 private:
     char* data_ = nullptr;

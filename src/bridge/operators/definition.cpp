@@ -48,10 +48,10 @@ int OperatorDefinition::integer_named(std::string_view size) const noexcept {
     return -1;
 }
 ISTHMUS_COLD void OperatorDefinition::refuse(Message why) const {
-    throw Error(ErrorCode::bad_argument, ErrorKind::value, concat({"operator '", name, "': ", why}));
+    throw make_error(ErrorCode::bad_argument, ErrorKind::value, {"operator '", name, "': ", why});
 }
 ISTHMUS_COLD Error OperatorDefinition::argument_error(ErrorCode code, const std::string& argument, Message what) const {
-    return Error(code, ErrorKind::value, concat({call_prefix(function.c_str(), argument.c_str()), what}));
+    return make_error(code, ErrorKind::value, {call_prefix(function.c_str(), argument.c_str()), what});
 }
 
 namespace {

@@ -300,7 +300,7 @@ private:
             why = "it has a tangent, and operators have no forward mode; hand over ";
             otherwise = "torch.autograd.forward_ad.unpack_dual(x).primal";
         }
-        return Error(ErrorCode::requires_grad, concat({call_prefix(function(), name), why, otherwise}));
+        return make_error(ErrorCode::requires_grad, {call_prefix(function(), name), why, otherwise});
     }
     /// Only JAX makes arrays on its devices: the call is made through XLA.
     ISTHMUS_COLD Error explain_jax() const {

@@ -115,7 +115,7 @@ inline bool import_buffer(ImportRequest& request) {
 }
 
 ISTHMUS_COLD inline int refuse_buffer(ErrorCode code, Message text) {
-    set_python_error(Error(make_error_state(code, ErrorKind::buffer, text)));
+    set_python_error(make_error(code, ErrorKind::buffer, text));
     return -1;
 }
 

@@ -153,7 +153,7 @@ inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(obj
 
 /// Sets the exception of a new error; NULL, for a function of Python's to return.
 ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text) {
-    set_python_error(Error(make_error_state(code, kind, text)));
+    set_python_error(make_error(code, kind, text));
     return nullptr;
 }
 
