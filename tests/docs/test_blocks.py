@@ -31,6 +31,7 @@ CLAIMED = {
     **{("docs/install.md", "sh", i): "tests/install/test_install_guide.py" for i in (1, 3, 4, 5, 6)},
     **{("docs/install.md", "cpp", i): "tests/install/test_install_guide.py" for i in range(2)},
     **{("docs/install.md", language, 0): "tests/install/test_install_guide.py" for language in ("python", "meson")},
+    **{("docs/first_module.md", i, 0): "tests/install/test_first_module_guide.py" for i in ("python", "cpp", "sh")},
     ("docs/operators.md", "cpp", 0): "tests/install/test_operators_guide.py",
     **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(2)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",
