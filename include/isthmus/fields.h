@@ -335,7 +335,7 @@ ISTHMUS_BEGIN
 namespace detail {
 inline void throw_exception_of(const char* argument) {
     backend::throw_exception(argument);
-    __builtin_unreachable();
+    ISTHMUS_UNREACHABLE();
 }
 }  // namespace detail
 ISTHMUS_END

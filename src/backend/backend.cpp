@@ -18,7 +18,7 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Runs `f`, and hands what it throws to the caller. What is not ours passes on.
+/// Runs `f`, and hands the Error that it throws to the caller. Other exceptions pass on.
 template <class F>
 auto handing_over(ErrorState** raised, F&& f) -> decltype(f()) {
     using C = decltype(f());

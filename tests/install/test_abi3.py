@@ -128,6 +128,10 @@ print("used")
 """
 
 
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "install.md").read_text()
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("abi3")
@@ -156,6 +160,17 @@ def python(folder: Path, source: str, *flags: str) -> str:
 def test_one_file_does_what_a_linked_module_does(folder: Path) -> None:
     pytest.importorskip("numpy")
     assert python(folder, USE) == "used\n"
+
+
+def test_the_command_of_the_guide_compiles_the_example_of_the_readme(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    example = re.search(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # type: ignore[index]
+    (tmp_path / "mine.cpp").write_text(example.replace("PyInit_first", "PyInit_mine"))
+    command = re.search(r"(?m)^```sh\n(g\+\+ .*--abi3.*)$", GUIDE)[1]  # type: ignore[index]
+    command = command.replace("g++", compiling.CXX, 1).replace("$(python ", f"$({sys.executable} ")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path, timeout=600)
+    use = "import mine, numpy as np; x = np.zeros((1, 2), np.float32); assert mine.invert(x) is x and x[0, 0] == 1"
+    python(tmp_path, use)
 
 
 def test_its_tensors_are_those_of_other_modules(folder: Path) -> None:

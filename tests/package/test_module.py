@@ -41,7 +41,7 @@ def stub() -> ast.Module:
 def test_the_stub_names_what_the_module_has():
     named = {node.name for node in stub().body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     private = {"_Framework"}
-    here = {name for name in vars(_isthmus) if not name.startswith("__")}
+    here = {name for name in vars(_isthmus) if not name.startswith("__")} - {"_backend_v1"}
     assert named - private == here
 
 

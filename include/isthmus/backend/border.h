@@ -36,9 +36,9 @@ struct Border {
         else
             return &value;
     }
-    ISTHMUS_ALWAYS_INLINE static decltype(auto) raise(C& value) noexcept {
+    ISTHMUS_ALWAYS_INLINE static std::conditional_t<as_it_is, T&, T&&> raise(C& value) noexcept {
         if constexpr (as_it_is)
-            return (value);
+            return value;
         else
             return std::move(*value);
     }

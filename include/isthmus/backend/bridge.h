@@ -65,7 +65,7 @@ ISTHMUS_COLD inline void find_backend() {
 
 /// Runs when the shared object is loaded, ahead of its constructors of static objects. An exception stays set, and the
 /// creation of the module returns it to the import that loads it (the macros below).
-__attribute__((constructor(101))) static void find_backend_when_loaded() {
+ISTHMUS_WHEN_LOADED static void find_backend_when_loaded() {
     if (backend_table != nullptr || Py_IsInitialized() == 0) return;
     const PyGILState_STATE gil = PyGILState_Ensure();
     if (PyErr_Occurred() == nullptr) find_backend();

@@ -19,7 +19,7 @@ inline Atomic<const Observer*>& current_observer() noexcept { return *backend_ta
 
 inline void stop_this_thread() noexcept {
     backend::stop_thread();
-    __builtin_unreachable();
+    ISTHMUS_UNREACHABLE();
 }
 
 inline Piece::Piece(DType dtype) noexcept : Piece(backend::piece_of_dtype(dtype)) {}

@@ -9,17 +9,23 @@
 
 // clang-format off
 #define ISTHMUS_BACKEND_CORE(F, M, T, X) \
-    F(0, make_error_state, ErrorState*, detail::make_error_state, (ErrorCode code, ErrorKind kind, Message text), (code, kind, text), true) \
+    F(0, make_error_state, ErrorState*, detail::make_error_state, \
+      (ErrorCode code, ErrorKind kind, Message text), (code, kind, text), true) \
     F(1, drop_error_state, void, detail::drop_error_state, (ErrorState* state), (state), true) \
-    X(2, error_prefixed, Error, (const Error& error, std::string_view prefix), (error, prefix), (error.prefixed(prefix)), true) \
-    X(3, error_set_cause, void, (Error& error, void* cause, void (*drop_cause)(void*)), (error, cause, drop_cause), ((void)error.set_cause(cause, drop_cause)), true) \
+    X(2, error_prefixed, Error, (const Error& error, std::string_view prefix), \
+      (error, prefix), (error.prefixed(prefix)), true) \
+    X(3, error_set_cause, void, (Error& error, void* cause, void (*drop_cause)(void*)), \
+      (error, cause, drop_cause), ((void)error.set_cause(cause, drop_cause)), true) \
     M(4, append_text, void, detail::TextBuffer, append, (const char* text, std::size_t size), (text, size), , true) \
-    X(5, append_message, void, (TextBuffer& out, const void* data, Piece::Number size), (out, data, size), (Message::append(out, data, size)), true) \
+    X(5, append_message, void, (TextBuffer& out, const void* data, Piece::Number size), \
+      (out, data, size), (Message::append(out, data, size)), true) \
     F(6, concat, std::string, detail::concat, (std::initializer_list<Piece> pieces), (pieces), false) \
     X(7, piece_of_dtype, Piece, (DType dtype), (dtype), (Piece(dtype)), true) \
     X(8, piece_of_device, Piece, (Device device), (device), (Piece(device)), true) \
-    X(9, append_signed, void, (TextBuffer& out, long long number), (out, number), (Piece(number).append_to(out)), true) \
-    X(10, append_unsigned, void, (TextBuffer& out, unsigned long long number), (out, number), (Piece(number).append_to(out)), true) \
+    X(9, append_signed, void, (TextBuffer& out, long long number), \
+      (out, number), (Piece(number).append_to(out)), true) \
+    X(10, append_unsigned, void, (TextBuffer& out, unsigned long long number), \
+      (out, number), (Piece(number).append_to(out)), true) \
     F(11, hex, Piece, detail::hex, (Piece::Number value), (value), true) \
     F(12, sizes_text, Piece, detail::sizes_text, (const std::int64_t* values, int count), (values, count), true) \
     F(13, is_utf8, bool, detail::is_utf8, (std::string_view text), (text), true) \
@@ -28,8 +34,10 @@
     M(16, device_name, std::string, Device, name, (), (), const, false) \
     M(17, device_type_name, std::string, Device, type_name, (), (), const, false) \
     F(18, parse_device, bool, Device::parse, (std::string_view name, Device& out), (name, out), true) \
-    F(19, is_dense, bool, layout::is_dense, (const std::int64_t* shape, const std::int64_t* strides, int ndim), (shape, strides, ndim), true) \
-    F(20, search_overlap, bool, layout::search_overlap, (const std::int64_t* shape, const std::int64_t* strides, int ndim), (shape, strides, ndim), true) \
+    F(19, is_dense, bool, layout::is_dense, \
+      (const std::int64_t* shape, const std::int64_t* strides, int ndim), (shape, strides, ndim), true) \
+    F(20, search_overlap, bool, layout::search_overlap, \
+      (const std::int64_t* shape, const std::int64_t* strides, int ndim), (shape, strides, ndim), true) \
     F(21, addresses, layout::AddressRange, layout::addresses, (const DLTensor& t), (t), true) \
     F(22, may_share, bool, layout::may_share, (const DLTensor& a, const DLTensor& b), (a, b), true) \
     F(23, sizes_to_string, std::string, layout::to_string, (std::span<const std::int64_t> values), (values), false) \
@@ -37,59 +45,92 @@
     F(25, owns_memory, bool, detail::owns_memory, (const Block* block), (block), true) \
     F(26, private_pages, Block*, detail::private_pages, (const Block* block), (block), true) \
     F(27, notify_observer, void, detail::notify_observer, (Block* block), (block), true) \
-    F(28, alias_block, Block*, detail::alias_block, (Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops), (block, t, flags, ops), true) \
+    F(28, alias_block, Block*, detail::alias_block, \
+      (Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops), (block, t, flags, ops), true) \
     X(29, stop_thread, void, (), (), (stop_this_thread()), true) \
     F(30, sleep_microseconds, void, detail::sleep_microseconds, (unsigned count), (count), true) \
-    F(31, around_forks, void, detail::around_forks, (void (*before)(), void (*in_parent)(), void (*in_child)()), (before, in_parent, in_child), true) \
+    F(31, around_forks, void, detail::around_forks, \
+      (void (*before)(), void (*in_parent)(), void (*in_child)()), (before, in_parent, in_child), true) \
     F(32, run_release, void, detail::run_release, (void (*release)(void*), void* owner), (release, owner), true) \
     F(33, too_many_dims, Error, detail::too_many_dims, (std::size_t found), (found), false) \
-    X(34, tensor_spec, TensorSpec, (void* data, DType dtype, const Shape& sizes), (data, dtype, sizes), (TensorSpec(data, dtype, sizes)), false) \
-    X(35, set_strides, void, (TensorSpec& spec, const Shape& steps), (spec, steps), ((void)spec.set_strides(steps)), false) \
+    X(34, tensor_spec, TensorSpec, (void* data, DType dtype, const Shape& sizes), \
+      (data, dtype, sizes), (TensorSpec(data, dtype, sizes)), false) \
+    X(35, set_strides, void, (TensorSpec& spec, const Shape& steps), \
+      (spec, steps), ((void)spec.set_strides(steps)), false) \
     F(36, no_memory_for_owner, Error, detail::no_memory_for_owner, (std::size_t bytes), (bytes), false) \
-    M(37, complete_owned, void, detail::OwnedHead, complete, (const TensorSpec& spec, Flags flags), (spec, flags), , false) \
+    M(37, complete_owned, void, detail::OwnedHead, complete, \
+      (const TensorSpec& spec, Flags flags), (spec, flags), , false) \
     M(38, reserve_more_dims, void, detail::OwnedHead, reserve_more_dims, (int ndim), (ndim), , false) \
     M(39, check_row_major, void, detail::OwnedHead, check_row_major, (), (), const, false) \
-    F(40, wrong_count, Error, detail::OwnedHead::wrong_count, (const std::int64_t* sizes, int ndim, std::int64_t held), (sizes, ndim, held), false) \
-    F(41, tensor_empty, Tensor, Tensor::empty, (const Shape& shape, DType dtype, std::size_t alignment), (shape, dtype, alignment), false) \
-    F(42, tensor_from_dlpack, Result<Tensor>, Tensor::from_dlpack, (DLManagedTensorVersioned* managed), (managed), false) \
-    F(43, tensor_from_dlpack_legacy, Result<Tensor>, Tensor::from_dlpack, (DLManagedTensor* managed), (managed), false) \
+    F(40, wrong_count, Error, detail::OwnedHead::wrong_count, \
+      (const std::int64_t* sizes, int ndim, std::int64_t held), (sizes, ndim, held), false) \
+    F(41, tensor_empty, Tensor, Tensor::empty, \
+      (const Shape& shape, DType dtype, std::size_t alignment), (shape, dtype, alignment), false) \
+    F(42, tensor_from_dlpack, Result<Tensor>, Tensor::from_dlpack, \
+      (DLManagedTensorVersioned* managed), (managed), false) \
+    F(43, tensor_from_dlpack_legacy, Result<Tensor>, Tensor::from_dlpack, \
+      (DLManagedTensor* managed), (managed), false) \
     M(44, tensor_to_dlpack, DLManagedTensorVersioned*, Tensor, to_dlpack, (), (), const, true) \
     M(45, tensor_to_dlpack_legacy, DLManagedTensor*, Tensor, to_dlpack_legacy, (), (), const, true) \
     M(46, tensor_as_read_only, Tensor, Tensor, as_read_only, (), (), const, false) \
-    M(47, tensor_as_strided, Tensor, Tensor, as_strided, (void* data, const Shape& shape, const Shape& strides, DType dtype), (data, shape, strides, dtype), const, false) \
+    M(47, tensor_as_strided, Tensor, Tensor, as_strided, (void* data, const Shape& shape, const Shape& strides, \
+      DType dtype), (data, shape, strides, dtype), const, false) \
     M(48, tensor_select, Tensor, Tensor, select, (int dimension, std::int64_t i), (dimension, i), const, false) \
-    M(49, tensor_slice, Tensor, Tensor, slice, (int dimension, std::int64_t start, std::int64_t stop, std::int64_t step), (dimension, start, stop, step), const, false) \
+    M(49, tensor_slice, Tensor, Tensor, slice, (int dimension, std::int64_t start, std::int64_t stop, \
+      std::int64_t step), (dimension, start, stop, step), const, false) \
     M(50, tensor_transpose, Tensor, Tensor, transpose, (const Shape& axes), (axes), const, false) \
     M(51, tensor_reshape, Tensor, Tensor, reshape, (const Shape& shape), (shape), const, false) \
     M(52, tensor_broadcast_to, Tensor, Tensor, broadcast_to, (const Shape& shape), (shape), const, false) \
     M(53, tensor_contiguous, Tensor, Tensor, contiguous, (), (), const, false) \
-    F(54, tensor_spec_of, TensorSpec, Tensor::spec, (void* data, const Shape& shape, const Shape& strides, DType dtype, Device device), (data, shape, strides, dtype, device), false) \
-    F(55, tensor_spec_of_span, TensorSpec, Tensor::spec_of_span, (void* data, const Shape& shape, DType dtype, std::size_t count), (data, shape, dtype, count), false) \
-    X(56, tensor_alias, Tensor, (const Tensor& tensor, const TensorSpec& spec), (tensor, spec), (tensor.alias(spec)), false) \
-    F(57, tensor_with_ops, Tensor, Tensor::with_ops, (const TensorSpec& spec, const detail::OwnerOps& ops), (spec, ops), false) \
+    F(54, tensor_spec_of, TensorSpec, Tensor::spec, (void* data, const Shape& shape, const Shape& strides, \
+      DType dtype, Device device), (data, shape, strides, dtype, device), false) \
+    F(55, tensor_spec_of_span, TensorSpec, Tensor::spec_of_span, \
+      (void* data, const Shape& shape, DType dtype, std::size_t count), (data, shape, dtype, count), false) \
+    X(56, tensor_alias, Tensor, (const Tensor& tensor, const TensorSpec& spec), \
+      (tensor, spec), (tensor.alias(spec)), false) \
+    F(57, tensor_with_ops, Tensor, Tensor::with_ops, \
+      (const TensorSpec& spec, const detail::OwnerOps& ops), (spec, ops), false) \
     F(58, describe_tensor, std::string, detail::describe_tensor, (const DLTensor& t), (t), false) \
     F(59, overlap_text, std::string, detail::overlap_text, (const DLTensor& t), (t), false) \
-    F(60, explain_mismatch, Error, detail::explain_mismatch, (const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names, const char* argument), (t, flags, r, names, argument), false) \
+    F(60, explain_mismatch, Error, detail::explain_mismatch, (const DLTensor& t, Flags flags, const Requirement& r, \
+      SizeNames& names, const char* argument), (t, flags, r, names, argument), false) \
     F(61, unvisited, Error, detail::unvisited, (DType dtype), (dtype), false) \
     F(62, not_of_type, Error, detail::not_of_type, (DType expected, DType found), (expected, found), false) \
-    M(63, match_check_argument, Result<void>, Match, check_argument, (const char* argument, const DLTensor& t, Flags flags, const detail::Requirement& r), (argument, t, flags, r), , false) \
-    M(64, match_agree, Result<void>, Match, agree, (const char* argument, const detail::Requirement& r, std::span<const std::int64_t> shape), (argument, r, shape), , false) \
+    M(63, match_check_argument, Result<void>, Match, check_argument, (const char* argument, const DLTensor& t, \
+      Flags flags, const detail::Requirement& r), (argument, t, flags, r), , false) \
+    M(64, match_agree, Result<void>, Match, agree, (const char* argument, const detail::Requirement& r, \
+      std::span<const std::int64_t> shape), (argument, r, shape), , false) \
     M(65, match_prefix, std::string, Match, prefix, (const char* argument), (argument), const, false) \
-    F(66, call_prefix, std::string, detail::call_prefix, (const char* function, const char* argument), (function, argument), false) \
+    F(66, call_prefix, std::string, detail::call_prefix, \
+      (const char* function, const char* argument), (function, argument), false) \
     F(67, argument_prefix, std::string, detail::argument_prefix, (const char* argument), (argument), false) \
     F(68, copy_of, Result<Tensor>, copy_of, (const DLTensor& t, Flags flags), (t, flags), false) \
     F(69, copy_elements, void, detail::copy_elements, (const DLTensor& t, char* to), (t, to), true) \
-    F(70, convert_tensor, Result<Tensor>, detail::convert_tensor, (const DLTensor& t, const Requirement& r), (t, r), false) \
-    F(71, rearrange_error, Error, detail::rearrange_error, (const char* call, std::string_view text, ErrorCode code), (call, text, code), false) \
-    F(72, dimension_of, int, detail::dimension_of, (const char* call, int dimension, int ndim), (call, dimension, ndim), false) \
-    F(73, index_of, std::int64_t, detail::index_of, (const char* call, std::int64_t index, int dimension, std::int64_t size), (call, index, dimension, size), false) \
-    F(74, resolve_shape, void, detail::resolve_shape, (const std::int64_t* shape, int ndim, const std::int64_t* given, int given_ndim, std::int64_t* out), (shape, ndim, given, given_ndim, out), false) \
-    F(75, resolve_axes, void, detail::resolve_axes, (std::span<const std::int64_t> axes, int ndim, int* out), (axes, ndim, out), false) \
-    F(76, reshape_strides, void, detail::reshape_strides, (const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* given, int given_ndim, std::int64_t* out), (shape, strides, ndim, given, given_ndim, out), false) \
-    F(77, broadcast_strides, void, detail::broadcast_strides, (const std::int64_t* shape, const std::int64_t* strides, int ndim, const std::int64_t* given, int given_ndim, std::int64_t* out), (shape, strides, ndim, given, given_ndim, out), false) \
-    X(78, make_slice, Slice, (std::int64_t size, std::int64_t stride, std::int64_t start, std::int64_t stop, std::int64_t step), (size, stride, start, stop, step), (Slice(size, stride, start, stop, step)), false) \
-    X(79, make_iteration_plan, IterationPlan, (int ndim, const std::int64_t* shape, int count, const std::int64_t* const* strides), (ndim, shape, count, strides), (IterationPlan(ndim, shape, count, strides)), true) \
-    F(80, check_same_sizes, void, detail::check_same_sizes, (const std::span<const std::int64_t>* shapes, int count), (shapes, count), false) \
+    F(70, convert_tensor, Result<Tensor>, detail::convert_tensor, \
+      (const DLTensor& t, const Requirement& r), (t, r), false) \
+    F(71, rearrange_error, Error, detail::rearrange_error, \
+      (const char* call, std::string_view text, ErrorCode code), (call, text, code), false) \
+    F(72, dimension_of, int, detail::dimension_of, \
+      (const char* call, int dimension, int ndim), (call, dimension, ndim), false) \
+    F(73, index_of, std::int64_t, detail::index_of, (const char* call, std::int64_t index, int dimension, \
+      std::int64_t size), (call, index, dimension, size), false) \
+    F(74, resolve_shape, void, detail::resolve_shape, (const std::int64_t* shape, int ndim, \
+      const std::int64_t* given, int given_ndim, std::int64_t* out), (shape, ndim, given, given_ndim, out), false) \
+    F(75, resolve_axes, void, detail::resolve_axes, \
+      (std::span<const std::int64_t> axes, int ndim, int* out), (axes, ndim, out), false) \
+    F(76, reshape_strides, void, detail::reshape_strides, (const std::int64_t* shape, const std::int64_t* strides, \
+      int ndim, const std::int64_t* given, int given_ndim, std::int64_t* out), (shape, strides, ndim, given, \
+      given_ndim, out), false) \
+    F(77, broadcast_strides, void, detail::broadcast_strides, (const std::int64_t* shape, \
+      const std::int64_t* strides, int ndim, const std::int64_t* given, int given_ndim, std::int64_t* out), (shape, \
+      strides, ndim, given, given_ndim, out), false) \
+    X(78, make_slice, Slice, (std::int64_t size, std::int64_t stride, std::int64_t start, std::int64_t stop, \
+      std::int64_t step), (size, stride, start, stop, step), (Slice(size, stride, start, stop, step)), false) \
+    X(79, make_iteration_plan, IterationPlan, (int ndim, const std::int64_t* shape, int count, \
+      const std::int64_t* const* strides), (ndim, shape, count, strides), (IterationPlan(ndim, shape, count, \
+      strides)), true) \
+    F(80, check_same_sizes, void, detail::check_same_sizes, \
+      (const std::span<const std::int64_t>* shapes, int count), (shapes, count), false) \
     F(81, to_blob, Blob, to_blob, (const Tensor& tensor), (tensor), false) \
     F(82, blob_spec, TensorSpec, detail::blob_spec, (const Blob& blob), (blob), false) \
     F(83, from_blob, Result<Tensor>, from_blob, (const Blob& blob), (blob), false) \
@@ -107,15 +148,22 @@
     M(93, end_borrowed, void, Borrowed, end, (), (), , true) \
     F(94, lend, Borrowed, detail::lend, (Tensor tensor), (tensor), true) \
     F(95, from_py, Result<Tensor>, from_py, (PyObject* object, const ImportOptions& options), (object, options), true) \
-    F(96, borrow_py, Result<Borrowed>, borrow_py, (PyObject* object, const ImportOptions& options), (object, options), true) \
+    F(96, borrow_py, Result<Borrowed>, borrow_py, \
+      (PyObject* object, const ImportOptions& options), (object, options), true) \
     F(97, roll_back_borrowed, void, roll_back, (PyObject* object, Borrowed& borrowed), (object, borrowed), true) \
     F(98, roll_back_tensor, void, roll_back, (PyObject* object, Tensor& tensor), (object, tensor), true) \
-    F(99, announce_write, Result<void>, announce_write, (PyObject* object, const char* argument), (object, argument), true) \
-    F(100, to_py, Result<PyObject*>, to_py, (const Tensor& tensor, Framework framework, const ExportOptions& options), (tensor, framework, options), true) \
-    F(101, to_py_given, Result<PyObject*>, to_py, (Tensor&& tensor, Framework framework, const ExportOptions& options), (tensor, framework, options), true) \
-    F(102, to_py_like, Result<PyObject*>, to_py_like, (const Tensor& tensor, PyObject* example, const ExportOptions& options), (tensor, example, options), true) \
-    F(103, empty_like, Tensor, empty_like, (PyObject* example, const Shape& shape, DType dtype), (example, shape, dtype), false) \
-    F(104, empty_like_on, Tensor, empty_like, (PyObject* example, const Shape& shape, DType dtype, Device device), (example, shape, dtype, device), false) \
+    F(99, announce_write, Result<void>, announce_write, \
+      (PyObject* object, const char* argument), (object, argument), true) \
+    F(100, to_py, Result<PyObject*>, to_py, \
+      (const Tensor& tensor, Framework framework, const ExportOptions& options), (tensor, framework, options), true) \
+    F(101, to_py_given, Result<PyObject*>, to_py, \
+      (Tensor&& tensor, Framework framework, const ExportOptions& options), (tensor, framework, options), true) \
+    F(102, to_py_like, Result<PyObject*>, to_py_like, \
+      (const Tensor& tensor, PyObject* example, const ExportOptions& options), (tensor, example, options), true) \
+    F(103, empty_like, Tensor, empty_like, \
+      (PyObject* example, const Shape& shape, DType dtype), (example, shape, dtype), false) \
+    F(104, empty_like_on, Tensor, empty_like, \
+      (PyObject* example, const Shape& shape, DType dtype, Device device), (example, shape, dtype, device), false) \
     F(105, py_owner_checked, PyObject*, PyOwner::checked, (PyObject* object), (object), false) \
     F(106, py_owner_keeper, const detail::OwnerOps*, PyOwner::keeper, (), (), true)
 
@@ -125,59 +173,96 @@
     F(109, error_passes_through, bool, detail::passes_through, (const Error& error), (error), true) \
     F(110, raise_in_call, Loaded, detail::raise_in_call, (const Error& error), (error), true) \
     F(111, pass_on, Loaded, detail::pass_on, (const Error& error, bool last), (error, last), true) \
-    F(112, argument_error, Error, detail::argument_error, (const Error& error, const char* function), (error, function), false) \
-    M(113, slot_try_load, Loaded, detail::BorrowSlot, try_load, (PyObject* object, const Requirement& r, bool last), (object, r, last), , true) \
-    M(114, slot_load, Loaded, detail::BorrowSlot, load, (PyObject* object, const Requirement& r, const char* function, const char* argument, Match* match), (object, r, function, argument, match), , true) \
+    F(112, argument_error, Error, detail::argument_error, \
+      (const Error& error, const char* function), (error, function), false) \
+    M(113, slot_try_load, Loaded, detail::BorrowSlot, try_load, \
+      (PyObject* object, const Requirement& r, bool last), (object, r, last), , true) \
+    M(114, slot_load, Loaded, detail::BorrowSlot, load, (PyObject* object, const Requirement& r, \
+      const char* function, const char* argument, Match* match), (object, r, function, argument, match), , true) \
     M(115, slot_roll_back, void, detail::BorrowSlot, roll_back, (PyObject* object), (object), , true) \
-    M(116, slot_commit_now, Result<void>, detail::BorrowSlot, commit_now, (const char* function, const char* argument), (function, argument), , true) \
-    M(117, slot_commit_or_raise, bool, detail::BorrowSlot, commit_or_raise, (const char* function, const char* argument), (function, argument), , true) \
+    M(116, slot_commit_now, Result<void>, detail::BorrowSlot, commit_now, \
+      (const char* function, const char* argument), (function, argument), , true) \
+    M(117, slot_commit_or_raise, bool, detail::BorrowSlot, commit_or_raise, \
+      (const char* function, const char* argument), (function, argument), , true) \
     M(118, slot_end, void, detail::BorrowSlot, end, (), (), , true) \
-    T(119, load_borrowed, Loaded, detail::HandleLoader<Borrowed>, load, (PyObject* object, Borrowed& value, const char* function, const char* argument, Match* match), (object, value, function, argument, match), , true) \
-    T(120, try_load_borrowed, Loaded, detail::HandleLoader<Borrowed>, try_load, (PyObject* object, Borrowed& value, bool last), (object, value, last), , true) \
-    T(121, roll_back_loaded_borrowed, void, detail::HandleLoader<Borrowed>, roll_back, (PyObject* object, Borrowed& value), (object, value), , true) \
-    T(122, load_tensor, Loaded, detail::HandleLoader<Tensor>, load, (PyObject* object, Tensor& value, const char* function, const char* argument, Match* match), (object, value, function, argument, match), , true) \
-    T(123, try_load_tensor, Loaded, detail::HandleLoader<Tensor>, try_load, (PyObject* object, Tensor& value, bool last), (object, value, last), , true) \
-    T(124, roll_back_loaded_tensor, void, detail::HandleLoader<Tensor>, roll_back, (PyObject* object, Tensor& value), (object, value), , true) \
+    T(119, load_borrowed, Loaded, detail::HandleLoader<Borrowed>, load, (PyObject* object, Borrowed& value, \
+      const char* function, const char* argument, Match* match), (object, value, function, argument, match), , true) \
+    T(120, try_load_borrowed, Loaded, detail::HandleLoader<Borrowed>, try_load, \
+      (PyObject* object, Borrowed& value, bool last), (object, value, last), , true) \
+    T(121, roll_back_loaded_borrowed, void, detail::HandleLoader<Borrowed>, roll_back, \
+      (PyObject* object, Borrowed& value), (object, value), , true) \
+    T(122, load_tensor, Loaded, detail::HandleLoader<Tensor>, load, (PyObject* object, Tensor& value, \
+      const char* function, const char* argument, Match* match), (object, value, function, argument, match), , true) \
+    T(123, try_load_tensor, Loaded, detail::HandleLoader<Tensor>, try_load, \
+      (PyObject* object, Tensor& value, bool last), (object, value, last), , true) \
+    T(124, roll_back_loaded_tensor, void, detail::HandleLoader<Tensor>, roll_back, \
+      (PyObject* object, Tensor& value), (object, value), , true) \
     F(125, finish, PyObject*, detail::finish, (Result<PyObject*> result), (result), true) \
-    F(126, to_result, PyObject*, detail::to_result, (const Tensor& tensor, Framework framework, PyObject* parent), (tensor, framework, parent), true) \
-    F(127, to_default_result, PyObject*, detail::to_default_result, (DefaultResult form, const Tensor& tensor, PyObject* like, PyObject* parent), (form, tensor, like, parent), true) \
+    F(126, to_result, PyObject*, detail::to_result, \
+      (const Tensor& tensor, Framework framework, PyObject* parent), (tensor, framework, parent), true) \
+    F(127, to_default_result, PyObject*, detail::to_default_result, (DefaultResult form, const Tensor& tensor, \
+      PyObject* like, PyObject* parent), (form, tensor, like, parent), true) \
     F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), true)
 
 #define ISTHMUS_BACKEND_CONTAINERS(F, M, T, X) \
-    F(129, hold_elements, Loaded, detail::hold_elements, (PyObject* object, Ref& held, Py_ssize_t count), (object, held, count), true) \
+    F(129, hold_elements, Loaded, detail::hold_elements, \
+      (PyObject* object, Ref& held, Py_ssize_t count), (object, held, count), true) \
     F(130, hold_items, Loaded, detail::hold_items, (PyObject* object, Ref& held), (object, held), true)
 
 #define ISTHMUS_BACKEND_ARGUMENTS(F, M, T, X) \
-    F(131, raise_type, bool, detail::raise_type, (const char* function, const char* argument, const char* expected, PyObject* found), (function, argument, expected, found), true) \
-    F(132, raise_missing, bool, detail::raise_missing, (const char* function, const char* argument), (function, argument), true) \
-    F(133, read_double, bool, detail::read_scalar, (PyObject* object, double& value, const char* function, const char* argument), (object, value, function, argument), true) \
-    F(134, read_integer, bool, detail::read_scalar, (PyObject* object, std::int64_t& value, const char* function, const char* argument), (object, value, function, argument), true) \
-    F(135, read_bool, bool, detail::read_scalar, (PyObject* object, bool& value, const char* function, const char* argument), (object, value, function, argument), true) \
-    F(136, read_text, bool, detail::read_scalar, (PyObject* object, std::string_view& value, const char* function, const char* argument), (object, value, function, argument), true) \
-    F(137, sort_by_name, bool, detail::sort_by_name, (const char* function, const char* const* names, int count, PyObject* const* args, Py_ssize_t positional, PyObject* kwnames, PyObject** out), (function, names, count, args, positional, kwnames, out), true)
+    F(131, raise_type, bool, detail::raise_type, (const char* function, const char* argument, const char* expected, \
+      PyObject* found), (function, argument, expected, found), true) \
+    F(132, raise_missing, bool, detail::raise_missing, \
+      (const char* function, const char* argument), (function, argument), true) \
+    F(133, read_double, bool, detail::read_scalar, (PyObject* object, double& value, const char* function, \
+      const char* argument), (object, value, function, argument), true) \
+    F(134, read_integer, bool, detail::read_scalar, (PyObject* object, std::int64_t& value, const char* function, \
+      const char* argument), (object, value, function, argument), true) \
+    F(135, read_bool, bool, detail::read_scalar, (PyObject* object, bool& value, const char* function, \
+      const char* argument), (object, value, function, argument), true) \
+    F(136, read_text, bool, detail::read_scalar, (PyObject* object, std::string_view& value, const char* function, \
+      const char* argument), (object, value, function, argument), true) \
+    F(137, sort_by_name, bool, detail::sort_by_name, (const char* function, const char* const* names, int count, \
+      PyObject* const* args, Py_ssize_t positional, PyObject* kwnames, PyObject** out), (function, names, count, \
+      args, positional, kwnames, out), true)
 
 #define ISTHMUS_BACKEND_OVERLOADS(F, M, T, X) \
-    F(138, raise_overloads, void, detail::raise_overloads, (const RefusedCall& call, const BoundOverload* overloads, std::size_t count), (call, overloads, count), false)
+    F(138, raise_overloads, void, detail::raise_overloads, \
+      (const RefusedCall& call, const BoundOverload* overloads, std::size_t count), (call, overloads, count), false)
 
 #define ISTHMUS_BACKEND_FIELDS(F, M, T, X) \
-    M(139, fields_load, Loaded, detail::FieldsTable, load, (const FieldsTarget& target, PyObject* object, const FieldsCall& call), (target, object, call), const, true) \
-    M(140, fields_load_from, Loaded, detail::FieldsTable, load_from, (const FieldsTarget& target, const FieldSource& source, const FieldsCall& call), (target, source, call), const, true) \
-    M(141, fields_commit, bool, detail::FieldsTable, commit, (const FieldsTarget& target, const char* function), (target, function), const, true) \
-    M(142, fields_roll_back, void, detail::FieldsTable, roll_back, (const FieldsTarget& target), (target), const, true) \
+    M(139, fields_load, Loaded, detail::FieldsTable, load, \
+      (const FieldsTarget& target, PyObject* object, const FieldsCall& call), (target, object, call), const, true) \
+    M(140, fields_load_from, Loaded, detail::FieldsTable, load_from, (const FieldsTarget& target, \
+      const FieldSource& source, const FieldsCall& call), (target, source, call), const, true) \
+    M(141, fields_commit, bool, detail::FieldsTable, commit, \
+      (const FieldsTarget& target, const char* function), (target, function), const, true) \
+    M(142, fields_roll_back, void, detail::FieldsTable, roll_back, \
+      (const FieldsTarget& target), (target), const, true) \
     F(143, pass_on_fields, Loaded, detail::pass_on_fields, (Loaded loaded), (loaded), true) \
     X(144, throw_exception, void, (const char* argument), (argument), (throw_exception_of(argument)), false) \
-    F(145, load_integers, bool, detail::load_integers, (PyObject* object, std::int64_t* out, std::size_t count, const char* function, const char* argument), (object, out, count, function, argument), true) \
-    F(146, struct_to_py, Ref, detail::struct_to_py, (const ReplyTable& table, const void* value, PyObject* like), (table, value, like), false) \
-    F(147, member_to_py, Ref, detail::member_to_py, (const Tensor& member, PyObject* like, FieldForm form), (member, like, form), false) \
+    F(145, load_integers, bool, detail::load_integers, (PyObject* object, std::int64_t* out, std::size_t count, \
+      const char* function, const char* argument), (object, out, count, function, argument), true) \
+    F(146, struct_to_py, Ref, detail::struct_to_py, \
+      (const ReplyTable& table, const void* value, PyObject* like), (table, value, like), false) \
+    F(147, member_to_py, Ref, detail::member_to_py, \
+      (const Tensor& member, PyObject* like, FieldForm form), (member, like, form), false) \
     F(148, integers_to_py, Ref, detail::member_to_py, (std::span<const std::int64_t> member), (member), false)
 
 #define ISTHMUS_BACKEND_OPERATORS(F, M, T, X) \
-    F(149, run_in_torch, void, detail::run_in_torch, (const OperatorDefinition& op, std::uint64_t* stack, std::uint64_t inputs), (op, stack, inputs), false) \
-    F(150, run_for_xla, void*, detail::run_for_xla, (const OperatorDefinition& op, void* frame, bool on_device), (op, frame, on_device), true) \
-    X(151, begin_registration, void, (OperatorRegistration& at, const OperatorFunctions& functions, PyObject* module, bool sets_error, std::initializer_list<InputSpec> inputs, const OperatorOptions& options), (at, functions, module, sets_error, inputs, options), ((void)::new (&at) OperatorRegistration(functions, module, sets_error, inputs, options)), false) \
+    F(149, run_in_torch, void, detail::run_in_torch, \
+      (const OperatorDefinition& op, std::uint64_t* stack, std::uint64_t inputs), (op, stack, inputs), false) \
+    F(150, run_for_xla, void*, detail::run_for_xla, \
+      (const OperatorDefinition& op, void* frame, bool on_device), (op, frame, on_device), true) \
+    X(151, begin_registration, void, (OperatorRegistration& at, const OperatorFunctions& functions, \
+      PyObject* module, bool sets_error, std::initializer_list<InputSpec> inputs, const OperatorOptions& options), \
+      (at, functions, module, sets_error, inputs, options), ((void)::new (&at) OperatorRegistration(functions, \
+      module, sets_error, inputs, options)), false) \
     X(152, end_registration, void, (OperatorRegistration& at), (at), (at.~OperatorRegistration()), true) \
-    M(153, add_gradient, void, detail::OperatorRegistration, add_gradient, (const OperatorFunctions& functions), (functions), , false) \
-    M(154, add_device, void, detail::OperatorRegistration, add_device, (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
+    M(153, add_gradient, void, detail::OperatorRegistration, add_gradient, \
+      (const OperatorFunctions& functions), (functions), , false) \
+    M(154, add_device, void, detail::OperatorRegistration, add_device, \
+      (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
 // clang-format on
 
 /// How many rows there are.

@@ -55,6 +55,10 @@
 #else
 #define ISTHMUS_OUTLIVES
 #endif
+/// After a call that does not return, of a function that is not declared so.
+#define ISTHMUS_UNREACHABLE() __builtin_unreachable()
+/// A function that runs when the shared object is loaded, ahead of the constructors of its static objects.
+#define ISTHMUS_WHEN_LOADED __attribute__((constructor(101)))
 /// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one
 /// more the compiler inlines less.
 #define ISTHMUS_ADD_OVERFLOWS(a, b, out) __builtin_add_overflow(a, b, &(out))

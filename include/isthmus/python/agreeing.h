@@ -8,8 +8,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+// Of isthmus/fields.h, which every struct with fields comes from.
 template <class S>
-constexpr auto members_of(S& s) noexcept;  // of isthmus/fields.h, which every struct with fields comes from
+constexpr auto members_of(S& s) noexcept;  // NOLINT(readability-redundant-declaration)
 
 inline constexpr const char* argument_places[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
 
