@@ -91,6 +91,6 @@ if(TARGET isthmus_module)
   if(NOT SKBUILD)
     # The wheel's builder takes the Python files itself; a build tree that runs without pip needs them too.
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/isthmus" DESTINATION .
-            FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
+            FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "*.in")
   endif()
 endif()

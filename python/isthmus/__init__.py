@@ -7,8 +7,8 @@
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes without a tensor type. `load` shows
 the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed` takes
-them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python and C++. Every
-failure is an `Error` and the builtin exception that fits.
+them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python and C++.
+`load_inline` compiles C++ in a string. Every failure is an `Error` and the builtin exception that fits.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from .tensor_file import TensorFile, load
 
 if TYPE_CHECKING:
     from . import distributed
+    from .inline import load_inline
 
 __all__ = [
     "Blob",
@@ -64,6 +65,7 @@ __all__ = [
     "get_library",
     "live",
     "load",
+    "load_inline",
     "operators",
     "shared",
     "testing",
@@ -73,9 +75,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Few programs need it, and what it imports takes as long as all the rest.
+    # Few programs need these, and what they import takes as long as all the rest.
     if name == "distributed":
         from importlib import import_module
 
         return import_module(".distributed", __name__)
+    if name == "load_inline":
+        from .inline import load_inline
+
+        globals()[name] = load_inline
+        return load_inline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

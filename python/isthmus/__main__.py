@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import isthmus
 
-from . import bench, doctor, probe
+from . import bench, doctor, new, probe
 from .paths import packed_relocations
 
 
@@ -28,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     probe.add_command(commands)
     bench.add_command(commands)
     doctor.add_command(commands)
+    new.add_command(commands)
     return parser
 
 

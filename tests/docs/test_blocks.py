@@ -32,6 +32,8 @@ CLAIMED = {
     ("docs/install.md", "sh", 7): "tests/install/test_abi3.py",
     **{("docs/install.md", "cpp", i): "tests/install/test_install_guide.py" for i in range(2)},
     **{("docs/install.md", language, 0): "tests/install/test_install_guide.py" for language in ("python", "meson")},
+    ("docs/first_module.md", "sh", 1): "tests/install/test_new.py",
+    **{("docs/first_module.md", i, 0): "tests/install/test_first_module_guide.py" for i in ("python", "cpp", "sh")},
     ("docs/operators.md", "cpp", 0): "tests/install/test_operators_guide.py",
     **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(2)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",

@@ -226,6 +226,8 @@ USES = {
         for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
     }
     bool use() { return bool(isthmus::op<"linked::twice", twice>(linked, {"x"})); }""",
+    "module.h": """int answer(std::optional<int> plus) { return 42 + plus.value_or(0); }
+    bool use() { return isthmus::def<answer>(linked, "answer", {"plus"}), PyErr_Occurred() == nullptr; }""",
     "nanobind.h": """bool use() { return true; }
     float first(isthmus::View<const float, 1> x) { return x(0); }
     isthmus::Tensor made() { return isthmus::Tensor::own(std::vector<float>{1, 2}); }
@@ -280,6 +282,7 @@ ASKED = {
     "python/arguments.h": "type(linked.take(np.ones(3, 'f4'), None, 'a')) is np.ndarray",
     "fields.h": "linked.take({'a': np.ones(1), 'b': np.ones(2)})['b'].shape == (2,)",
     "op.h": "linked.twice(np.ones(2, 'f4'))[1] == 2",
+    "module.h": "linked.answer(plus=1) == 43 and linked.answer() == 42",
     "nanobind.h": "linked.first(np.ones(2, 'f4')) == 1 and linked.made().size == 2",
     "nanobind_stl.h": "linked.first([np.ones(2, 'f4')]) == 1",
     "nanobind_overloads.h": "linked.first(np.ones(2)) == linked.first(np.ones(2, 'f4')) == 1",
@@ -310,7 +313,7 @@ def test_a_header_links(header: str, tmp_path: Path) -> None:
     run(sys.executable, "-c", f"import numpy as np, linked\nassert {ASKED.get(header, True)}", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("header", ["python/arguments.h", "fields.h", "tree.h", "op.h"])
+@pytest.mark.parametrize("header", ["python/arguments.h", "fields.h", "tree.h", "op.h", "module.h"])
 def test_a_header_may_bring_the_sources(header: str, tmp_path: Path) -> None:
     """The sources need what the header declares, whichever header of ours comes first."""
     source = tmp_path / "implementation.cpp"

@@ -47,7 +47,7 @@ TUTORIALS = [
 ]
 #: The pages of the site's contents, in the order in which they are read; one that is in none of these is an error.
 CONTENTS = {
-    "Start": ["install", "coming_from", "frameworks", "platforms"],
+    "Start": ["first_module", "install", "coming_from", "frameworks", "platforms"],
     "Tutorials": [f"examples/{name}" for name in TUTORIALS],
     "Guides": [
         "import",

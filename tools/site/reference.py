@@ -10,7 +10,18 @@ from pathlib import Path
 from headers import CLASSES, Entry
 
 #: What a user includes, in the order of the umbrellas.
-HEADERS = ["isthmus.h", "python.h", "shared.h", "load.h", "op.h", "fields.h", "tree.h", "visit.h", "small_floats.h"]
+HEADERS = [
+    "isthmus.h",
+    "python.h",
+    "shared.h",
+    "load.h",
+    "op.h",
+    "fields.h",
+    "tree.h",
+    "module.h",
+    "visit.h",
+    "small_floats.h",
+]
 HEADERS += ["converted.h", "torch.h", "nanobind.h", "nanobind_stl.h", "nanobind_overloads.h", "pybind11.h"]
 HEADERS += ["pybind11_overloads.h", "eigen.h", "eigen_tensor.h", "opencv.h", "xtensor.h", "mdspan.h"]
 HEADERS = [f"isthmus/{name}" for name in HEADERS]
@@ -45,7 +56,7 @@ PAGES = (
          "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind "
          "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md).",
          ("python/arguments", "python/binding", "python/agreeing", "python/overloads", "python/containers",
-          "fields.h", "tree.h", "nanobind",
+          "module.h", "fields.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),

@@ -4,6 +4,9 @@
 
 #include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
+#include <limits>
+#include <new>
+#include <string>
 #include <string_view>
 #include <tuple>
 
@@ -48,6 +51,53 @@ template <>
 struct ArgumentLoader<bool> : ScalarLoader<bool> {};
 template <>
 struct ArgumentLoader<std::string_view> : ScalarLoader<std::string_view> {};
+template <>
+struct ArgumentLoader<std::string> : PlainLoader<std::string> {
+    static Loaded load(PyObject* object, std::string& value, const char* function, const char* argument,
+                       Match*) noexcept {
+        std::string_view text;
+        if (!read_scalar(object, text, function, argument)) return Loaded::raised;
+        try {
+            return value = text, Loaded::yes;
+        } catch (const std::bad_alloc&) {
+            return PyErr_NoMemory(), Loaded::raised;
+        }
+    }
+};
+/// "f(): argument 'n': 300 does not fit an integer from 0 to 255"
+ISTHMUS_COLD inline Loaded raise_range(const char* function, const char* argument, std::int64_t found,
+                                       std::int64_t least, std::uint64_t most) noexcept {
+    PyErr_Format(PyExc_OverflowError, "%s(): argument '%s': %lld does not fit an integer from %lld to %llu", function,
+                 argument, static_cast<long long>(found), static_cast<long long>(least),
+                 static_cast<unsigned long long>(most));
+    return Loaded::raised;
+}
+/// The integers other than std::int64_t; characters are none.
+template <class T>
+concept OtherInteger =
+    !std::is_same_v<T, std::int64_t> &&
+    (std::is_same_v<T, signed char> || std::is_same_v<T, short> || std::is_same_v<T, int> || std::is_same_v<T, long> ||
+     std::is_same_v<T, long long> || std::is_same_v<T, unsigned char> || std::is_same_v<T, unsigned short> ||
+     std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long> || std::is_same_v<T, unsigned long long>);
+template <OtherInteger T>
+struct ArgumentLoader<T> : PlainLoader<T> {
+    static Loaded load(PyObject* object, T& value, const char* function, const char* argument, Match*) noexcept {
+        std::int64_t wide = 0;
+        if (!read_scalar(object, wide, function, argument)) return Loaded::raised;
+        value = static_cast<T>(wide);
+        if (ISTHMUS_LIKELY((wide < 0) == (value < T{}) && static_cast<std::int64_t>(value) == wide)) return Loaded::yes;
+        using Limits = std::numeric_limits<T>;
+        return raise_range(function, argument, wide, static_cast<std::int64_t>(Limits::min()), Limits::max());
+    }
+};
+template <>
+struct ArgumentLoader<float> : PlainLoader<float> {
+    static Loaded load(PyObject* object, float& value, const char* function, const char* argument, Match*) noexcept {
+        double wide = 0;
+        if (!read_scalar(object, wide, function, argument)) return Loaded::raised;
+        return value = static_cast<float>(wide), Loaded::yes;
+    }
+};
 /// The value of a float that is not of a subclass.
 inline double exact_double(PyObject* object) noexcept {
 #if defined(Py_LIMITED_API)

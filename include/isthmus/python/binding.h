@@ -248,7 +248,7 @@ private:
 template <class X>
 struct ArgumentLoader {
     static_assert(is_view<X>,
-                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, double, int64_t, bool, string_view, or "
+                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
                   "optional of these");
 };
 

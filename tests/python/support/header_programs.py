@@ -42,6 +42,7 @@ isthmus::Result<isthmus::Tensor> loaded(const char* path) {
 BRIDGE = """
 #include <isthmus/python.h>
 #include <isthmus/fields.h>
+#include <isthmus/module.h>
 #include <isthmus/op.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
@@ -58,6 +59,10 @@ PyObject* call(PyObject*, PyObject* const* values, Py_ssize_t count) {
                          : isthmus::Result<PyObject*>(tensor.error());
     return object ? *object : (isthmus::set_python_error(object.error()), nullptr);
 }
+std::pair<isthmus::Tensor, std::int64_t> both(const View<const float, 1>& x, isthmus::Tensor own) {
+    return {std::move(own), x.extent(0)};
+}
+void define(PyObject* module) { isthmus::def<both>(module, "both", {"x", "own"}); }
 int fill(PyObject* module) { return isthmus::op<"crowded::scale", scale>(module, {"x", "k"}) ? 0 : -1; }
 """
 BINDER = """

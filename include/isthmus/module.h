@@ -1,0 +1,311 @@
+// ISTHMUS_MODULE and def(): a Python module of plain C++ functions, without a binder, over the bare CPython API.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <isthmus/python/arguments.h>  // Python.h must come before any standard header
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+ISTHMUS_BEGIN
+
+namespace detail {
+
+/// A function of a module as its calls need it; the function's `__self__`, a capsule, owns it.
+struct BoundFunction {
+    PyMethodDef method{};
+    const char* name;
+    std::string doc;
+    std::vector<const char*> parameters;
+
+    static BoundFunction& of(PyObject* self) noexcept {
+        return *static_cast<BoundFunction*>(PyCapsule_GetPointer(self, nullptr));
+    }
+};
+
+/// "scale(x, k=None)\n--\n\nThe doc": from the first line inspect.signature() reads the parameters.
+ISTHMUS_COLD inline std::string signature_and_doc(const BoundFunction& function, const bool* optional,
+                                                  const char* doc) {
+    std::string text = std::string(function.name) + "(";
+    for (std::size_t i = 0; i < function.parameters.size(); ++i) {
+        if (i > 0) text += ", ";
+        text += function.parameters[i];
+        if (optional[i]) text += "=None";
+    }
+    return text + ")\n--\n\n" + doc;
+}
+
+/// Adds the function to the module; nothing if an exception is set, and with an exception if it cannot.
+ISTHMUS_COLD inline void add_function(PyObject* module, const char* name, const char* const* parameters, int count,
+                                      const bool* optional, const char* doc, PyCFunction call) noexcept {
+    if (PyErr_Occurred() != nullptr) return;
+    try {
+        auto* made = new BoundFunction{{}, name, {}, {parameters, parameters + count}};
+        const Ref self(PyCapsule_New(made, nullptr, [](PyObject* capsule) { delete &BoundFunction::of(capsule); }));
+        if (!self) return delete made;
+        made->doc = signature_and_doc(*made, optional, doc);
+        made->method = {name, call, METH_FASTCALL | METH_KEYWORDS, made->doc.c_str()};
+        const Ref module_name(PyModule_GetNameObject(module));
+        if (!module_name) return;
+        const Ref function(PyCFunction_NewEx(&made->method, self.get(), module_name.get()));
+        if (function) PyModule_AddObjectRef(module, name, function.get());
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    }
+}
+
+/// Sets the Python exception for the C++ exception that is being handled.
+ISTHMUS_COLD inline void raise_handled(const char* where) noexcept {
+    const auto raise = [&](PyObject* type, const char* text) { PyErr_SetString(type, text); };
+    try {
+        throw;
+    } catch (const Error& error) {
+        set_python_error(error);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::invalid_argument& error) {
+        raise(PyExc_ValueError, error.what());
+    } catch (const std::domain_error& error) {
+        raise(PyExc_ValueError, error.what());
+    } catch (const std::length_error& error) {
+        raise(PyExc_ValueError, error.what());
+    } catch (const std::out_of_range& error) {
+        raise(PyExc_IndexError, error.what());
+    } catch (const std::overflow_error& error) {
+        raise(PyExc_OverflowError, error.what());
+    } catch (const std::exception& error) {
+        raise(PyExc_RuntimeError, error.what());
+    } catch (...) {
+        PyErr_Format(PyExc_RuntimeError, "%s(): an exception was thrown that is not a std::exception", where);
+    }
+}
+/// Calls `f`; its exception becomes the Python exception, and the result is `failed`.
+template <class R, class F>
+R raising(const char* where, R failed, F&& f) noexcept {
+    return surviving_exit([&]() -> R {
+        try {
+            return f();
+#if defined(ISTHMUS_FORCED_UNWIND)
+        } catch (__cxxabiv1::__forced_unwind&) {
+            throw;
+#endif
+        } catch (...) {
+            raise_handled(where);
+            return failed;
+        }
+    });
+}
+
+template <class R>
+inline constexpr bool is_as = false;
+template <Framework framework>
+inline constexpr bool is_as<As<framework>> = true;
+template <class R>
+inline constexpr bool is_list = false;
+template <class E, class A>
+inline constexpr bool is_list<std::vector<E, A>> = true;
+template <class R>
+inline constexpr bool is_tuple = false;
+template <class... E>
+inline constexpr bool is_tuple<std::tuple<E...>> = true;
+template <class A, class B>
+inline constexpr bool is_tuple<std::pair<A, B>> = true;
+
+template <Framework framework>
+PyObject* in_framework(const As<framework>& result) noexcept {
+    return to_result(result.tensor, framework);
+}
+
+/// A new reference to the result of a function, or NULL with the exception set. `in`: the Arguments of the call.
+template <class In, class R>
+PyObject* make_result(const In& in, R&& result) {
+    using X = std::remove_cvref_t<R>;
+    if constexpr (std::is_same_v<X, PyObject*>) {
+        return result;
+    } else if constexpr (std::is_same_v<X, Tensor>) {
+        return in.result(result);
+    } else if constexpr (std::is_same_v<X, Reply>) {
+        return to_result(result);
+    } else if constexpr (is_as<X>) {
+        return in_framework(result);
+    } else if constexpr (is_result<X>) {
+        return make_result(in, std::forward<R>(result).value());
+    } else if constexpr (std::is_same_v<X, bool>) {
+        return PyBool_FromLong(result);
+    } else if constexpr (std::is_integral_v<X> && std::is_signed_v<X>) {
+        return PyLong_FromLongLong(result);
+    } else if constexpr (std::is_integral_v<X>) {
+        return PyLong_FromUnsignedLongLong(result);
+    } else if constexpr (std::is_floating_point_v<X>) {
+        return PyFloat_FromDouble(static_cast<double>(result));
+    } else if constexpr (std::is_convertible_v<R, std::string_view>) {
+        const std::string_view text = result;
+        return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+    } else if constexpr (is_optional<X>) {
+        return result ? make_result(in, *std::forward<R>(result)) : Py_NewRef(Py_None);
+    } else if constexpr (is_list<X>) {
+        Ref list(PyList_New(0));
+        for (auto&& element : result) {
+            const Ref made(list ? make_result(in, std::move(element)) : nullptr);
+            if (!made || PyList_Append(list.get(), made.get()) != 0) return nullptr;
+        }
+        return list.release();
+    } else if constexpr (is_tuple<X>) {
+        Ref tuple(PyTuple_New(std::tuple_size_v<X>));
+        const auto put = [&](Py_ssize_t i, auto& element) {
+            PyObject* made = make_result(in, std::move(element));
+            return made != nullptr && PyTuple_SetItem(tuple.get(), i, made) == 0;
+        };
+        Py_ssize_t i = 0;
+        const bool whole = tuple && std::apply([&](auto&... element) { return (put(i++, element) && ...); }, result);
+        return whole ? tuple.release() : nullptr;
+    } else if constexpr (requires { fields_to_py(std::forward<R>(result)); }) {
+        return fields_to_py(std::forward<R>(result));
+    } else {
+        static_assert(!is_view<X>, "isthmus: a View does not own its memory; return a Tensor, or Argument::object()");
+        static_assert(
+            sizeof(X) == 0,
+            "isthmus: a function returns void, Tensor, Reply, As<framework>, a number, bool, text, PyObject*, "
+            "or an optional, vector, pair or tuple of these");
+        return nullptr;
+    }
+}
+
+/// How a function without parameters is asked for its results.
+struct NoArguments {
+    PyObject* result(const Tensor& tensor) const noexcept { return to_default_result(tensor, nullptr); }
+};
+
+template <auto f, class F = decltype(f)>
+struct BoundCall {
+    static_assert(sizeof(F) == 0, "isthmus: def<f>() wants a function; a lambda is one with + in front of it");
+};
+template <auto f, class R, class... A>
+struct BoundCall<f, R (*)(A...)> {
+    static constexpr int count = sizeof...(A);
+    static constexpr bool optional[count + 1] = {is_optional<std::remove_cvref_t<A>>...};
+
+    static PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) noexcept {
+        const BoundFunction& bound = BoundFunction::of(self);
+        if constexpr (count == 0) {
+            if (!sort_arguments(bound.name, nullptr, 0, args, nargs & PY_SSIZE_T_MAX, kwnames, nullptr)) return nullptr;
+            return raising<PyObject*>(bound.name, nullptr, [] { return finish(NoArguments(), f); });
+        } else {
+            using Names = const char* const[sizeof...(A)];
+            Arguments<std::remove_cvref_t<A>...> in(bound.name, *reinterpret_cast<Names*>(bound.parameters.data()));
+            if (!in.parse(args, nargs, kwnames)) return nullptr;
+            return raising<PyObject*>(bound.name, nullptr, [&] { return pass(in, std::index_sequence_for<A...>()); });
+        }
+    }
+    static PyCFunction erased() noexcept { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)); }
+
+private:
+    template <class In, std::size_t... i>
+    static PyObject* pass(In& in, std::index_sequence<i...>) {
+        return finish(in, [&]() -> R { return f(static_cast<A&&>(in.template get<i>())...); });
+    }
+    template <class In, class G>
+    static PyObject* finish(const In& in, G&& g) {
+        if constexpr (std::is_void_v<R>)
+            return g(), Py_NewRef(Py_None);
+        else
+            return make_result(in, g());
+    }
+};
+template <auto f, class R, class... A>
+struct BoundCall<f, R (*)(A...) noexcept> : BoundCall<static_cast<R (*)(A...)>(f)> {};
+
+inline constexpr const char* unnamed_parameters[] = {"arg0",  "arg1",  "arg2",  "arg3", "arg4",  "arg5",
+                                                     "arg6",  "arg7",  "arg8",  "arg9", "arg10", "arg11",
+                                                     "arg12", "arg13", "arg14", "arg15"};
+
+}  // namespace detail
+
+/// Makes `module.name` of a C++ function. Its parameters are those of Arguments, by position or by name; an optional
+/// one may be left out. It returns void (None), a Tensor (in the framework of the call's first tensor argument), a
+/// Reply, a number, a bool, a text, a PyObject* (a new reference, or NULL with the exception set), or an optional,
+/// vector, pair or tuple of these. An Error that it throws is raised as its Python exception, a std::exception as the
+/// builtin that fits.
+///
+///     isthmus::def<scale>(m, "scale", {"x", "k"}, "x times k, in place.");
+///
+/// The name and those of the parameters are not copied, and outlive the module; `doc` is. A function that cannot be
+/// added sets the Python exception, which ISTHMUS_MODULE raises when the module is imported. The GIL must be held.
+template <auto f, std::size_t n>
+void def(PyObject* module, const char* name, const char* const (&parameters)[n], const char* doc = "") {
+    using Bound = detail::BoundCall<f>;
+    static_assert(n == Bound::count, "isthmus: def<f>() wants one name for each parameter of the function");
+    detail::add_function(module, name, parameters, Bound::count, Bound::optional, doc, Bound::erased());
+}
+/// The same of a function without parameters, or one whose parameters are called "arg0", "arg1", ….
+template <auto f, class Text>
+    requires std::is_convertible_v<const Text&, const char*>  // deduced, so that {"x"} is the name of a parameter
+void def(PyObject* module, const char* name, const Text& doc) {
+    using Bound = detail::BoundCall<f>;
+    static_assert(Bound::count <= 16, "isthmus: a function of so many parameters needs their names");
+    detail::add_function(module, name, detail::unnamed_parameters, Bound::count, Bound::optional, doc, Bound::erased());
+}
+template <auto f>
+void def(PyObject* module, const char* name) {
+    def<f>(module, name, "");
+}
+
+/// The third argument of ISTHMUS_MODULE: the module's functions may run concurrently, so that a Python without the GIL
+/// stays without it.
+struct FreeThreaded {};
+inline constexpr FreeThreaded free_threaded;  ///< ISTHMUS_MODULE(first, m, isthmus::free_threaded)
+
+namespace detail {
+
+/// The body of a module, as the interpreter runs it.
+inline int run_module(PyObject* module, void (*body)(PyObject*)) noexcept {
+    return raising("ISTHMUS_MODULE", -1, [&] {
+        set_default_result(Reply());
+        body(module);
+        return PyErr_Occurred() == nullptr ? 0 : -1;
+    });
+}
+
+/// The definition of a module, which the interpreter keeps.
+class ModuleDefinition {
+public:
+    ModuleDefinition(const char* name, int (*run)(PyObject*)) noexcept
+        : slots_{{Py_mod_exec, reinterpret_cast<void*>(run)}},
+          definition_{PyModuleDef_HEAD_INIT, name, nullptr, 0, nullptr, slots_, nullptr, nullptr, nullptr} {}
+    ModuleDefinition(const char* name, int (*run)(PyObject*), FreeThreaded) noexcept : ModuleDefinition(name, run) {
+#if defined(Py_GIL_DISABLED)
+        slots_[1] = {Py_mod_gil, Py_MOD_GIL_NOT_USED};
+#endif
+    }
+    ModuleDefinition(const ModuleDefinition&) = delete;
+    ModuleDefinition& operator=(const ModuleDefinition&) = delete;
+
+    PyObject* init() noexcept { return PyModuleDef_Init(&definition_); }
+
+private:
+    PyModuleDef_Slot slots_[3];
+    PyModuleDef definition_;
+};
+
+}  // namespace detail
+
+ISTHMUS_END
+
+/// A Python module, and the body that fills it; `variable` is the module, a borrowed PyObject*. A Tensor that a
+/// function returns is in the framework of the call's first tensor argument, unless the body calls
+/// set_default_result().
+///
+///     ISTHMUS_MODULE(first, m) { isthmus::def<invert>(m, "invert", {"x"}); }
+#define ISTHMUS_MODULE(name, variable, ...)                                               \
+    static void isthmus_body_of_##name(PyObject* variable);                               \
+    PyMODINIT_FUNC PyInit_##name() {                                                      \
+        static isthmus::detail::ModuleDefinition definition(#name, [](PyObject* module) { \
+            return isthmus::detail::run_module(module, isthmus_body_of_##name);           \
+        } __VA_OPT__(, ) __VA_ARGS__);                                                    \
+        return definition.init();                                                         \
+    }                                                                                     \
+    static void isthmus_body_of_##name([[maybe_unused]] PyObject* variable)
