@@ -65,14 +65,14 @@ Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexc
     });
 }
 
-Result<PyObject*> Tree::to_py(std::span<const Tensor> tensors) const noexcept {
-    if (tensors.size() != leaves_.size())
+Result<PyObject*> Tree::rebuild(PyObject* root, std::size_t expected, std::span<const Tensor> tensors) noexcept {
+    if (tensors.size() != expected)
         return detail::make_error(ErrorCode::bad_argument,
-                                  {"argument 'tensors': found ", tensors.size(), " tensors; expected ", leaves_.size(),
+                                  {"argument 'tensors': found ", tensors.size(), " tensors; expected ", expected,
                                    ", one for each of the tree"});
     return detail::surviving_exit([&]() -> Result<PyObject*> {
         const Tensor* next = tensors.data();
-        Ref made = detail::rebuild_tree(root_.get(), next);
+        Ref made = detail::rebuild_tree(root, next);
         if (!made) return detail::error_from_exception(ErrorCode::consumer_failed, nullptr, "making a tree");
         return made.release();
     });

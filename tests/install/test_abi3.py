@@ -18,8 +18,10 @@ pytestmark = pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the c
 FUNCTIONS = Path(isthmus.get_include()) / "isthmus" / "backend" / "functions.h"
 SOURCE = r"""
 #include <isthmus/op.h>
+#include <isthmus/core/live.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/fields.h>
+#include <isthmus/load.h>
 using namespace isthmus;
 
 struct Csr {
@@ -74,17 +76,52 @@ static PyObject* total(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObj
     for (const double value : in.get<0>().values) sum += value;
     return PyFloat_FromDouble(sum);
 }
+/// The names, dtypes, shapes and bytes of a file's tensors, its metadata, and the sum of its tensor "x".
+static PyObject* loaded(PyObject*, PyObject* path) {
+    try {
+        const Ref text(PyUnicode_AsUTF8String(path));
+        const TensorFile file = load(PyBytes_AsString(text.get())).value();
+        std::string words;
+        for (const TensorEntry& entry : file.entries())
+            words += entry.name + " " + entry.dtype.name() + " " + std::to_string(entry.shape.size()) + " " +
+                     std::to_string(entry.end - entry.begin) + "; ";
+        for (const auto& [key, value] : file.metadata()) words += key + "=" + value + "; ";
+        if (!file.contains("x") || file.contains("y")) return PyErr_Format(PyExc_AssertionError, "contains");
+        const Tensor x = file.at("x").value(), copied = file.copy("x").value();
+        double sum = 0;
+        const auto values = x.view<const float, 1>().value();
+        for (const float e : values) sum += e;
+        copied.view<float, 1>().value()(0) = 0;
+        return PyUnicode_FromString((words + std::to_string(sum)).c_str());
+    } catch (const Error& error) {
+        set_python_error(error);
+        return nullptr;
+    }
+}
+static PyObject* alive(PyObject*, PyObject*) {
+    live_tracking(true);
+    const Tensor t = Tensor::empty({2, 3}, float32);
+    const auto list = live();
+    live_tracking(false);
+    if (list.size() != 1 || live_tracking() || !live().empty()) return PyErr_Format(PyExc_AssertionError, "live");
+    return PyUnicode_FromFormat("%s %d %d", list[0].producer.c_str(), static_cast<int>(list[0].shape[1]),
+                                static_cast<int>(list[0].nbytes));
+}
 static void twice(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">> y) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
 }
-static void fails(View<const float, 1, sizes<"n">>, Out<float, 1, sizes<"n">>) {
-    throw Error(ErrorCode::bad_argument, "the kernel says no");
+static void fails(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">>) {
+    if (x(0) == 0) throw Error(ErrorCode::bad_argument, "the kernel says no");
+    if (x(0) == 1) throw std::out_of_range("far out");
+    if (x(0) == 2) throw std::bad_alloc();
+    throw 3;
 }
 
 #define FAST(f) {#f, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS, ""}
 static PyMethodDef methods[] = {
     {"borrow", borrow, METH_O, ""}, {"back", back, METH_O, ""}, {"half", half, METH_O, ""},
-    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {nullptr, nullptr, 0, nullptr}};
+    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {"loaded", loaded, METH_O, ""},
+    {"alive", alive, METH_NOARGS, ""}, {nullptr, nullptr, 0, nullptr}};
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "one", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 PyMODINIT_FUNC PyInit_one() {
@@ -106,6 +143,13 @@ assert one.grown().tolist() == [1, 2, 3]
 assert one.scaled(x, b=x, factor=2.0).tolist() == [0, 2, 8, 18]
 assert one.total({"indptr": np.zeros(2, np.int32), "values": np.ones(3)}) == 3
 assert one.twice(x).tolist() == [0, 2, 4, 6]
+import json, struct
+header = json.dumps({"__metadata__": {"made": "here"}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
+header += " " * (-len(header) % 8)
+data = struct.pack("<Q", len(header)) + header.encode() + np.array([5, 6], np.float32).tobytes()
+open("x.safetensors", "wb").write(data)
+assert one.loaded("x.safetensors") == "x float32 1 8; made=here; 11.000000", one.loaded("x.safetensors")
+assert one.alive() == "C++ 3 24", one.alive()
 counts = sys.getrefcount(x)
 for call, words in (
     (lambda: one.borrow(3), "argument 'x': expected a tensor"),
@@ -114,11 +158,16 @@ for call, words in (
     (lambda: one.scaled(x), "missing required argument 'b'"),
     (lambda: one.half(np.float32(1)), "dimension"),
     (lambda: one.total({"indptr": np.zeros(2, np.int32)}), "values"),
+    (lambda: one.loaded("nowhere"), "nowhere"),
+    (lambda: one.loaded("one.cpp"), "one.cpp"),
     (lambda: one.fails(x), "the kernel says no"),
+    (lambda: one.fails(x + 1), "fails(): far out"),
+    (lambda: one.fails(x + 2), "fails(): no memory"),
+    (lambda: one.fails(x + 3), "fails(): an exception was thrown that is not a std::exception"),
 ):
     try:
         call()
-    except (TypeError, ValueError, BufferError) as error:
+    except (TypeError, ValueError, BufferError, IndexError, MemoryError, RuntimeError, OSError) as error:
         assert words in str(error), error
     else:
         raise AssertionError(words)
@@ -147,6 +196,7 @@ def python(folder: Path, source: str, *flags: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
         [sys.executable, *flags, "-c", source],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,

@@ -41,7 +41,7 @@ void define(nanobind::module_& m, const char* name, auto function, R (*)(A...)) 
 
 }  // namespace
 
-NB_MODULE(isthmus_nanobind_test_ext, m) {
+NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     const auto def = [&m](const char* name, auto function) {
         define(m, name, function, typename isthmus::detail::BoundSignature<decltype(function)>::type{});
     };

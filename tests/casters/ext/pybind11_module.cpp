@@ -10,7 +10,7 @@
 #include "grid.h"
 #include "overloads.h"
 
-PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m, pybind11::mod_gil_not_used()) {
+PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
     m.def("fill_without_gil", casters::fill, pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),

@@ -21,7 +21,7 @@ namespace detail {
 /// there are here than it stands for, or nothing.
 struct SizeSpec {
     std::int64_t size = dyn;
-    std::string_view name{};
+    TextRef name{};
     std::int64_t more = 0;
 };
 
@@ -46,7 +46,7 @@ struct Requirement {
         -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
     int device_type = host_memory;
     std::size_t alignment = 1;
-    std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
+    TextRef words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
     /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is
     /// refused.
     Result<Tensor> (*convert)(const DLTensor&, const Requirement&) = nullptr;
@@ -196,7 +196,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
 /// The values of the named sizes of one call so far.
 struct SizeNames {
     struct Entry {
-        std::string_view name;
+        TextRef name;
         std::int64_t size;
         const char* argument;
         int dimension;
@@ -212,7 +212,7 @@ struct SizeNames {
     SizeNames() noexcept {}
     /// The entry that contradicts this size, or NULL. A name seen for the first time is added; if the table is full,
     /// the last entry stands for the contradiction.
-    const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
+    const Entry* contradiction(TextRef name, std::int64_t size, const char* argument, int dimension) noexcept {
         for (int i = 0; i < count; ++i)
             if (entries[i].name == name) return entries[i].size == size ? nullptr : &entries[i];
         if (count == most) return &entries[most - 1];

@@ -57,7 +57,7 @@ struct Wanted {
     static constexpr ConstexprString<spell> words{};
     static constexpr Requirement finish() {
         Requirement r = make();
-        r.words = words.view();
+        r.words = TextRef::of(words.view());
         return r;
     }
     static constexpr Requirement requirement = finish();
