@@ -107,6 +107,8 @@ inline PyObject* tensor_part(Block* block, Indexed& indexed) {
     } catch (const Error& error) {
         set_python_error(error);
         return nullptr;
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
     }
 }
 inline PyObject* tensor_subscript(PyObject* self, PyObject* index) {

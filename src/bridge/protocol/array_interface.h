@@ -84,7 +84,6 @@ ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t
     if (stream == nullptr) return true;
     producer = PyLong_AsLongLong(stream);
     if (PyErr_Occurred() == nullptr && producer > 0) return true;
-    PyErr_Clear();
     return request.fail(
         ErrorCode::bad_argument,
         "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); expected None, 1, 2 or a stream's address");
@@ -104,9 +103,8 @@ struct InterfaceReader {
         : request(request_), cuda(cuda_), attribute(cuda ? ".__cuda_array_interface__" : ".__array_interface__") {}
 
     ISTHMUS_COLD bool fail(ErrorCode code, Message text) {
-        if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+        if (is_interrupted())
             return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
-        PyErr_Clear();
         return request.fail(code, {type_name(request.object), attribute, " has ", text});
     }
     /// A strong reference: a number among the values may be an object whose __index__ empties the dict.
@@ -256,22 +254,23 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     const Device device = t.device;
     const char* attribute = cuda ? "__cuda_array_interface__" : "__array_interface__";
     const bool here = cuda ? device.type == kDLCUDA || device.type == kDLCUDAManaged : device.is_host();
-    const std::string typestr = typestr_of(t.dtype);
-    if (!here || typestr.empty()) {
-        PyErr_Format(PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
-                     here ? (concat({"dtype ", DType(t.dtype), " has no typestr"})).c_str()
-                          : (concat({"it is on ", device})).c_str());
+    const TextBuffer typestr = typestr_of(t.dtype);
+    if (!here || (typestr.view().empty() && !typestr.failed())) {
+        set_exception(PyExc_AttributeError,
+                      {"isthmus.Tensor has no attribute '", attribute, "': ",
+                       here ? Message({"dtype ", DType(t.dtype), " has no typestr"}) : Message({"it is on ", device})});
         return nullptr;
     }
+    Ref letters(unicode_of(typestr));
     Ref shape(tuple_of(t.shape, t.ndim));
     std::int64_t steps[max_ndim];
     for (int i = 0; i < t.ndim; ++i) steps[i] = layout::byte_stride(t, i);
     Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(steps, t.ndim));
     Ref address(PyLong_FromVoidPtr(t.data));
-    if (!shape || !strides || !address) return nullptr;
-    PyObject* dict = Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data",
-                                   address.get(), (block->flags & flag::read_only) ? Py_True : Py_False, "strides",
-                                   strides.get(), "version", 3);
+    if (!letters || !shape || !strides || !address) return nullptr;
+    PyObject* dict =
+        Py_BuildValue("{s:O,s:O,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", letters.get(), "data", address.get(),
+                      (block->flags & flag::read_only) ? Py_True : Py_False, "strides", strides.get(), "version", 3);
     if (dict == nullptr || !cuda) return dict;
     const Ref stream(interface_stream(block));
     if (!stream || PyDict_SetItemString(dict, "stream", stream.get()) != 0) Py_CLEAR(dict);

@@ -17,8 +17,8 @@ namespace detail {
 /// inside it. A Python function that could not be called has no frame in the traceback; a C function says it only in
 /// its text.
 ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keyword) {
-    const std::string text = exception_text(exception);
-    const std::string_view view = text;
+    const TextBuffer text = exception_text(exception);
+    const std::string_view view = text.view();
     const auto says = [&](const char* words) { return view.find(words) != std::string_view::npos; };
     if (says("keyword") && says(keyword)) return true;
     Ref trace(PyException_GetTraceback(exception));
