@@ -15,7 +15,7 @@ from typing import Any
 import calls
 
 #: Of calls whose loss is measured, and how many each has.
-ROUNDS, PER_ROUND = 3, 8
+ROUNDS, PER_ROUND, MANY = 3, 8, 200
 #: Seconds that a call may take.
 LIMIT = 20
 
@@ -74,6 +74,17 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def lost(call: Callable, n: int, lasting: bool, calls_in_round: int = PER_ROUND) -> tuple[int, int]:
+    """Blocks of memory, and open files, that each of the last rounds has lost."""
+    blocks, files = (ctypes.c_long * ROUNDS)(), (ctypes.c_long * ROUNDS)()
+    for i in range(ROUNDS):
+        for _ in range(calls_in_round):
+            armed(call, n, lasting)
+        gc.collect()
+        blocks[i], files[i] = library.failing_live(), open_files()
+    return tuple(min(of[i + 1] - of[i] for i in range(ROUNDS - 1)) for of in (blocks, files))  # type: ignore[return-value]
+
+
 def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> str:
     """What is wrong with the call when this allocation fails; "" if nothing is."""
 
@@ -93,17 +104,14 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
             tell(f"the next call: {again}\0{where}")
             return
         if warm:
-            blocks, files = (ctypes.c_long * ROUNDS)(), (ctypes.c_long * ROUNDS)()
-            for i in range(ROUNDS):
-                for _ in range(PER_ROUND):
-                    armed(call, n, lasting)
-                gc.collect()
-                blocks[i], files[i] = library.failing_live(), open_files()
-            if files[2] > files[1] > files[0]:
-                tell(f"loses {(files[2] - files[1]) / PER_ROUND:.1f} files a call\0{where}")
+            blocks, files = lost(call, n, lasting)
+            if files > 0:
+                tell(f"loses {files} files in {PER_ROUND} calls\0{where}")
                 return
-            if min(blocks[2] - blocks[1], blocks[1] - blocks[0]) >= PER_ROUND // 2:
-                tell(f"loses {(blocks[2] - blocks[1]) / PER_ROUND:.1f} blocks a call\0{where}")
+            if blocks >= PER_ROUND // 2:  # or free lists were filled
+                blocks, _ = lost(call, n, lasting, MANY)
+            if blocks >= MANY // 2:
+                tell(f"loses {blocks} blocks in {MANY} calls\0{where}")
                 return
         tell("\2")
 
@@ -130,12 +138,12 @@ def allocations(make: Callable, warm: bool) -> tuple[int, str]:
             for _ in range(3):
                 armed(call, -1, False)
         said = armed(call, -1, False)
-        tell(f"{library.failing_seen()}\0{said}")
+        tell(f"\3{library.failing_seen()}\0{said}")
 
     status, text = forked(work)
     assert status == 0, text
     assert "\0" in text, text
-    count, said = text.split("\0", 1)
+    count, said = text.partition("\3")[2].split("\0", 1)
     return int(count), said
 
 

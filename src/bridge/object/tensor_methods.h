@@ -156,7 +156,7 @@ inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
 
 /// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the
 /// bytes are a PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
-inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+inline PyObject* reduced(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     const long protocol = PyLong_AsLong(argument);
@@ -199,6 +199,9 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     return Py_BuildValue("O(OOOOOO)", rebuild.get(), bytes.get(), name.get(), shape.get(),
                          (block->flags & flag::padded) ? Py_True : Py_False, strides.get(),
                          (block->flags & flag::read_only) ? Py_True : Py_False);
+}
+inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+    return guarded([&] { return reduced(self, argument); });
 }
 
 }  // namespace detail

@@ -113,6 +113,9 @@ struct InterfaceReader {
         return value.get() == Py_None ? Ref() : std::move(value);
     }
 
+    /// Whether an item() that is not there is absent; else there was no memory to look for it.
+    bool is_told() { return ISTHMUS_LIKELY(PyErr_Occurred() == nullptr) || fail(ErrorCode::out_of_memory, "items"); }
+
     bool open() {
         const Interned& names = interned();
         dict = Ref(PyObject_GetAttr(request.object, cuda ? names.cuda_array_interface : names.array_interface));
@@ -146,15 +149,16 @@ struct InterfaceReader {
         t.dtype = dtype;
         if (item("mask"))
             return fail(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
-        return true;
+        return is_told();
     }
     bool read_data(DLTensor& t) {
         const Ref data = item("data");
+        if (!is_told()) return false;
         return data && PyTuple_Check(data.get()) ? read_address(t, data.get()) : read_buffer(t, data.get());
     }
     bool read_strides(DLTensor& t) {
         const Ref strides = item("strides");
-        if (!strides) return true;
+        if (!strides) return is_told();
         std::int64_t bytes[max_ndim];
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
@@ -192,7 +196,9 @@ private:
         // The dict was made for this request, and so was everything that only it refers to (except for our own `data`
         // and `buffer`).
         buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
-        if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
+        const Ref offset = item("offset");
+        if (!is_told()) return false;
+        if (offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
                         {"no valid 'offset'; expected a number of bytes within the ", buffer.size, " of the buffer"});
         t.data = buffer.start + buffer.offset;
@@ -214,7 +220,10 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
         !reader.read_strides(t))
         return false;
     std::int64_t producer = no_stream;
-    if (cuda && !place_cuda_data(request, t, reader.item("stream").get(), producer)) return false;
+    if (cuda) {
+        const Ref stream = reader.item("stream");
+        if (!reader.is_told() || !place_cuda_data(request, t, stream.get(), producer)) return false;
+    }
     const Flags flags = (reader.read_only ? flag::read_only : 0) | (reader.buffer.is_copy ? flag::copied : 0);
     if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
     if (reader.buffer.start != nullptr) {

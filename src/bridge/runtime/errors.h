@@ -76,7 +76,10 @@ ISTHMUS_COLD inline TextBuffer exception_text(PyObject* exception) noexcept {
     TextBuffer text = compose({Py_TYPE(exception)->tp_name});
     Ref message(PyObject_Str(exception));
     const std::string_view utf8 = utf8_of(message.get());
-    if (utf8.data() == nullptr) PyErr_Clear();
+    if (utf8.data() == nullptr) {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError)) text.fail();
+        PyErr_Clear();
+    }
     if (!utf8.empty()) (text += ": ") += utf8;
     return text;
 }
@@ -132,6 +135,7 @@ ISTHMUS_COLD inline void append_type_name(TextBuffer& out, const void* of, Piece
     const char* utf8 = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
     const char* name = type->tp_name;
     if (utf8 == nullptr) {
+        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_MemoryError)) out.fail();
         PyErr_Clear();
     } else {
         if (const char* dot = std::strrchr(name, '.')) name = dot + 1;
@@ -171,6 +175,19 @@ ISTHMUS_ALWAYS_INLINE auto with_memory(F&& f) -> decltype(f()) {
     } catch (const std::bad_alloc&) {
         return Error(no_memory_error_state());
     }
+}
+
+/// Calls what may throw Error or std::bad_alloc, in a function that Python calls: NULL with the exception set then.
+template <class F>
+ISTHMUS_ALWAYS_INLINE PyObject* guarded(F&& f) {
+    try {
+        return f();
+    } catch (const Error& error) {
+        set_python_error(error);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    }
+    return nullptr;
 }
 
 /// Sets the exception of a new error; NULL, for a function of Python's to return.

@@ -37,7 +37,7 @@ ISTHMUS_NOINLINE inline bool load_torch_consumer() {
 }
 
 /// Counts the deleters that ran in this thread, which tells whether torch had taken a tensor over before it failed.
-ISTHMUS_STATE thread_local unsigned torch_drops = 0;
+ISTHMUS_STATE ISTHMUS_THREAD_STATE unsigned torch_drops = 0;
 
 ISTHMUS_COLD inline Error explain_torch_wrap(const char* what) {
     if (PyErr_Occurred() != nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "torch");
