@@ -32,10 +32,7 @@ ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
         const ProtocolFacts& row = protocols[i];
         const bool offered =
             row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
-        if (!offered && (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_Exception))) {
-            PyErr_Clear();
-            continue;
-        }
+        if (!offered && !is_interrupted()) continue;
         Error told = request.outcome.error.take();
         if (!offered)  // an interrupt
             return request.fail_with_exception(ErrorCode::producer_failed,
@@ -89,7 +86,7 @@ ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     return request.fail(ErrorCode::bad_device,
                         {"the tensor of this capsule is on ", found, ", where it ",
                          (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; expected ",
-                         (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
+                         (wanted.type == 0 ? Message("a copy") : Message({"it on ", wanted})),
                          ", for which the object that the capsule came from must be passed"});
 }
 
@@ -216,8 +213,12 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
 ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
                                               Result<Borrowed>& result) {
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)))
-        result.fail(outcome.error.take());
+    try {
+        if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)))
+            result.fail(outcome.error.take());
+    } catch (const std::bad_alloc&) {
+        result.fail(Error(no_memory_error_state()));
+    }
 }
 
 /// The block of what an owning import left in `borrowed`; `source` is for the way back.
@@ -253,9 +254,15 @@ ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions
                                            Result<Tensor>& result) {
     Borrowed borrowed;
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, borrowed, true, outcome)))
-        result.fail(outcome.error.take());
-    else if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
+    bool done = false;
+    try {
+        done = import_any(object, options, type, borrowed, true, outcome);
+        if (ISTHMUS_UNLIKELY(!done)) result.fail(outcome.error.take());
+    } catch (const std::bad_alloc&) {
+        result.fail(Error(no_memory_error_state()));
+    }
+    if (ISTHMUS_UNLIKELY(!done)) return;
+    if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
         fail_to_keep(object, borrowed, result);
 }
 
@@ -302,21 +309,23 @@ void roll_back(PyObject* object, Tensor& tensor) noexcept {
 }
 
 Result<void> announce_write(PyObject* object, const char* argument) noexcept {
-    return detail::surviving_exit([&]() -> Result<void> {
-        ImportOptions options;
-        options.argument = argument;
-        Borrowed nothing;
-        detail::ImportOutcome outcome;
-        const detail::PendingException pending;
-        detail::ProducerType known;
-        const detail::ProducerType* type = detail::look_at_type(object, known);
-        if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
-        detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
-        const bool done = type != nullptr
-                              ? known.framework != Framework::torch || detail::bump_torch_version_later(request)
-                              : detail::fail_early(request);
-        if (done) return {};
-        return outcome.error.take();
+    return detail::surviving_exit([&] {
+        return detail::with_memory([&]() -> Result<void> {
+            ImportOptions options;
+            options.argument = argument;
+            Borrowed nothing;
+            detail::ImportOutcome outcome;
+            const detail::PendingException pending;
+            detail::ProducerType known;
+            const detail::ProducerType* type = detail::look_at_type(object, known);
+            if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
+            detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
+            const bool done = type != nullptr
+                                  ? known.framework != Framework::torch || detail::bump_torch_version_later(request)
+                                  : detail::fail_early(request);
+            if (done) return {};
+            return outcome.error.take();
+        });
     });
 }
 

@@ -67,7 +67,8 @@ ISTHMUS_NOINLINE bool make_cupy_result(MadeResult& made, DType dtype, Device dev
     Ref chosen(cuda ? PyObject_CallMethod(cuda.get(), "Device", "i", device.id) : nullptr);
     Ref entered(chosen ? PyObject_CallMethod(chosen.get(), "__enter__", nullptr) : nullptr);
     if (!entered) return false;
-    made.object = Ref(PyObject_CallMethod(module.get(), "empty", "Os", sizes.get(), dtype.name().c_str()));
+    const Ref name(unicode_of({dtype}));
+    if (name) made.object = Ref(PyObject_CallMethod(module.get(), "empty", "OO", sizes.get(), name.get()));
     const PendingException pending;
     Ref left(PyObject_CallMethod(chosen.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
     if (!left) PyErr_Clear();
@@ -99,8 +100,8 @@ Result<Tensor> make_like(PyObject* example, const SizesList& shape, DType dtype,
     const Framework framework = framework_of_example(example);
     const int ndim = static_cast<int>(shape.size());
     if (ndim > max_ndim)
-        return Error(ErrorCode::bad_layout, ErrorKind::value,
-                     concat({"argument 'shape': ", ndim, " dimensions are more than ", max_ndim}));
+        return make_error(ErrorCode::bad_layout, ErrorKind::value,
+                          {"argument 'shape': ", ndim, " dimensions are more than ", max_ndim});
     (void)bytes_of_new(shape.data(), ndim, dtype, 0);
     MadeResult made;
     if (framework == Framework::cupy) {
@@ -132,6 +133,8 @@ Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device dev
             return detail::make_like(example, sizes, dtype, device.is_host() ? Device::cpu() : device);
         } catch (const Error& error) {
             return error;
+        } catch (const std::bad_alloc&) {
+            return Error(detail::no_memory_error_state());
         }
     });
     return std::move(made).value();

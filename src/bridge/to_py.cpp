@@ -54,17 +54,21 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework fr
 }  // namespace detail
 
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
-    return detail::surviving_exit([&] {
-        // Most tensors come from C++. They take no further call here.
-        if (ISTHMUS_LIKELY(tensor) && ISTHMUS_LIKELY(detail::has_exported()) &&
-            !detail::may_be_same_object(tensor.block(), framework))
-            return detail::export_by_framework(tensor.block(), framework, options);
-        return detail::export_tensor(tensor, framework, options);
+    return detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+        return detail::with_memory([&]() ISTHMUS_INLINE_LAMBDA {
+            // Most tensors come from C++. They take no further call here.
+            if (ISTHMUS_LIKELY(tensor) && ISTHMUS_LIKELY(detail::has_exported()) &&
+                !detail::may_be_same_object(tensor.block(), framework))
+                return detail::export_by_framework(tensor.block(), framework, options);
+            return detail::export_tensor(tensor, framework, options);
+        });
     });
 }
 
 Result<PyObject*> to_py(Tensor&& tensor, Framework framework, const ExportOptions& options) noexcept {
-    return detail::surviving_exit([&] { return detail::export_given(std::move(tensor), framework, options); });
+    return detail::surviving_exit([&] {
+        return detail::with_memory([&] { return detail::export_given(std::move(tensor), framework, options); });
+    });
 }
 
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
@@ -72,8 +76,10 @@ Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const Expo
     if (tensor && detail::has_exported() && tensor.block()->owner == example &&
         ISTHMUS_LIKELY(tensor.block()->ops == &detail::python_owners->array_object))
         if (PyObject* same = detail::same_plain_numpy(tensor.block(), Framework::numpy)) return same;
-    return detail::surviving_exit(
-        [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
+    return detail::surviving_exit([&] {
+        return detail::with_memory(
+            [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
+    });
 }
 
 ISTHMUS_END

@@ -57,11 +57,13 @@ inline Ref rebuild_tree_list(PyObject* list, const Tensor*& next) {
 }  // namespace detail
 
 Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexcept {
-    return detail::surviving_exit([&]() -> Result<Tree> {
-        Tree tree(object);
-        Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
-        if (!walked) return std::move(walked).error();
-        return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
+    return detail::surviving_exit([&] {
+        return detail::with_memory([&]() -> Result<Tree> {
+            Tree tree(object);
+            Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
+            if (!walked) return std::move(walked).error();
+            return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
+        });
     });
 }
 

@@ -194,15 +194,17 @@ inline bool offers(const ProtocolFacts& row, ProducerType& type) {
 }
 
 /// "an object with __dlpack__, the buffer protocol or …, or a DLPack capsule"
-ISTHMUS_COLD inline std::string what_is_a_tensor() {
+ISTHMUS_COLD inline TextBuffer what_is_a_tensor() noexcept {
     const char* last = nullptr;
-    std::string text;
+    TextBuffer text = compose({"an object with "});
+    const std::size_t start = text.view().size();
     for (const ProtocolFacts& row : protocols) {
         if (row.wanted == nullptr) continue;
-        if (last != nullptr) text += concat({(text.empty() ? "" : ", "), last});
+        if (last != nullptr) (text += text.view().size() == start ? "" : ", ") += last;
         last = row.wanted;
     }
-    return concat({"an object with ", text, " or ", last, ", or a DLPack capsule"});
+    ((text += " or ") += last) += ", or a DLPack capsule";
+    return text;
 }
 
 }  // namespace detail

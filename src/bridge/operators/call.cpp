@@ -67,8 +67,8 @@ void OperatorCall::split(int parameter) noexcept {
 /// Whether each tensor has the batch dimensions that the caller says all have.
 Result<void> OperatorCall::check_batch() {
     if (batch_ndim_ < -1)
-        return Error(ErrorCode::bad_argument, ErrorKind::value,
-                     concat({op_.function, "(): found ", batch_ndim_, " leading dimensions; expected 0 or more"}));
+        return make_error(ErrorCode::bad_argument, ErrorKind::value,
+                          {op_.function, "(): found ", batch_ndim_, " leading dimensions; expected 0 or more"});
     if (!batched_) batch_ndim_ = 0;  // no tensor was given, so no result has any batch dimensions
     for (int i = 0; batch_ndim_ > 0 && i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;

@@ -196,7 +196,13 @@ struct ImportRequest {
         if (!outcome.alive) outcome.alive = Ref::borrow(object);
     }
 
-    ISTHMUS_COLD bool fail(ErrorCode code, Message text) { return fail(make_error(code, options.argument, text)); }
+    /// An exception that passes_through() and is set, from a question whose answer would have been another, is the
+    /// error instead.
+    ISTHMUS_COLD bool fail(ErrorCode code, Message text) {
+        if (is_interrupted())
+            return fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(object)});
+        return fail(make_error(code, options.argument, text));
+    }
     ISTHMUS_COLD bool fail(Error failure) {
         outcome.error.put(std::move(failure));
         return false;
@@ -212,7 +218,7 @@ struct ImportRequest {
                     {"the memory of this ", type_name(object), " is read-only; expected writable memory"});
     }
     ISTHMUS_COLD bool fail_overlap() {
-        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_text(out.dl())});
+        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_of(out.dl())});
     }
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
@@ -296,8 +302,8 @@ ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::in
         return error_from_exception(ErrorCode::producer_failed, nullptr, "__dlpack__() of the producer");
     }
     if (order_streams(tensor.device(), stream_of(tensor), after)) return {};
-    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
-                 explain_order(tensor.device(), stream_of(tensor), after));
+    return make_error(ErrorCode::producer_failed, ErrorKind::buffer,
+                      explain_order(tensor.device(), stream_of(tensor), after));
 }
 
 }  // namespace detail

@@ -23,8 +23,9 @@ inline PyObject* exception_of(const Error& error, SharedRuntime& shared) {
 
 void set_python_error(const Error& error) noexcept {
     detail::surviving_exit([&] {
+        if (detail::is_interrupted()) return;
         auto* cause = static_cast<PyObject*>(error.cause());
-        if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
+        if (cause != nullptr && detail::passes_through(cause)) {
             detail::restore_exception(Py_NewRef(cause));
             return;
         }
@@ -32,7 +33,6 @@ void set_python_error(const Error& error) noexcept {
             PyErr_SetString(PyExc_MemoryError, error.what());
             return;
         }
-        PyErr_Clear();
         detail::SharedRuntime* shared = detail::shared_runtime();
         if (shared == nullptr) return;
         Ref exception(detail::exception_of(error, *shared));

@@ -272,8 +272,11 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
 std::string describe_tensor(const DLTensor& t);
-/// Why memory that may be read may not be written.
+/// The same as a piece of a message; `t` must live as long.
+Piece described(const DLTensor& t) noexcept;
+/// Why memory that may be read may not be written; as a piece of a message, too.
 std::string overlap_text(const DLTensor& t);
+Piece overlap_of(const DLTensor& t) noexcept;
 /// The check that fails, in words: the expected and the found description, and which part of it differs.
 Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names, const char* argument);
 
