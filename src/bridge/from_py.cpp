@@ -148,19 +148,14 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
 
 /// Why a type cannot be looked at: no object, no GIL, or an exception on the way.
 ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
-#if !defined(NDEBUG)
-    if (!have_gil())
-        return request.fail(
-            ErrorCode::bad_thread,
-            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
-            "while Python objects are imported");
-#endif
+    if (!have_gil()) return request.fail(explain_no_gil(request.options.argument, "Python objects are imported"));
     if (request.object == nullptr)
         return request.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
-/// Whether the caller may ask for an import at all. A release build does not check again for a type that it has seen.
+/// Whether the caller may ask for an import at all. A release build does not check for an array that its struct
+/// describes, whose type it has seen.
 inline bool is_ready(PyObject* object) {
 #if defined(NDEBUG)
     return object != nullptr;
@@ -197,7 +192,7 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     const PendingException pending(type != nullptr || have_gil());
     ProducerType known;
     if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
-    if (ISTHMUS_UNLIKELY(type == nullptr)) {
+    if (ISTHMUS_UNLIKELY(type == nullptr || !pending.has_python())) {
         ImportRequest failed{object, options, {out}, owning, known, outcome};
         return fail_early(failed);
     }
@@ -289,8 +284,12 @@ void roll_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
     if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
     detail::Block* alias = held.held_block();
-    const bool given =
-        alias != nullptr ? detail::release_alias(object, alias) : detail::restore_capsule(object, held.owner());
+    const bool given = detail::with_gil(
+        [&] {
+            return alias != nullptr ? detail::release_alias(object, alias)
+                                    : detail::restore_capsule(object, held.owner());
+        },
+        [] { return false; });
     if (given && alias == nullptr)
         held.forget();
     else
@@ -300,33 +299,41 @@ void roll_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
     if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) &&
         block->refs.load_acquire() == 1) {
-        if (block->flags & detail::alias_flag)
-            (void)detail::release_alias(object, block);
-        else if (detail::restore_capsule(object, block->owner))
-            block->ops = &detail::no_owner_ops;
+        const bool alias = (block->flags & detail::alias_flag) != 0;
+        const bool given = detail::with_gil(
+            [&] {
+                return alias ? detail::release_alias(object, block) : detail::restore_capsule(object, block->owner);
+            },
+            [] { return false; });
+        if (given && !alias) block->ops = &detail::no_owner_ops;
     }
     tensor = Tensor();
 }
 
+namespace detail {
+
+static Result<void> announce_here(PyObject* object, const char* argument) {
+    ImportOptions options;
+    options.argument = argument;
+    Borrowed nothing;
+    ImportOutcome outcome;
+    const PendingException pending;
+    ProducerType known;
+    const ProducerType* type = look_at_type(object, known);
+    if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
+    ImportRequest request{object, options, {nothing}, false, known, outcome};
+    const bool done = type != nullptr ? known.framework != Framework::torch || bump_torch_version_later(request)
+                                      : fail_early(request);
+    if (done) return {};
+    return outcome.error.take();
+}
+
+}  // namespace detail
+
 Result<void> announce_write(PyObject* object, const char* argument) noexcept {
-    return detail::surviving_exit([&] {
-        return detail::with_memory([&]() -> Result<void> {
-            ImportOptions options;
-            options.argument = argument;
-            Borrowed nothing;
-            detail::ImportOutcome outcome;
-            const detail::PendingException pending;
-            detail::ProducerType known;
-            const detail::ProducerType* type = detail::look_at_type(object, known);
-            if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
-            detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
-            const bool done = type != nullptr
-                                  ? known.framework != Framework::torch || detail::bump_torch_version_later(request)
-                                  : detail::fail_early(request);
-            if (done) return {};
-            return outcome.error.take();
-        });
-    });
+    return detail::with_gil(
+        [&] { return detail::with_memory([&] { return detail::announce_here(object, argument); }); },
+        [&]() -> Result<void> { return detail::explain_no_gil(argument, "a write is announced"); });
 }
 
 Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {

@@ -275,7 +275,8 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     std::int64_t steps[max_ndim];
     for (int i = 0; i < t.ndim; ++i) steps[i] = layout::byte_stride(t, i);
     Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(steps, t.ndim));
-    Ref address(PyLong_FromVoidPtr(t.data));
+    // "Zero-size arrays: the device pointer is 0" (the CUDA array interface, version 3).
+    Ref address(PyLong_FromVoidPtr(cuda && layout::numel(t) == 0 ? nullptr : t.data));
     if (!letters || !shape || !strides || !address) return nullptr;
     PyObject* dict =
         Py_BuildValue("{s:O,s:O,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", letters.get(), "data", address.get(),

@@ -265,7 +265,8 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
     if (r.writable && (flags & flag::read_only)) return false;
     const bool may_overlap = r.order == Order::any || r.order == Order::inner;
     if (r.writable && may_overlap && layout::overlaps(t)) return false;
-    if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0) return false;
+    if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0 && layout::numel(t) != 0)
+        return false;
     if ((r.accepts != nullptr || r.dtype.is_subbyte()) && dtype.is_subbyte() && !(flags & flag::padded)) return false;
     return r.order == Order::any || has_order(t, r.order);
 }
