@@ -298,7 +298,9 @@ private:
     template <class V>
     friend V detail::view_of(const DLTensor&) noexcept;
 
-    explicit View(const DLTensor& t) noexcept : Base(t), Where(t), data_(t.data), dtype_(t.dtype) {}
+    explicit View(const DLTensor& t) noexcept : Base(t), Where(t), data_(t.data), dtype_(t.dtype) {
+        this->template order_strides<requirement.order>();
+    }
 
     template <class U>
     Typed<U> typed() const noexcept {
