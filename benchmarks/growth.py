@@ -110,8 +110,18 @@ def rows_of_types(growth: Any) -> list[Row]:
     return [*map(row, (1, 10, 100, 1000)), row_of_new()]
 
 
+def rows_of_live_tensors(growth: Any) -> list[Row]:
+    def rows(count: int) -> list[Row]:
+        return [
+            Row("live list", f"one of {count:,} tensors is dropped", lambda: growth.drop_listed(count)),
+            Row("live list", f"live() of {count:,} tensors, each", lambda: growth.list_live(count)),
+        ]
+
+    return [row for count in (1000, 30_000, 300_000) for row in rows(count)]
+
+
 def all_rows(growth: Any) -> list[Row]:
-    return [*rows_of_types(growth)]
+    return [*rows_of_types(growth), *rows_of_live_tensors(growth)]
 
 
 def main() -> None:

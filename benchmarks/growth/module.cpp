@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include <isthmus/core/live.h>
 #include <isthmus/isthmus.h>
 
 using isthmus::Tensor;
@@ -53,8 +54,37 @@ PyObject* own(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     });
 }
 
+/// drop_listed(count): drops so many tensors of the list of live tensors; list_live(count): lists them.
+PyObject* with_live(PyObject* const* args, Py_ssize_t nargs, bool drops) {
+    isthmus::Arguments<std::int64_t> in("live", {"count"});
+    if (!in.parse(args, nargs)) return nullptr;
+    static float memory[4];
+    const auto count = static_cast<std::size_t>(in.get<0>());
+    std::vector<Tensor> tensors(count);
+    isthmus::live_tracking(true);
+    for (Tensor& tensor : tensors)
+        tensor = Tensor::wrap(memory, {4}, {}, isthmus::float32, isthmus::Device::cpu(), nullptr);
+    std::vector<isthmus::LiveTensor> listed;
+    PyObject* ns = timed(static_cast<double>(count), [&] {
+        if (drops)
+            tensors.clear();
+        else
+            listed = isthmus::live();
+        return true;
+    });
+    tensors.clear();
+    isthmus::live_tracking(false);
+    return ns;
+}
+PyObject* drop_listed(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return with_live(args, nargs, true); }
+PyObject* list_live(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return with_live(args, nargs, false); }
+
+#define FAST(function) \
+    {#function, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 PyMethodDef methods[] = {
-    {"own", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(own)), METH_FASTCALL, nullptr},
+    FAST(own),
+    FAST(drop_listed),
+    FAST(list_live),
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef definition = {
