@@ -40,7 +40,8 @@ enum class Protocol : std::uint8_t {
 /// A type whose instances are imported: what the first look at it found.
 struct ProducerType {
     PyTypeObject* type = nullptr;
-    unsigned int version = 0;  ///< CPython's tag of this very state of this very type; 0: it has none
+    unsigned int version = 0;                    ///< CPython's tag of this very state of this very type; 0: it has none
+    std::uint32_t packages = ~std::uint32_t{0};  ///< by the bits of dispatch/packages.h: those its bases may be of
     Protocol protocol = Protocol::none;
     Framework framework = Framework::none;  ///< in which a result belongs that is to be like an instance
     bool is_array = false;  ///< instances are arrays of that framework, not only something of its package
