@@ -74,8 +74,10 @@ class FieldSource;
 /// A field, once an object was read: what was found, and what errors call it.
 struct LoadedField {
     Ref object;
-    std::string path;
+    TextBuffer path;  // with a NUL at its end
     bool loaded = false;
+
+    const char* name() const noexcept { return path.view().data(); }
 };
 /// The struct being loaded, its loaders and its fields' states, without their types.
 struct FieldsTarget {

@@ -155,7 +155,7 @@ inline Loaded load_field(const FieldsTable& table, const FieldsTarget& target, i
     const FieldFacts& field = table.rows[i];
     LoadedField& state = target.states[i];
     Match of_struct(call.function);  // a struct within this one has its own named sizes
-    const FieldsCall of_field{call.function, state.path.c_str(), field.load_from != nullptr ? &of_struct : call.match};
+    const FieldsCall of_field{call.function, state.name(), field.load_from != nullptr ? &of_struct : call.match};
     state.object = source.get(i, table.names[i]);
     if (state.object) return field.load(target, state.object.get(), of_field);
     const bool raised = PyErr_Occurred() != nullptr;
@@ -171,7 +171,10 @@ Loaded FieldsTable::load_from(const FieldsTarget& target, const FieldSource& sou
     const bool named = call.argument != nullptr && *call.argument != '\0';
     for (int i = 0; i < count; ++i) target.states[i].loaded = false;
     const auto load_one = [&](int i) {
-        target.states[i].path = concat({named ? call.argument : "", named ? "." : "", names[i]});
+        TextBuffer path =
+            compose({named ? call.argument : "", named ? "." : "", names[i], std::string_view("", sizeof(char))});
+        if (path.failed()) throw std::bad_alloc();
+        target.states[i].path = std::move(path);
         return load_field(*this, target, i, source, call);
     };
     for (int i = 0; i < count; ++i) {
@@ -196,7 +199,7 @@ Loaded FieldsTable::load(const FieldsTarget& target, PyObject* object, const Fie
 }
 bool FieldsTable::commit(const FieldsTarget& target, const char* function) const noexcept {
     for (int i = 0; i < count; ++i)
-        if (target.states[i].loaded && !rows[i].commit(target, {function, target.states[i].path.c_str(), nullptr}))
+        if (target.states[i].loaded && !rows[i].commit(target, {function, target.states[i].name(), nullptr}))
             return false;
     return true;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -181,15 +182,18 @@ GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "install.md").read_text(
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("abi3")
+def compiled(folder: Path, compiler: str, *flags: str) -> Path:
     (folder / "one.cpp").write_text(SOURCE)
-    flags = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-Wl,-z,now"]
-    command = [compiling.CXX, *flags, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
+    told = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-shared", "-Wl,-z,now", *flags]
+    command = [compiler, *told, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("abi3"), compiling.CXX, "-O1")
 
 
 def python(folder: Path, source: str, *flags: str) -> str:
@@ -210,6 +214,39 @@ def python(folder: Path, source: str, *flags: str) -> str:
 def test_one_file_does_what_a_linked_module_does(folder: Path) -> None:
     pytest.importorskip("numpy")
     assert python(folder, USE) == "used\n"
+
+
+CLANG = next(
+    (path for name in ("clang++", "clang++-19", "clang++-16", "clang++-14") if (path := shutil.which(name))), ""
+)
+#: Compilers and C++ libraries that the backend was not made with: no type of theirs crosses.
+OTHERS = {
+    "the old std::string": [compiling.CXX, "-D_GLIBCXX_USE_CXX11_ABI=0"],
+    "no RTTI": [compiling.CXX, "-fno-rtti"],
+    "Clang": [CLANG],
+    "libc++": [CLANG, "-stdlib=libc++"],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_it_does_the_same_from_another_compiler(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    compiler, *flags = OTHERS[name]
+    if not compiler:
+        pytest.skip("clang++ is not installed: apt-get install clang libc++-dev libc++abi-dev")
+    if "-stdlib=libc++" in flags:
+        source = "#include <vector>\nint main() {}\n"
+        command = [compiler, *flags, "-x", "c++", "-", "-o", os.devnull]
+        if subprocess.run(command, input=source, text=True, capture_output=True, check=False).returncode != 0:
+            pytest.skip("libc++ is not installed: apt-get install libc++-dev libc++abi-dev")
+    assert python(compiled(tmp_path, compiler, "-O1", *flags), USE) == "used\n"
+
+
+def test_abi3audit_finds_nothing(folder: Path) -> None:
+    pytest.importorskip("abi3audit", reason="abi3audit is not installed: pip install abi3audit")
+    command = [sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", "3.10", folder / "one.abi3.so"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_command_of_the_guide_compiles_the_example_of_the_readme(tmp_path: Path) -> None:
@@ -253,6 +290,24 @@ try:
 except ImportError as error:
     assert "pip install 'isthmus>=" in str(error), error
     assert isinstance(error.__cause__, ImportError)
+else:
+    raise AssertionError
+"""
+    python(folder, source)
+
+
+def test_an_interrupt_while_the_backend_is_imported_is_itself(folder: Path) -> None:
+    source = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *others):
+        if name == "isthmus":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+try:
+    import one
+except KeyboardInterrupt:
+    pass
 else:
     raise AssertionError
 """

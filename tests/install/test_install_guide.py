@@ -23,6 +23,7 @@ SCRIPTS = Path(sys.executable).parent
 SOURCES = ("CMakeLists.txt", "cmake", "include", "src")
 #: The host in the guide, in whose place git takes a local folder.
 ADDRESS = "https://example.org/isthmus.git"
+ONE_FILE = "One file for every Python"
 
 USE = """
 import numpy as np, mine
@@ -154,10 +155,15 @@ def test_fetch_content_in_scikit_build_core(nanobind_project: Path, repository: 
     use_wheel(nanobind_project)
 
 
-def test_the_compiler_alone() -> None:
+def test_the_compiler_alone(project: Path) -> None:
+    run(f'g++() {{ command g++ "$@" -O0; }}; {blocks("The compiler alone, and pkg-config", "sh")[0]}', project)
+    use(project)
+
+
+def test_the_compiler_alone_of_one_file() -> None:
     """The README's line, which test_readme.py runs."""
     readme = (REPOSITORY / "README.md").read_text()
-    assert blocks("The compiler alone, and pkg-config", "sh")[0].replace("mine", "first") in readme
+    assert blocks(ONE_FILE, "sh")[0].replace("mine", "first") in readme
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
@@ -193,9 +199,6 @@ def test_meson(project: Path) -> None:
     use(project / "build")
 
 
-# "One file for every Python"
-
-ONE_FILE = "One file for every Python"
 CMAKE, NANOBIND, PRIVATE = blocks(ONE_FILE, "cmake")
 
 
@@ -299,5 +302,8 @@ def test_a_project_carries_its_backend(project: Path) -> None:
     # Without the package: the module finds the backend beside it.
     alone = "import sys; sys.modules['isthmus'] = None\n" + USE
     run(f'"{sys.executable}" -c "$USE"', project / "site", USE=alone)
-    both = USE + "import isthmus\nt = isthmus.empty((3,), 'float32')\nassert mine.poke(t) is t and t.to('numpy')[0] == 42\n"
+    both = (
+        USE
+        + "import isthmus\nt = isthmus.empty((3,), 'float32')\nassert mine.poke(t) is t and t.to('numpy')[0] == 42\n"
+    )
     run(f'"{sys.executable}" -c "$USE"', project / "site", USE=both)
