@@ -149,10 +149,14 @@ public:
 
 protected:
     ISTHMUS_OF_THIS_FILE std::int64_t at(int dimension, std::int64_t index) const noexcept {
+        check_index(dimension, index);
+        return index * stride(dimension);
+    }
+    ISTHMUS_OF_THIS_FILE void check_index([[maybe_unused]] int dimension,
+                                          [[maybe_unused]] std::int64_t index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
         if (index < 0 || index >= extent(dimension)) out_of_bounds(dimension, index, extent(dimension));
 #endif
-        return index * stride(dimension);
     }
 
 private:
@@ -360,9 +364,10 @@ private:
     /// How many elements further a part begins. Where it has none, the strides may be anything, and the address NULL.
     template <int M>
     ISTHMUS_OF_THIS_FILE std::int64_t step_to(int dimension, std::int64_t i, const Layout<M>& part) const noexcept {
+        this->check_index(dimension, i);
         for (std::int64_t e : part.shape())
             if (e == 0) return 0;
-        return this->at(dimension, i);
+        return i * this->stride(dimension);
     }
     template <class V, class L>
     V other(std::int64_t offset, const L& layout) const noexcept {
