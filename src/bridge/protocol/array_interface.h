@@ -193,7 +193,11 @@ private:
                                                {"the buffer of ", type_name(request.object), attribute});
         // The dict was made for this request, and so was everything that only it refers to (except for our own `data`
         // and `buffer`).
-        buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
+        const bool is_new = data != nullptr && Py_REFCNT(dict.get()) == 1;
+        buffer.is_copy = is_new && is_only_ours(data, 3);
+        // Of any other exporter that nobody else refers to (an array that was made of the elements) a second answer
+        // tells.
+        request.ask_again = request.ask_again || (is_new && !buffer.is_copy && Py_REFCNT(data) == 3);
         if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
                         {"no valid 'offset'; expected a number of bytes within the ", buffer.size, " of the buffer"});
@@ -218,7 +222,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
     std::int64_t producer = no_stream;
     if (cuda && !place_cuda_data(request, t, reader.item("stream").get(), producer)) return false;
     const Flags flags = (reader.read_only ? flag::read_only : 0) | (reader.buffer.is_copy ? flag::copied : 0);
-    if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
+    if (!is_sound(t, flags) && !request.take_unsound(t, flags)) return false;
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))
             return reader.fail(ErrorCode::overflow,
