@@ -11,6 +11,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+inline constexpr const char* handing_out = "a tensor is handed to Python";
+
 ISTHMUS_COLD inline Error explain_framework(Framework framework) {
     return make_error(ErrorCode::bad_argument,
                       {"argument 'framework': no framework has the number ", static_cast<int>(framework)});
@@ -94,6 +96,7 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_or_copy(Block* block, Framework
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted,
                                                             const ExportOptions& options) {
     const PendingException pending;
+    if (ISTHMUS_UNLIKELY(!pending.has_python())) return explain_no_gil(nullptr, handing_out);
     const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
     const FrameworkFacts* facts = find_framework(framework);
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
@@ -141,7 +144,8 @@ inline Framework framework_of_type(const ProducerType& type) noexcept {
 }
 ISTHMUS_NOINLINE inline Framework framework_of_new_example(PyObject* example) {
     ProducerType scratch;
-    const ProducerType* type = example != nullptr ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
+    const ProducerType* type =
+        example != nullptr && have_gil() ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
     return type != nullptr ? framework_of_type(*type) : Framework::tensor;
 }
 inline Framework framework_of_example(PyObject* example) {

@@ -17,7 +17,7 @@ ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     return request.fail(ErrorCode::bad_device,
                         {"the tensor of this capsule is on ", found, ", where it ",
                          (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; expected ",
-                         (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
+                         (wanted.type == 0 ? Message("a copy") : Message({"it on ", wanted})),
                          ", for which the object that the capsule came from must be passed"});
 }
 
@@ -111,19 +111,14 @@ ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
 
 /// Why a type cannot be looked at: no object, no GIL, or an exception on the way.
 ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
-#if !defined(NDEBUG)
-    if (!have_gil())
-        return request.fail(
-            ErrorCode::bad_thread,
-            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
-            "while Python objects are imported");
-#endif
+    if (!have_gil()) return request.fail(explain_no_gil(request.options.argument, "Python objects are imported"));
     if (request.object == nullptr)
         return request.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
-/// Whether the caller may ask for an import at all. A release build does not check again for a type that it has seen.
+/// Whether the caller may ask for an import at all. A release build does not check for an array that its struct
+/// describes, whose type it has seen.
 inline bool is_ready(PyObject* object) {
 #if defined(NDEBUG)
     return object != nullptr;
@@ -160,7 +155,7 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     const PendingException pending(type != nullptr || have_gil());
     ProducerType known;
     if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
-    if (ISTHMUS_UNLIKELY(type == nullptr)) {
+    if (ISTHMUS_UNLIKELY(type == nullptr || !pending.has_python())) {
         ImportRequest failed{object, options, {out}, owning, known, outcome};
         return fail_early(failed);
     }
@@ -193,9 +188,13 @@ ISTHMUS_COLD inline bool import_copy_instead(PyObject* object, const ImportOptio
 ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
                                               Result<Borrowed>& result) {
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)) &&
-        !import_copy_instead(object, options, *result, false, outcome))
-        result.fail(outcome.error.take());
+    try {
+        if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)) &&
+            !import_copy_instead(object, options, *result, false, outcome))
+            result.fail(outcome.error.take());
+    } catch (const std::bad_alloc&) {
+        result.fail(Error(no_memory_error_state()));
+    }
 }
 
 /// The block of what an owning import left in `borrowed`; `source` is for the way back.
@@ -231,10 +230,16 @@ ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions
                                            Result<Tensor>& result) {
     Borrowed borrowed;
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, borrowed, true, outcome)) &&
-        !import_copy_instead(object, options, borrowed, true, outcome))
-        result.fail(outcome.error.take());
-    else if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
+    bool done = false;
+    try {
+        done = import_any(object, options, type, borrowed, true, outcome) ||
+               import_copy_instead(object, options, borrowed, true, outcome);
+        if (ISTHMUS_UNLIKELY(!done)) result.fail(outcome.error.take());
+    } catch (const std::bad_alloc&) {
+        result.fail(Error(no_memory_error_state()));
+    }
+    if (ISTHMUS_UNLIKELY(!done)) return;
+    if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
         fail_to_keep(object, borrowed, result);
 }
 
@@ -261,8 +266,12 @@ void roll_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
     if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
     detail::Block* alias = held.held_block();
-    const bool given =
-        alias != nullptr ? detail::release_alias(object, alias) : detail::restore_capsule(object, held.owner());
+    const bool given = detail::with_gil(
+        [&] {
+            return alias != nullptr ? detail::release_alias(object, alias)
+                                    : detail::restore_capsule(object, held.owner());
+        },
+        [] { return false; });
     if (given && alias == nullptr)
         held.forget();
     else
@@ -272,31 +281,41 @@ void roll_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
     if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) &&
         block->refs.load_acquire() == 1) {
-        if (block->flags & detail::alias_flag)
-            (void)detail::release_alias(object, block);
-        else if (detail::restore_capsule(object, block->owner))
-            block->ops = &detail::no_owner_ops;
+        const bool alias = (block->flags & detail::alias_flag) != 0;
+        const bool given = detail::with_gil(
+            [&] {
+                return alias ? detail::release_alias(object, block) : detail::restore_capsule(object, block->owner);
+            },
+            [] { return false; });
+        if (given && !alias) block->ops = &detail::no_owner_ops;
     }
     tensor = Tensor();
 }
 
+namespace detail {
+
+static Result<void> announce_here(PyObject* object, const char* argument) {
+    ImportOptions options;
+    options.argument = argument;
+    Borrowed nothing;
+    ImportOutcome outcome;
+    const PendingException pending;
+    ProducerType known;
+    const ProducerType* type = look_at_type(object, known);
+    if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
+    ImportRequest request{object, options, {nothing}, false, known, outcome};
+    const bool done = type != nullptr ? known.framework != Framework::torch || bump_torch_version_later(request)
+                                      : fail_early(request);
+    if (done) return {};
+    return outcome.error.take();
+}
+
+}  // namespace detail
+
 Result<void> announce_write(PyObject* object, const char* argument) noexcept {
-    return detail::surviving_exit([&]() -> Result<void> {
-        ImportOptions options;
-        options.argument = argument;
-        Borrowed nothing;
-        detail::ImportOutcome outcome;
-        const detail::PendingException pending;
-        detail::ProducerType known;
-        const detail::ProducerType* type = detail::look_at_type(object, known);
-        if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
-        detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
-        const bool done = type != nullptr
-                              ? known.framework != Framework::torch || detail::bump_torch_version_later(request)
-                              : detail::fail_early(request);
-        if (done) return {};
-        return outcome.error.take();
-    });
+    return detail::with_gil(
+        [&] { return detail::with_memory([&] { return detail::announce_here(object, argument); }); },
+        [&]() -> Result<void> { return detail::explain_no_gil(argument, "a write is announced"); });
 }
 
 Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {

@@ -139,24 +139,28 @@ private:
 }  // namespace detail
 
 Result<Tree> Tree::from_py(PyObject* object, const ImportOptions& options) noexcept {
-    return detail::surviving_exit([&]() -> Result<Tree> {
-        Tree tree(object);
-        Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
-        if (!walked) return std::move(walked).error();
-        return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
+    return detail::surviving_exit([&] {
+        return detail::with_memory([&]() -> Result<Tree> {
+            Tree tree(object);
+            Result<void> walked = tree.walk(object, options.argument != nullptr ? options.argument : "", "", options);
+            if (!walked) return std::move(walked).error();
+            return Result<Tree>(std::move(tree));  // nvcc 12 moves no local variable into another type
+        });
     });
 }
 
-Result<PyObject*> Tree::to_py(std::span<const Tensor> tensors) const noexcept {
-    if (tensors.size() != leaves_.size())
+Result<PyObject*> Tree::rebuild(PyObject* root, std::size_t expected, std::span<const Tensor> tensors) noexcept {
+    if (tensors.size() != expected)
         return detail::make_error(ErrorCode::bad_argument,
-                                  {"argument 'tensors': found ", tensors.size(), " tensors; expected ", leaves_.size(),
+                                  {"argument 'tensors': found ", tensors.size(), " tensors; expected ", expected,
                                    ", one for each of the tree"});
-    return detail::surviving_exit([&]() -> Result<PyObject*> {
-        detail::TreeMaker maker(tensors);
-        Ref made = maker.make(root_.get());
-        if (!made || maker.has_tensors_left()) return maker.error(tensors.size());
-        return made.release();
+    return detail::surviving_exit([&] {
+        return detail::with_memory([&]() -> Result<PyObject*> {
+            detail::TreeMaker maker(tensors);
+            Ref made = maker.make(root);
+            if (!made || maker.has_tensors_left()) return maker.error(tensors.size());
+            return made.release();
+        });
     });
 }
 

@@ -51,9 +51,9 @@ void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
     if (dtype.is_subbyte() && !padded) {
         const std::int64_t bits = offset * dtype.element_bits();
         if (bits % 8 != 0)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        concat({"element ", offset, " of packed ", dtype,
-                                " begins within a byte; expected a part that begins with one"}));
+            throw make_error(ErrorCode::bad_layout, ErrorKind::value,
+                             {"element ", offset, " of packed ", dtype,
+                              " begins within a byte; expected a part that begins with one"});
         bytes = bits / 8;
     }
     if (Device(t.device).is_opaque())

@@ -77,10 +77,7 @@ ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
         if (!row.after_dlpack) continue;
         const bool offered =
             row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
-        if (!offered && (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_Exception))) {
-            PyErr_Clear();
-            continue;
-        }
+        if (!offered && !is_interrupted()) continue;
         Error told = request.outcome.error.take();
         if (!offered)  // an interrupt
             return request.fail_with_exception(ErrorCode::producer_failed,

@@ -6,6 +6,7 @@
 
 #include "../protocol/import_request.h"
 #include "../runtime/errors.h"
+#include "packages.h"
 
 ISTHMUS_BEGIN
 
@@ -41,13 +42,18 @@ inline constexpr Hint hints[] = {
     {"tensorflow", "Variable", "x.value()"},
 };
 
-inline const Hint* find_hint(PyTypeObject* type) {
-    for (const Hint& hint : hints) {
+inline constexpr auto packages_of_hints =
+    packages_of_rows(hints, [](const Hint& row) { return std::array{row.package}; });
+
+inline const Hint* find_hint(const ProducerType& type) {
+    for (std::size_t i = 0; i < std::size(hints); ++i) {
+        if (!may_be_of(type, packages_of_hints[i])) continue;
+        const Hint& hint = hints[i];
         const auto is_named = [&](PyTypeObject* base) {
             const ClassName said(base);
             return said.name == hint.name && package_of(said.module) == hint.package;
         };
-        if (any_base(type, is_named)) return &hint;
+        if (any_base(type.type, is_named)) return &hint;
     }
     return nullptr;
 }
@@ -103,18 +109,22 @@ inline constexpr KnownProducer known_producers[] = {
      .refusal = "its mask would be lost; call x.filled() or take x.data"},
 };
 
+inline constexpr auto packages_of_producers = packages_of_rows(
+    known_producers, [](const KnownProducer& row) { return std::array{row.public_name, row.names[0], row.names[1]}; });
+
 /// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence
 /// leaves nothing uncertain.
-inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
+inline bool is_producer(const ProducerType& type, const KnownProducer& known) {
     for (const char* name : known.names)
-        if (name != nullptr && has_base_called(type, name)) return true;
+        if (name != nullptr && has_base_called(type.type, name)) return true;
     bool found = true;
     return is_of_class(type, known.public_name, found);
 }
 
 inline const KnownProducer* find_known_producer(const ProducerType& type) {
-    for (const KnownProducer& known : known_producers)
-        if (is_producer(type.type, known)) return &known;
+    for (std::size_t i = 0; i < std::size(known_producers); ++i)
+        if (may_be_of(type, packages_of_producers[i]) && is_producer(type, known_producers[i]))
+            return &known_producers[i];
     return nullptr;
 }
 
@@ -135,7 +145,7 @@ inline constexpr Extensible extensible[] = {
 /// Why a subclass is not taken for its base; NULL if it overrides nothing that changes what its elements mean.
 inline const char* find_override(ProducerType& type) {
     for (const Extensible& known : extensible) {
-        if (!is_of_class(type.type, known.base, type.complete)) continue;
+        if (!is_of_class(type, known.base, type.complete)) continue;
         PyTypeObject* base = as_type(loaded_class(known.base));
         for (const char* method : known.methods) {
             const Ref name(method != nullptr ? PyUnicode_InternFromString(method) : nullptr);

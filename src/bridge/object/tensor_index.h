@@ -107,14 +107,11 @@ private:
 };
 
 inline PyObject* tensor_part(Block* block, Indexed& indexed) {
-    try {
+    return guarded([&] {
         const DLTensor t = indexed.tensor((block->flags & flag::padded) != 0);
         Block* alias = alias_wrapped_block(block, t, block->flags & (flag::read_only | flag::padded));
         return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
-    } catch (const Error& error) {
-        set_python_error(error);
-        return nullptr;
-    }
+    });
 }
 inline PyObject* tensor_subscript(PyObject* self, PyObject* index) {
     Block* block = block_of(self);

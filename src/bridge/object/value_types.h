@@ -41,7 +41,7 @@ PyObject* new_value_object(PyTypeObject* type, Value value) {
 inline bool value_from_tuple(PyObject* tuple, DType& out) {
     int code = 0, bits = 0, lanes = 1;
     if (!PyArg_ParseTuple(tuple, "ii|i", &code, &bits, &lanes)) {
-        PyErr_Clear();
+        (void)is_interrupted();
         return false;
     }
     if (code < 0 || code > 255 || bits < 1 || bits > 255 || lanes < 1 || lanes > 65535) return false;
@@ -51,7 +51,7 @@ inline bool value_from_tuple(PyObject* tuple, DType& out) {
 inline bool value_from_tuple(PyObject* tuple, Device& out) {
     int type = 0, id = 0;
     if (!PyArg_ParseTuple(tuple, "ii", &type, &id)) {
-        PyErr_Clear();
+        (void)is_interrupted();
         return false;
     }
     out = Device(type, id);
@@ -82,17 +82,18 @@ inline bool value_of_framework(PyObject* object, DType& out) {
         const std::string_view name = said.name.substr(0, said.name.find_last_not_of('_') + 1);  // numpy.bool_
         if (said.module == "numpy" || said.module.substr(0, 9) == "ml_dtypes") return dtype_of_scalar(name, out);
         Ref inner(PyObject_GetAttrString(object, "dtype"));
-        if (!inner) PyErr_Clear();
+        if (!inner) (void)is_interrupted();
         return inner && !PyType_Check(inner.get()) && value_of_framework(inner.get(), out);
     }
     const std::string_view kind = ClassName(Py_TYPE(object)).name;
     if (kind.find("dtype") == std::string_view::npos && kind.find("DType") == std::string_view::npos) return false;
     Ref native(PyObject_GetAttrString(object, "isnative"));
-    if (!native) PyErr_Clear();
+    if (!native && is_interrupted()) return false;
     if (native && native.get() == Py_False) return false;
     Ref name(PyObject_GetAttrString(object, "name"));
     if (name && !PyUnicode_Check(name.get())) name = Ref();
-    if (const std::string said = text_of(name.get()); !said.empty()) return DType::parse(said, out);
+    if (const std::string_view said = utf8_of(name.get()); !said.empty()) return DType::parse(said, out);
+    if (is_interrupted()) return false;
     std::string text = text_of(object);  // "torch.float32", "torch.float4_e2m1fn_x2"
     text.erase(0, text.rfind('.') + 1);
     if (const std::size_t lanes = text.find("_x"); lanes != std::string::npos) text.erase(lanes, 1);
@@ -100,8 +101,8 @@ inline bool value_of_framework(PyObject* object, DType& out) {
 }
 inline bool value_of_framework(PyObject*, Device&) { return false; }
 
-/// A dtype or device said in Python: one of ours, its name, DLPack's tuple, or a framework's dtype. False, without an
-/// exception, for anything else.
+/// A dtype or device said in Python: one of ours, its name, DLPack's tuple, or a framework's dtype. False for anything
+/// else, with no exception but one that passes_through().
 template <class Value>
 bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     if (PyObject_TypeCheck(object, type)) {
@@ -110,10 +111,11 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     }
     if (PyUnicode_Check(object)) {
         const std::string_view text = utf8_of(object);
-        if (text.data() == nullptr) PyErr_Clear();
+        if (text.data() == nullptr) (void)is_interrupted();
         return text.data() != nullptr && Value::parse(text, out);
     }
-    return PyTuple_Check(object) ? value_from_tuple(object, out) : value_of_framework(object, out);
+    if (PyTuple_Check(object)) return value_from_tuple(object, out);
+    return with_memory([&] { return value_of_framework(object, out); }, false);
 }
 
 /// The numbers of a tuple of two integers or more, as many as fit; -1 for anything else.
@@ -125,30 +127,38 @@ int read_numbers(PyObject* tuple, int (&out)[N]) {
 }
 
 /// The expected value, for the error: of a tuple of the right form, what is wrong with its numbers.
-ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const DType&) {
+ISTHMUS_COLD inline TextBuffer wanted_value(PyObject* found, const DType&) noexcept {
     int numbers[3] = {0, 0, 1};
     if (read_numbers(found, numbers) < 0)
-        return "a name such as 'float32', a dtype of isthmus or a framework, or (code, bits, lanes)";
-    return concat({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ",
-                   numbers[2], " is no dtype"});
+        return compose({"a name such as 'float32', a dtype of isthmus or a framework, or (code, bits, lanes)"});
+    return compose({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ",
+                    numbers[2], " is no dtype"});
 }
-ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const Device&) {
+ISTHMUS_COLD inline TextBuffer wanted_value(PyObject* found, const Device&) noexcept {
     int numbers[2] = {};
-    if (read_numbers(found, numbers) != 2) return "a name such as 'cuda:0', an isthmus.Device, or (type, id)";
+    if (read_numbers(found, numbers) != 2)
+        return compose({"a name such as 'cuda:0', an isthmus.Device, or (type, id)"});
     if (!Device(numbers[0], 0).is_valid())
-        return concat({"a device type that DLPack 1.3 defines, which ", numbers[0], " is not"});
-    return concat({"a device id of 0 or more, which ", numbers[1], " is not"});
+        return compose({"a device type that DLPack 1.3 defines, which ", numbers[0], " is not"});
+    return compose({"a device id of 0 or more, which ", numbers[1], " is not"});
 }
 
 template <class Value>
 PyObject* value_str(PyObject* self) {
-    return PyUnicode_FromString(value_of<Value>(self).name().c_str());
+    return unicode_of({value_of<Value>(self)});
 }
 template <class Value>
 PyObject* value_repr(PyObject* self) {
     const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
-    return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name,
-                                value_of<Value>(self).name().c_str());
+    return unicode_of(
+        {"isthmus.", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name, "('", value_of<Value>(self), "')"});
+}
+/// `text == name`, or `!=`; the name has no character but ASCII's.
+inline PyObject* compare_text(PyObject* text, const TextBuffer& name, int operation) {
+    const Ref other(unicode_of(name));
+    if (!other) return nullptr;
+    const bool equal = PyUnicode_Compare(text, other.get()) == 0;
+    return PyErr_Occurred() != nullptr ? nullptr : PyBool_FromLong(equal == (operation == Py_EQ));
 }
 /// NumPy's dtype, or ml_dtypes' one; empty without an exception if there is none, or NumPy is not installed. Not of
 /// elements of less than a byte, which NumPy keeps in a byte each.
@@ -191,7 +201,7 @@ PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
     if (PyObject_TypeCheck(other, Py_TYPE(self)))
         equal = value_of<Value>(other) == value_of<Value>(self);
     else if (PyUnicode_Check(other))
-        equal = PyUnicode_CompareWithASCIIString(other, value_of<Value>(self).name().c_str()) == 0;
+        return compare_text(other, compose({value_of<Value>(self)}), operation);
     else if (const int same = equals_foreign(value_of<Value>(self), other); same >= 0)
         equal = same != 0;
     else if (same == -1)
@@ -223,18 +233,19 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     const bool good =
         one ? value_from_python(PyTuple_GET_ITEM(arguments, 0), type, value) : value_from_tuple(arguments, value);
     if (good) return new_value_object(type, value);
+    if (PyErr_Occurred() != nullptr) return nullptr;
     Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device,
-                           ErrorKind::value,
-                           concat({"found ", utf8, "; expected ",
-                                   wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
+    set_python_error(make_error(
+        std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
+        {"found ", utf8, "; expected ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)}));
     return nullptr;
 }
 template <class Value>
 PyObject* value_reduce(PyObject* self, PyObject*) {
-    return Py_BuildValue("(O(s))", Py_TYPE(self), value_of<Value>(self).name().c_str());
+    const Ref name(value_str<Value>(self));
+    return name ? Py_BuildValue("(O(O))", Py_TYPE(self), name.get()) : nullptr;
 }
 
 inline PyObject* dtype_iter(PyObject* self) {
@@ -282,8 +293,8 @@ inline PyObject* new_device_type(int type) {
     return PyObject_CallFunction(reinterpret_cast<PyObject*>(shared_runtime()->device_type), "i", type);
 }
 
-inline std::string device_type_name(PyObject* number) {
-    return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name();
+inline TextBuffer device_type_name(PyObject* number) noexcept {
+    return compose({name_of_device_type(static_cast<int>(PyLong_AsLong(number)))});
 }
 
 inline PyTypeObject* make_device_type_class() {
@@ -291,16 +302,14 @@ inline PyTypeObject* make_device_type_class() {
         {Py_tp_doc,
          const_cast<char*>(
              "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
-        {Py_tp_str,
-         reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
+        {Py_tp_str, reinterpret_cast<void*>(+[](PyObject* self) { return unicode_of(device_type_name(self)); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
-             return PyUnicode_FromFormat("<DeviceType.%s: %ld>", device_type_name(self).c_str(), PyLong_AsLong(self));
+             return unicode_of({"<DeviceType.", device_type_name(self), ": ", PyLong_AsLong(self), ">"});
          })},
         {Py_tp_richcompare, reinterpret_cast<void*>(+[](PyObject* self, PyObject* other, int operation) -> PyObject* {
              if (!PyUnicode_Check(other)) return PyLong_Type.tp_richcompare(self, other, operation);
              if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
-             const bool equal = PyUnicode_CompareWithASCIIString(other, device_type_name(self).c_str()) == 0;
-             return PyBool_FromLong(equal == (operation == Py_EQ));
+             return compare_text(other, device_type_name(self), operation);
          })},
         {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
         {0, nullptr},

@@ -71,7 +71,7 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
 
 ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const char* format, Py_ssize_t itemsize,
                                                bool foreign_order, DType dtype) {
-    const std::string found = concat(
+    const TextBuffer found = compose(
         {"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
     if (foreign_order)
         return request.fail(

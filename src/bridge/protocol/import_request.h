@@ -40,7 +40,8 @@ enum class Protocol : std::uint8_t {
 /// A type whose instances are imported: what the first look at it found.
 struct ProducerType {
     PyTypeObject* type = nullptr;
-    unsigned int version = 0;  ///< CPython's tag of this very state of this very type; 0: it has none
+    unsigned int version = 0;                    ///< CPython's tag of this very state of this very type; 0: it has none
+    std::uint32_t packages = ~std::uint32_t{0};  ///< by the bits of dispatch/packages.h: those its bases may be of
     Protocol protocol = Protocol::none;
     Framework framework = Framework::none;  ///< in which a result belongs that is to be like an instance
     bool is_array = false;  ///< instances are arrays of that framework, not only something of its package
@@ -207,7 +208,13 @@ struct ImportRequest {
         if (!outcome.alive) outcome.alive = Ref::borrow(object);
     }
 
-    ISTHMUS_COLD bool fail(ErrorCode code, Message text) { return fail(make_error(code, options.argument, text)); }
+    /// An exception that passes_through() and is set, from a question whose answer would have been another, is the
+    /// error instead.
+    ISTHMUS_COLD bool fail(ErrorCode code, Message text) {
+        if (is_interrupted())
+            return fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(object)});
+        return fail(make_error(code, options.argument, text));
+    }
     ISTHMUS_COLD bool fail(Error failure) {
         outcome.error.put(std::move(failure));
         return false;
@@ -232,7 +239,7 @@ struct ImportRequest {
                     {"the memory of this ", type_name(object), " is read-only; expected writable memory"});
     }
     ISTHMUS_COLD bool fail_overlap() {
-        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_text(out.dl())});
+        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_of(out.dl())});
     }
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
@@ -316,8 +323,8 @@ ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::in
         return error_from_exception(ErrorCode::producer_failed, nullptr, "__dlpack__() of the producer");
     }
     if (order_streams(tensor.device(), stream_of(tensor), after)) return {};
-    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
-                 explain_order(tensor.device(), stream_of(tensor), after));
+    return make_error(ErrorCode::producer_failed, ErrorKind::buffer,
+                      explain_order(tensor.device(), stream_of(tensor), after));
 }
 
 }  // namespace detail

@@ -309,6 +309,22 @@ ISTHMUS_NOINLINE inline void release_with_gil(void (*release)(void*), void* obje
     release_by(interpreter_access(), release, object);
 }
 
+/// Calls `f` with the GIL, which a thread that has none takes for the time of the call. `otherwise` if it cannot be
+/// had: the interpreter has ended, or this thread runs another one.
+template <class F, class Otherwise>
+auto with_gil(F&& f, Otherwise&& otherwise) noexcept -> decltype(f()) {
+    return surviving_exit([&] {
+        if (have_gil()) return f();
+        const NoCancellation whole;
+        const InterpreterGuard guard;
+        if (!guard || interpreter_access() != InterpreterAccess::ensure) return otherwise();
+        const PyGILState_STATE state = PyGILState_Ensure();
+        auto result = f();
+        PyGILState_Release(state);
+        return result;
+    });
+}
+
 /// Whether the thread holds the GIL of our interpreter: interpreter_access() for callers that nearly always hold it.
 inline bool runs_our_interpreter() noexcept {
     const PyThreadState* running = holding_thread_state();

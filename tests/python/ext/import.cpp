@@ -39,7 +39,7 @@ PyObject* with_borrowed(PyObject*, PyObject* args, PyObject* kwargs) {
     Options options;
     if (!options.parse(args, kwargs)) return nullptr;
     const auto borrowed = isthmus::borrow_py(options.object, options.import);
-    return borrowed ? show(*borrowed) : raise(borrowed.error());
+    return borrowed ? with_memory([&] { return show(*borrowed); }) : raise(borrowed.error());
 }
 
 template <PyObject* (*show)(const isthmus::Tensor&)>
@@ -47,7 +47,7 @@ PyObject* with_owned(PyObject*, PyObject* args, PyObject* kwargs) {
     Options options;
     if (!options.parse(args, kwargs)) return nullptr;
     const auto tensor = isthmus::from_py(options.object, options.import);
-    return tensor ? show(*tensor) : raise(tensor.error());
+    return tensor ? with_memory([&] { return show(*tensor); }) : raise(tensor.error());
 }
 
 /// Borrows, and leaves with an exception of its own while the tensor is still held.

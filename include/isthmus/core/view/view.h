@@ -57,7 +57,7 @@ struct Wanted {
     static constexpr ConstexprString<spell> words{};
     static constexpr Requirement finish() {
         Requirement r = make();
-        r.words = words.view();
+        r.words = TextRef::of(words.view());
         return r;
     }
     static constexpr Requirement requirement = finish();
@@ -275,7 +275,8 @@ public:
     template <class U>
         requires(!std::is_const_v<U> && has_dtype<U>)
     Result<Typed<U>> as() const {
-        if (dtype_ == dtype_of<U>() && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0) return typed<U>();
+        if (dtype_ == dtype_of<U>() && (reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0 || this->empty()))
+            return typed<U>();
         return detail::not_of_type(dtype_of<U>(), dtype_);
     }
 

@@ -47,9 +47,9 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* d
                                              bool native_order = true) {
     Ref text(PyObject_Str(dtype));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    const std::string name = utf8 != nullptr ? utf8 : "unknown";
-    PyErr_Clear();
-    const std::string found = concat({"dtype ", name});
+    if (utf8 == nullptr && is_interrupted())
+        return request.fail_with_exception(ErrorCode::producer_failed, "reading the dtype's name");
+    const TextBuffer found = compose({"dtype ", utf8 != nullptr ? utf8 : "unknown"});
     if (!native_order)
         return request.fail(
             ErrorCode::not_values,

@@ -50,8 +50,7 @@ inline bool buffer_is_read_only(PyObject* object) {
 inline bool is_arrow_array(PyObject* object) {
     for (PyObject* name : {interned().arrow_array, interned().arrow_device_array}) {
         Ref found(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name));
-        if (found || !PyErr_ExceptionMatches(PyExc_Exception)) return static_cast<bool>(found);
-        PyErr_Clear();
+        if (found || is_interrupted()) return static_cast<bool>(found);
     }
     return false;
 }
@@ -60,20 +59,14 @@ inline bool is_arrow_array(PyObject* object) {
 /// Python exception set that must not be swallowed.
 ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_host) {
     const Interned& names = interned();
-    const auto interrupted = [] {
-        if (PyErr_Occurred() == nullptr) return false;
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
-        PyErr_Clear();
-        return false;
-    };
     if (on_host && buffer_is_read_only(object)) return 1;
-    if (interrupted()) return -1;
+    if (is_interrupted()) return -1;
     if (interface_is_read_only(object, on_host ? names.array_interface : names.cuda_array_interface)) return 1;
-    if (interrupted()) return -1;
+    if (is_interrupted()) return -1;
     if (on_host && struct_is_read_only(object)) return 1;
-    if (interrupted()) return -1;
+    if (is_interrupted()) return -1;
     if (is_arrow_array(object)) return 1;
-    return interrupted() ? -1 : 0;
+    return is_interrupted() ? -1 : 0;
 }
 
 /// The arguments of `__dlpack__` for an import.
@@ -113,10 +106,9 @@ private:
             Ref pair(PyObject_CallMethodNoArgs(request.object, interned().dlpack_device));
             long type = 0, id = 0;
             if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
-            if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+            if (is_interrupted())
                 return request.fail_with_exception(ErrorCode::producer_failed,
                                                    {type_name(request.object), ".__dlpack_device__()"});
-            PyErr_Clear();
         }
         if (found.is_host()) return true;
         if (!accept_stream(request, found)) return false;
@@ -155,7 +147,8 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
     if (outcome == DLPackOutcome::keyword_refused && arguments.copy) {
         arguments.copy = Ref();
         // A producer that does not know the older of the two keywords does not know the newer one either.
-        const std::string text = exception_text(first.get());
+        const TextBuffer words = exception_text(first.get());
+        const std::string_view text = words.view();
         const bool too_old = text.find("max_version") != text.npos && text.find("copy") == text.npos;
         if (!too_old) {
             outcome = call_dlpack(request.object, arguments, capsule, first);

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured along the axes on which a user grows. Each function times its loop, which callgrind counts by name.
+#include <isthmus/python/arguments.h>
+
+#include <chrono>
+#include <vector>
+
+#include <isthmus/core/live.h>
+#include <isthmus/isthmus.h>
+
+using isthmus::Tensor;
+using isthmus::View;
+
+namespace {
+
+void* volatile sink;
+
+PyObject* raise(const isthmus::Error& error) {
+    isthmus::set_python_error(error);
+    return nullptr;
+}
+
+}  // namespace
+
+/// What callgrind collects, by this name.
+extern "C" [[gnu::noinline]] bool isthmus_growth_region(bool (*run)(void*), void* body) { return run(body); }
+
+namespace {
+
+/// Runs `body` in the region: the nanoseconds that one of `count` took, or NULL with an exception set.
+template <class Body>
+PyObject* timed(double count, Body&& body) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto run = [](void* self) { return (*static_cast<std::remove_reference_t<Body>*>(self))(); };
+    if (!isthmus_growth_region(run, &body)) return nullptr;
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    return PyFloat_FromDouble(took.count() / count);
+}
+
+/// own(objects, rounds): from_py of each in turn.
+PyObject* own(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<PyObject*, std::int64_t> in("own", {"objects", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [objects, rounds] = in.values();
+    const Py_ssize_t size = PyList_Size(objects);
+    return timed(static_cast<double>(size * rounds), [&, objects = objects, rounds = rounds] {
+        for (std::int64_t round = 0; round < rounds; ++round)
+            for (Py_ssize_t i = 0; i < size; ++i) {
+                const auto taken = isthmus::from_py(PyList_GET_ITEM(objects, i));
+                if (!taken) return raise(taken.error()) != nullptr;
+                sink = taken->data();
+            }
+        return true;
+    });
+}
+
+/// drop_listed(count): drops so many tensors of the list of live tensors; list_live(count): lists them.
+PyObject* with_live(PyObject* const* args, Py_ssize_t nargs, bool drops) {
+    isthmus::Arguments<std::int64_t> in("live", {"count"});
+    if (!in.parse(args, nargs)) return nullptr;
+    static float memory[4];
+    const auto count = static_cast<std::size_t>(in.get<0>());
+    std::vector<Tensor> tensors(count);
+    isthmus::live_tracking(true);
+    for (Tensor& tensor : tensors)
+        tensor = Tensor::wrap(memory, {4}, {}, isthmus::float32, isthmus::Device::cpu(), nullptr);
+    std::vector<isthmus::LiveTensor> listed;
+    PyObject* ns = timed(static_cast<double>(count), [&] {
+        if (drops)
+            tensors.clear();
+        else
+            listed = isthmus::live();
+        return true;
+    });
+    tensors.clear();
+    isthmus::live_tracking(false);
+    return ns;
+}
+PyObject* drop_listed(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return with_live(args, nargs, true); }
+PyObject* list_live(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return with_live(args, nargs, false); }
+
+#define FAST(function) \
+    {#function, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
+PyMethodDef methods[] = {
+    FAST(own),
+    FAST(drop_listed),
+    FAST(list_live),
+    {nullptr, nullptr, 0, nullptr},
+};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "bench_growth", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_bench_growth() { return PyModule_Create(&definition); }
