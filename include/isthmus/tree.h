@@ -31,7 +31,8 @@ public:
     std::span<const Leaf> leaves() const noexcept { return leaves_; }
 
     /// The tree with other tensors in place of its tensors, one for each, in their order; each in the framework of the
-    /// one that was there: a new reference.
+    /// one that was there: a new reference. Subclasses of dict, list and tuple stay what they are, with their
+    /// attributes; an Error if they cannot be copied, or if the tree was changed since it was read.
     Result<PyObject*> to_py(std::span<const Tensor> tensors) const noexcept {
         return rebuild(root_.get(), leaves_.size(), tensors);
     }

@@ -93,9 +93,11 @@ bool parse_framework(std::string_view name, Framework& out) noexcept;
 
 /// When the elements may be copied. A copy that nobody asked for is an error.
 enum class Copy : std::uint8_t {
-    never,      ///< share the memory, or fail
-    if_needed,  ///< share if possible, and take a copy that the producer had to make
-    always,     ///< a writable copy
+    never,          ///< share the memory, or fail
+    if_needed,      ///< share if possible, else a writable copy: of memory that is not aligned, is read-only with
+                    ///< require_writable, or that the producer had to copy
+    always,         ///< a writable copy
+    from_producer,  ///< share the memory, or take a copy that the producer had to make
 };
 
 /// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.

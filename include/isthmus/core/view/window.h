@@ -148,15 +148,15 @@ public:
     }
 
 protected:
+    ISTHMUS_OF_THIS_FILE std::int64_t at(int dimension, std::int64_t index) const noexcept {
+        check_index(dimension, index);
+        return index * stride(dimension);
+    }
     ISTHMUS_OF_THIS_FILE void check_index([[maybe_unused]] int dimension,
                                           [[maybe_unused]] std::int64_t index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
         if (index < 0 || index >= extent(dimension)) out_of_bounds(dimension, index, extent(dimension));
 #endif
-    }
-    ISTHMUS_OF_THIS_FILE std::int64_t at(int dimension, std::int64_t index) const noexcept {
-        check_index(dimension, index);
-        return index * stride(dimension);
     }
 
 private:
