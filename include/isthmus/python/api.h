@@ -83,7 +83,7 @@ constexpr const char* array_class(Framework framework) noexcept {
 
 /// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its
 /// kind, with `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like
-/// pass unchanged.
+/// pass unchanged. A thread without the GIL takes it for the call.
 void set_python_error(const Error& error) noexcept;
 
 /// "torch"

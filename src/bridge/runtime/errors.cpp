@@ -40,7 +40,11 @@ static bool raise_here(const Error& error) {
 }  // namespace detail
 
 void set_python_error(const Error& error) noexcept {
-    (void)detail::with_gil([&] { return detail::raise_here(error); }, [] { return false; });
+    const auto raise = [&] { return detail::raise_here(error); };
+    if (detail::running_thread_state() != nullptr)  // also that of a subinterpreter, which is refused by this error
+        (void)detail::surviving_exit(raise);
+    else
+        (void)detail::with_gil(raise, [] { return false; });
 }
 
 ISTHMUS_END
