@@ -120,8 +120,24 @@ def rows_of_live_tensors(growth: Any) -> list[Row]:
     return [row for count in (1000, 30_000, 300_000) for row in rows(count)]
 
 
+def rows_of_arguments(growth: Any) -> list[Row]:
+    import numpy as np
+
+    def row(count: int, kind: str) -> Row:
+        arrays = [np.zeros(3, np.float32) for _ in range(count)]
+        function = getattr(growth, kind)
+        return Row("containers", f"an element of {count:,}: {kind}", lambda: function(arrays)[0])
+
+    array = np.zeros(3, np.float32)
+    return [
+        Row("arguments", "a call with eight views", lambda: growth.eight(array, 1000)),
+        *(row(count, "vector_of_views") for count in (1000, 10_000, 100_000)),
+        *(row(count, "vector_of_borrowed") for count in (1000, 10_000)),
+    ]
+
+
 def all_rows(growth: Any) -> list[Row]:
-    return [*rows_of_types(growth), *rows_of_live_tensors(growth)]
+    return [*rows_of_types(growth), *rows_of_live_tensors(growth), *rows_of_arguments(growth)]
 
 
 def main() -> None:

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is measured along the axes on which a user grows. Each function times its loop, which callgrind counts by name.
 #include <isthmus/python/arguments.h>
+#include <isthmus/python/containers.h>
+
+#include <malloc.h>
 
 #include <chrono>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <isthmus/core/live.h>
@@ -79,12 +85,79 @@ PyObject* with_live(PyObject* const* args, Py_ssize_t nargs, bool drops) {
 PyObject* drop_listed(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return with_live(args, nargs, true); }
 PyObject* list_live(PyObject*, PyObject* const* args, Py_ssize_t nargs) { return with_live(args, nargs, false); }
 
+using Row = View<const float, 1>;
+
+/// eight(array, rounds): a call with eight views.
+PyObject* eight(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<PyObject*, std::int64_t> in("eight", {"array", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [array, rounds] = in.values();
+    PyObject* arrays[] = {array, array, array, array, array, array, array, array};
+    return timed(static_cast<double>(rounds), [&, rounds = rounds] {
+        for (std::int64_t round = 0; round < rounds; ++round) {
+            isthmus::Arguments<Row, Row, Row, Row, Row, Row, Row, Row> call("f",
+                                                                            {"a", "b", "c", "d", "e", "f", "g", "h"});
+            if (!call.parse(arrays, 8)) return false;
+            sink = const_cast<float*>(call.get<7>().data());
+        }
+        return true;
+    });
+}
+
+/// A binder with nothing of its own, so that what a container costs is measured alone.
+struct Binder {
+    struct How {
+        bool converts() const noexcept { return false; }
+        How without_conversions() const noexcept { return {}; }
+    };
+    template <class E>
+    struct Element {
+        E value;
+        isthmus::detail::ArgumentLoader<E> loader;
+        Element() noexcept {}
+        bool load(PyObject* object, const How&) {
+            return loader.load(object, value, "f", "x", nullptr) == isthmus::detail::Loaded::yes;
+        }
+        E&& take() { return std::move(value); }
+    };
+    template <class E>
+    static bool load(isthmus::detail::ArgumentLoader<E>& loader, PyObject* object, E& value, const How&) {
+        return loader.try_load(object, value, true) == isthmus::detail::Loaded::yes;
+    }
+    static bool raise() { return false; }
+};
+
+/// (nanoseconds, bytes of malloc) of one element of a container as an argument.
+template <class X>
+PyObject* container(PyObject* objects) {
+    auto loader = std::make_unique<isthmus::detail::ContainerLoader<Binder, X>>();
+    const auto count = static_cast<double>(PyObject_Size(objects));
+    const auto before = mallinfo2();
+    PyObject* ns = timed(count, [&] {
+        if (!loader->load(objects, {})) return false;
+        sink = &loader->get();
+        return true;
+    });
+    const auto after = mallinfo2();
+    const auto bytes = static_cast<double>(after.uordblks + after.hblkhd - before.uordblks - before.hblkhd);
+    return Py_BuildValue("Nd", ns, bytes / count);
+}
+PyObject* vector_of_views(PyObject*, PyObject* objects) { return container<std::vector<Row>>(objects); }
+PyObject* vector_of_borrowed(PyObject*, PyObject* objects) {
+    return container<std::vector<isthmus::Borrowed>>(objects);
+}
+PyObject* map_of_views(PyObject*, PyObject* objects) { return container<std::map<std::string, Row>>(objects); }
+
 #define FAST(function) \
     {#function, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 PyMethodDef methods[] = {
     FAST(own),
     FAST(drop_listed),
     FAST(list_live),
+    FAST(eight),
+    {"vector_of_views", vector_of_views, METH_O, nullptr},
+    {"vector_of_borrowed", vector_of_borrowed, METH_O, nullptr},
+    {"map_of_views", map_of_views, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef definition = {

@@ -132,7 +132,7 @@ template <class Members>
 struct FieldLoaders;
 template <class... M>
 struct FieldLoaders<std::tuple<M&...>> {
-    using Loaders = std::tuple<ArgumentLoader<M>...>;
+    using Loaders = std::tuple<Unzeroed<ArgumentLoader<M>>...>;
 };
 
 template <class S, std::size_t i>
@@ -141,7 +141,7 @@ struct FieldRow {
     using Member = std::remove_reference_t<std::tuple_element_t<i, MembersOf<S>>>;
 
     static auto& loader(const FieldsTarget& target) noexcept {
-        return std::get<i>(*static_cast<Loaders*>(target.loaders));
+        return std::get<i>(*static_cast<Loaders*>(target.loaders)).of;
     }
     static Member& member(const FieldsTarget& target) noexcept {
         return std::get<i>(members_of(*static_cast<S*>(target.value)));

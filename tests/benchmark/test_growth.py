@@ -5,6 +5,7 @@ The module is that of benchmarks/growth.py, which measures the same in time.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,23 +15,29 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def instructions():
-    """instructions(code): of each call of the module in turn."""
+def benchmark():
+    """The script of the benchmark; a test of what cannot be built here is skipped."""
     pytest.importorskip("numpy")
     sys.path.insert(0, str(BENCHMARKS))
     try:
         import build
         import growth
 
-        def count(code: str) -> list[int]:
-            try:
-                return growth.instructions(code)
-            except build.Unavailable as why:
-                pytest.skip(str(why))
-
-        yield count
+        try:
+            growth.built()
+        except build.Unavailable as why:
+            pytest.skip(str(why))
+        yield growth
     finally:
         sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def instructions(benchmark):
+    """instructions(code): of each call of the module in turn."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind, which counts the instructions")
+    return benchmark.instructions
 
 
 CLASSES = """
@@ -64,3 +71,22 @@ def test_a_class_that_is_met_for_the_first_time(instructions) -> None:
 def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) -> None:
     few, many = instructions("for count in (1000, 300_000): growth.drop_listed(count)")
     assert many / 300_000 <= 1.2 * few / 1000, f"{few / 1000} instructions to drop one of a thousand, {many / 300_000} of 300,000"
+
+
+def test_an_element_of_a_container_takes_the_room_of_its_view(benchmark) -> None:
+    """1.3 kB, while each kept a borrow with room for 64 dimensions."""
+    import numpy as np
+
+    growth = benchmark.module()
+    arrays = [np.zeros(3, np.float32) for _ in range(10_000)]
+    assert growth.vector_of_views(arrays)[1] <= 100
+    assert growth.map_of_views({str(i): array for i, array in enumerate(arrays)})[1] <= 300  # a node and its text
+    assert growth.vector_of_borrowed(arrays)[1] <= 1300
+
+
+def test_an_element_of_a_long_container_costs_what_one_of_a_short_does(instructions) -> None:
+    short, long = instructions(
+        "for count in (100, 10_000): growth.vector_of_views([np.zeros(3, np.float32) for _ in range(count)])"
+    )
+    assert long / 10_000 <= 1.1 * short / 100
+    assert long / 10_000 <= 350

@@ -151,6 +151,7 @@ inline constexpr ExportOptions default_export{};
 namespace detail {
 
 struct BorrowedBuilder;
+class BorrowSlot;
 /// Moves a Py_buffer, whose sizes and strides may lie inside it.
 void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept;
 
@@ -197,6 +198,7 @@ public:
 
 private:
     friend struct detail::BorrowedBuilder;
+    friend class detail::BorrowSlot;
     friend struct detail::BackendAccess;
 
     void reset() noexcept {

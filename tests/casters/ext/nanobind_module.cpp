@@ -22,6 +22,10 @@
 
 namespace {
 
+/// As an element of a std::tuple, in which nanobind's own casters hold others.
+template <class X>
+using Held = isthmus::detail::NanobindBinder::Element<X>;
+
 template <class A>
 inline constexpr bool is_optional = false;
 template <class X>
@@ -55,6 +59,7 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     m.def("twice_after", casters::twice_after<nanobind::callable>);
     m.def("positional", casters::sum, nanobind::arg("x"));
     casters::bind_containers<nanobind::callable>(def);
+    casters::bind_written<Held>(def);
     casters::bind_fields(def);
     casters::bind_converted(def);
     m.def("signal_then", casters::signal_then<nanobind::callable>);
