@@ -24,6 +24,30 @@ RECORDED = build.ROOT / "benchmarks" / "instructions.json"
 COUNTED = ("floor", "isthmus", "isthmus header-only")
 
 
+def run_callgrind(region: str, folder: str, options: list[str], program: list[str]) -> str:
+    """What a Python program prints under callgrind, which writes folder/out.1, out.2, … after each return from the
+    function `region`, with what was executed inside. Raises Unavailable."""
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        "--collect-atstart=no",
+        f"--toggle-collect={region}",
+        f"--dump-after={region}",
+        *options,
+        f"--callgrind-out-file={folder}/out",
+        sys.executable,
+        *program,
+    ]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    except OSError as why:
+        raise build.Unavailable(f"no valgrind: {why}") from why
+    if done.returncode:
+        raise build.Unavailable((done.stderr.strip().splitlines() or ["valgrind failed"])[-1])
+    return done.stdout
+
+
 def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
     """(row, library, instructions per call, the empty call subtracted). Raises Unavailable without valgrind."""
     if shutil.which("valgrind") is None:
@@ -40,26 +64,10 @@ def instructions(with_torch: bool) -> list[tuple[str, str, float]]:
             text=True,
             check=False,
         )
-        command = [
-            "valgrind",
-            "--tool=callgrind",
-            "--collect-atstart=no",
-            f"--toggle-collect={REGION}",
-            f"--dump-after={REGION}",
-            f"--instr-atstart={'no' if switch.stdout.strip() == 'True' else 'yes'}",
-            f"--callgrind-out-file={folder}/out",
-            sys.executable,
-            str(PROBES / "run_cases.py"),
-            "instructions",
-            str(build.MODULES),
-            *(["torch"] if with_torch else []),
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False
-        )
-        if done.returncode:
-            raise build.Unavailable((done.stderr.strip().splitlines() or ["valgrind failed"])[-1])
-        listed = json.loads(done.stdout.strip().splitlines()[-1])
+        options = [f"--instr-atstart={'no' if switch.stdout.strip() == 'True' else 'yes'}"]
+        program = [str(PROBES / "run_cases.py"), "instructions", str(build.MODULES), *(["torch"] if with_torch else [])]
+        printed = run_callgrind(REGION, folder, options, program)
+        listed = json.loads(printed.strip().splitlines()[-1])
         counted = []
         for number, (row, library, _) in enumerate(listed, 1):
             found = re.search(r"^totals: (\d+)", Path(folder, f"out.{number}").read_text(), re.MULTILINE)

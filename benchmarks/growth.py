@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import build
+import counts
 
 MODULE = "bench_growth"
 SOURCE = build.ROOT / "benchmarks" / "growth" / "module.cpp"
@@ -55,25 +54,7 @@ def instructions(code: str) -> list[int]:
     folder = built().parent
     head = f"import sys; sys.path.insert(0, {str(folder)!r})\nimport numpy as np\nimport {MODULE} as growth\n"
     with tempfile.TemporaryDirectory() as scratch:
-        command = [
-            "valgrind",
-            "--tool=callgrind",
-            "--collect-atstart=no",
-            f"--toggle-collect={REGION}",
-            f"--dump-after={REGION}",
-            f"--callgrind-out-file={scratch}/out",
-            sys.executable,
-            "-c",
-            head + code,
-        ]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False
-            )
-        except OSError as why:
-            raise build.Unavailable(f"no valgrind: {why}") from why
-        if done.returncode:
-            raise build.Unavailable((done.stderr.strip().splitlines() or ["valgrind failed"])[-1])
+        counts.run_callgrind(REGION, scratch, [], ["-c", head + code])
         counted = []
         for number in range(1, 1 + len(list(Path(scratch).glob("out.*")))):
             out = Path(scratch, f"out.{number}")
