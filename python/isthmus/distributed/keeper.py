@@ -73,8 +73,7 @@ class Keeper:
         alone = looked = time.monotonic()
         suspects: set[int] = set()
         while True:
-            used = self.clients > 0 or self.lifeline >= 0 or bool(self.parents and self.kept)
-            timeout = _LOOK if used else _GRACE / 4
+            timeout = _LOOK if self.is_used() else _GRACE / 4
             for _ in range(_TURNS):
                 ready = self.selector.select(timeout)
                 for key, _ in ready:
@@ -88,12 +87,16 @@ class Keeper:
             for ask in questions:
                 self.guarded(*ask)
             now = time.monotonic()
-            if self.clients > 0 or self.lifeline >= 0 or (self.parents and self.kept):
+            if self.is_used():
                 alone = now
             elif now > alone + _GRACE or not self.kept:
                 return
             if now > looked + _LOOK and self.kept:
                 looked, suspects = now, self.look(suspects)
+
+    def is_used(self) -> bool:
+        """Whether somebody is there who may fetch something."""
+        return self.clients > 0 or self.lifeline >= 0 or bool(self.parents and self.kept)
 
     def serve(self, which: Any) -> None:
         if which in self.listeners:

@@ -107,18 +107,21 @@ class Storage:
             return piece
         return self._add(pack, low, high, base, owner, layout)
 
+    def _meeting(self, low: int, high: int) -> tuple[int, int]:
+        """Which ranges so far have bytes in [low, high): the first, and the one after the last."""
+        first = bisect.bisect_right(self.pieces, low, key=_high_of)
+        return first, bisect.bisect_left(self.pieces, high, lo=first, key=_low_of)
+
     def _add(self, pack: Pack, low: int, high: int, base: int, owner: object, layout: Layout) -> Piece:
         """A new range, which takes the place of those that it meets. It becomes twice as large as they are, so that
         views that nobody could foresee cost no more than a few times their bytes."""
-        first = bisect.bisect_right(self.pieces, low, key=_high_of)
-        last = bisect.bisect_left(self.pieces, high, lo=first, key=_low_of)
+        first, last = self._meeting(low, high)
         met = tuple(self.pieces[first:last])
         if met:
             low, high = min(low, met[0].low), max(high, met[-1].high)
             more = high - low
             low, high = max(low - more, 0), min(high + more, self.nbytes)
-            first = bisect.bisect_right(self.pieces, low, key=_high_of)
-            last = bisect.bisect_left(self.pieces, high, lo=first, key=_low_of)
+            first, last = self._meeting(low, high)
             met = tuple(self.pieces[first:last])
             low, high = min(low, met[0].low), max(high, met[-1].high)
         if met or (layout.position - low) % layout.itemsize:
