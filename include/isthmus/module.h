@@ -151,16 +151,12 @@ struct BoundCall<f, R (*)(A...)> {
         const BoundFunction& bound = BoundFunction::of(self);
         if constexpr (count == 0) {
             if (!sort_arguments(bound.name, nullptr, 0, args, nargs & PY_SSIZE_T_MAX, kwnames, nullptr)) return nullptr;
-            return surviving_exit(
-                [&] { return raising<PyObject*>(bound.name, nullptr, [] { return finish(NoArguments(), f); }); });
+            return raising<PyObject*>(bound.name, nullptr, [] { return finish(NoArguments(), f); });
         } else {
             using Names = const char* const[sizeof...(A)];
             Arguments<std::remove_cvref_t<A>...> in(bound.name, *reinterpret_cast<Names*>(bound.parameters.data()));
             if (!in.parse(args, nargs, kwnames)) return nullptr;
-            return surviving_exit([&] {
-                return raising<PyObject*>(bound.name, nullptr,
-                                          [&] { return pass(in, std::index_sequence_for<A...>()); });
-            });
+            return raising<PyObject*>(bound.name, nullptr, [&] { return pass(in, std::index_sequence_for<A...>()); });
         }
     }
     static PyCFunction erased() noexcept { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)); }
@@ -225,12 +221,10 @@ namespace detail {
 
 /// The body of a module, as the interpreter runs it.
 inline int run_module(PyObject* module, void (*body)(PyObject*)) noexcept {
-    return surviving_exit([&] {
-        return raising("ISTHMUS_MODULE", -1, [&] {
-            set_default_result(Reply());
-            body(module);
-            return PyErr_Occurred() == nullptr ? 0 : -1;
-        });
+    return raising("ISTHMUS_MODULE", -1, [&] {
+        set_default_result(Reply());
+        body(module);
+        return PyErr_Occurred() == nullptr ? 0 : -1;
     });
 }
 

@@ -91,10 +91,6 @@ ISTHMUS_RARE Piece::Piece(Device device) noexcept
           },
           nullptr, Number{static_cast<std::uint32_t>(device.type)} << 32 | static_cast<std::uint32_t>(device.id)) {}
 
-}  // namespace detail
-
-namespace detail {
-
 ISTHMUS_RARE Piece name_of_device_type(int type) noexcept {
     return {[](TextBuffer& out, const void*, Piece::Number v) noexcept { append_type_name(out, static_cast<int>(v)); },
             nullptr, static_cast<std::uint32_t>(type)};

@@ -47,11 +47,7 @@ ISTHMUS_RARE void Piece::append_signed(TextBuffer& out, const void*, Number valu
     append_unsigned(out, nullptr, negative ? 0 - value : value);
 }
 
-std::string concat(std::initializer_list<Piece> pieces) {
-    TextBuffer out;
-    for (const Piece& piece : pieces) piece.append_to(out);
-    return out.str();
-}
+std::string concat(std::initializer_list<Piece> pieces) { return compose(pieces).str(); }
 TextBuffer compose(std::initializer_list<Piece> pieces) noexcept {
     TextBuffer out;
     for (const Piece& piece : pieces) piece.append_to(out);

@@ -1,5 +1,5 @@
-// live() in a module of the stable ABI, for isthmus/core/live.h: its list is made of what the backend shows of each
-// tensor. SPDX-License-Identifier: Apache-2.0
+// live() in a module of the stable ABI, for isthmus/core/live.h: made of what the backend shows of each tensor.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/backend/call.h>

@@ -12,7 +12,7 @@ namespace load_impl {
 
 /// A file of the backend's, and what it holds.
 struct Contents {
-    explicit Contents(void* opened) : file(opened) {}
+    Contents() = default;
     Contents(const Contents&) = delete;
     Contents& operator=(const Contents&) = delete;
     ~Contents() { detail::backend::close_file(file); }
@@ -35,19 +35,13 @@ struct Contents {
         }
     }
     static TensorFile open(const char* path, shared::Access access) {
-        void* file = detail::backend::open_file(path, access);
-        std::shared_ptr<Contents> contents;
-        try {
-            contents = std::make_shared<Contents>(file);
-        } catch (...) {
-            detail::backend::close_file(file);
-            throw;
-        }
+        auto contents = std::make_shared<Contents>();
+        contents->file = detail::backend::open_file(path, access);
         contents->read();
         return TensorFile(std::move(contents));
     }
 
-    void* file;
+    void* file = nullptr;  // close_file() takes NULL
     std::vector<TensorEntry> entries{};
     std::vector<std::pair<std::string, std::string>> metadata{};
 };

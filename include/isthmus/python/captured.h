@@ -98,10 +98,12 @@ void raise_captured(const char* function, const CapturedException& captured) noe
 
 /// Returns what `f` returns; `failed`, with a Python exception set, if it throws. Needs the GIL.
 template <class R, class F>
-ISTHMUS_ALWAYS_INLINE R raising(const char* function, R failed, F&& f) {
-    return capturing(f, [&](const CapturedException& captured) -> R {
-        raise_captured(function, captured);
-        return failed;
+ISTHMUS_ALWAYS_INLINE R raising(const char* function, R failed, F&& f) noexcept {
+    return surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+        return capturing(f, [&](const CapturedException& captured) -> R {
+            raise_captured(function, captured);
+            return failed;
+        });
     });
 }
 

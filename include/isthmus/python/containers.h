@@ -145,8 +145,27 @@ private:
 
 /// Any number of elements, all of one type.
 template <class Binder, class X, class E>
+struct SequenceContents {
+    Ref held;
+    Elements<typename Binder::template Element<E>> elements;
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        elements.clear();
+        if (const Loaded read = hold_elements(object, held); read != Loaded::yes)
+            return read == Loaded::raised && Binder::raise();
+        for (Py_ssize_t i = 0; i < PyTuple_Size(held.get()); ++i)
+            if (!elements.add().load(tuple_item(held.get(), i), how)) return false;
+        return true;
+    }
+    X take() {
+        X made;
+        elements.for_each([&](auto& element) { made.push_back(element.take()); });
+        return made;
+    }
+};
+template <class Binder, class X, class E>
     requires is_complete<E>
-struct CompleteSequence {
+struct SequenceContents<Binder, X, E> {
     Ref held;
     X made;
     CompleteElements<Binder, E> elements;  // ends first: it may end what an element of `made` has
@@ -165,25 +184,6 @@ struct CompleteSequence {
     X take() {
         elements.commit();
         return std::move(made);
-    }
-};
-template <class Binder, class X, class E>
-struct SequenceContents {
-    Ref held;
-    Elements<typename Binder::template Element<E>> elements;
-
-    bool load(PyObject* object, const typename Binder::How& how) {
-        elements.clear();
-        if (const Loaded read = hold_elements(object, held); read != Loaded::yes)
-            return read == Loaded::raised && Binder::raise();
-        for (Py_ssize_t i = 0; i < PyTuple_Size(held.get()); ++i)
-            if (!elements.add().load(tuple_item(held.get(), i), how)) return false;
-        return true;
-    }
-    X take() {
-        X made;
-        elements.for_each([&](auto& element) { made.push_back(element.take()); });
-        return made;
     }
 };
 
@@ -234,7 +234,7 @@ struct MapContents {
 
 template <class Binder, class X, class K, class E>
     requires is_complete<E>
-struct CompleteMap {
+struct MapContents<Binder, X, K, E> {
     Ref held;
     X made;
     Elements<typename Binder::template Element<K>> keys;
@@ -303,27 +303,16 @@ private:
     }
 };
 
-template <class Binder, class X, class E>
-struct AnySequence : SequenceContents<Binder, X, E> {};
-template <class Binder, class X, class E>
-    requires is_complete<E>
-struct AnySequence<Binder, X, E> : CompleteSequence<Binder, X, E> {};
-template <class Binder, class X, class K, class E>
-struct AnyMap : MapContents<Binder, X, K, E> {};
-template <class Binder, class X, class K, class E>
-    requires is_complete<E>
-struct AnyMap<Binder, X, K, E> : CompleteMap<Binder, X, K, E> {};
-
 template <class Binder, class E, class A>
-struct Contents<Binder, std::vector<E, A>> : AnySequence<Binder, std::vector<E, A>, E> {};
+struct Contents<Binder, std::vector<E, A>> : SequenceContents<Binder, std::vector<E, A>, E> {};
 template <class Binder, class E, class A>
-struct Contents<Binder, std::list<E, A>> : AnySequence<Binder, std::list<E, A>, E> {};
+struct Contents<Binder, std::list<E, A>> : SequenceContents<Binder, std::list<E, A>, E> {};
 template <class Binder, class E, class A>
-struct Contents<Binder, std::deque<E, A>> : AnySequence<Binder, std::deque<E, A>, E> {};
+struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
 template <class Binder, class K, class E, class... R>
-struct Contents<Binder, std::map<K, E, R...>> : AnyMap<Binder, std::map<K, E, R...>, K, E> {};
+struct Contents<Binder, std::map<K, E, R...>> : MapContents<Binder, std::map<K, E, R...>, K, E> {};
 template <class Binder, class K, class E, class... R>
-struct Contents<Binder, std::unordered_map<K, E, R...>> : AnyMap<Binder, std::unordered_map<K, E, R...>, K, E> {};
+struct Contents<Binder, std::unordered_map<K, E, R...>> : MapContents<Binder, std::unordered_map<K, E, R...>, K, E> {};
 template <class Binder, class E>
 struct Contents<Binder, std::optional<E>> : OptionalContents<Binder, E> {};
 template <class Binder, class... E>

@@ -6,13 +6,13 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+static ISTHMUS_COLD void append_call(TextBuffer& out, const void* name, Piece::Number of) noexcept {
+    const auto* text = static_cast<const char*>(name);
+    if (text != nullptr && *text != '\0') (out += text) += "(): ";
+    of_argument(reinterpret_cast<const char*>(static_cast<std::uintptr_t>(of))).append_to(out);
+}
 Piece of_call(const char* function, const char* argument) noexcept {
-    constexpr auto append = [](TextBuffer& out, const void* name, Piece::Number of) noexcept {
-        const auto* text = static_cast<const char*>(name);
-        if (text != nullptr && *text != '\0') (out += text) += "(): ";
-        of_argument(reinterpret_cast<const char*>(static_cast<std::uintptr_t>(of))).append_to(out);
-    };
-    return {append, function, reinterpret_cast<std::uintptr_t>(argument)};
+    return {append_call, function, reinterpret_cast<std::uintptr_t>(argument)};
 }
 std::string call_prefix(const char* function, const char* argument) { return concat({of_call(function, argument)}); }
 

@@ -6,27 +6,22 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_RARE Piece described(const DLTensor& t) noexcept {
-    constexpr auto append = [](TextBuffer& out, const void* of, Piece::Number) noexcept {
-        const auto& tensor = *static_cast<const DLTensor*>(of);
-        Message({DType(tensor.dtype), "["}).append_to(out);
-        for (int i = 0; i < tensor.ndim; ++i) Message({(i != 0 ? ", " : ""), tensor.shape[i]}).append_to(out);
-        Message({"] on ", Device(tensor.device)}).append_to(out);
-    };
-    return {append, &t, 0};
+static ISTHMUS_COLD void append_description(TextBuffer& out, const void* of, Piece::Number) noexcept {
+    const auto& tensor = *static_cast<const DLTensor*>(of);
+    Message({DType(tensor.dtype), "["}).append_to(out);
+    for (int i = 0; i < tensor.ndim; ++i) Message({(i != 0 ? ", " : ""), tensor.shape[i]}).append_to(out);
+    Message({"] on ", Device(tensor.device)}).append_to(out);
 }
+ISTHMUS_RARE Piece described(const DLTensor& t) noexcept { return {append_description, &t, 0}; }
 ISTHMUS_RARE std::string describe_tensor(const DLTensor& t) { return concat({described(t)}); }
 
-ISTHMUS_RARE Piece overlap_of(const DLTensor& t) noexcept {
-    constexpr auto append = [](TextBuffer& out, const void* of, Piece::Number) noexcept {
-        const auto& tensor = *static_cast<const DLTensor*>(of);
-        Message({"strides ", sizes_text(tensor.strides, tensor.ndim), " of shape ",
-                 sizes_text(tensor.shape, tensor.ndim),
-                 " let elements overlap, so that one write would show in several of them; write to a copy"})
-            .append_to(out);
-    };
-    return {append, &t, 0};
+static ISTHMUS_COLD void append_overlap(TextBuffer& out, const void* of, Piece::Number) noexcept {
+    const auto& tensor = *static_cast<const DLTensor*>(of);
+    Message({"strides ", sizes_text(tensor.strides, tensor.ndim), " of shape ", sizes_text(tensor.shape, tensor.ndim),
+             " let elements overlap, so that one write would show in several of them; write to a copy"})
+        .append_to(out);
 }
+ISTHMUS_RARE Piece overlap_of(const DLTensor& t) noexcept { return {append_overlap, &t, 0}; }
 ISTHMUS_RARE std::string overlap_text(const DLTensor& t) { return concat({overlap_of(t)}); }
 
 /// Why the sizes are not the expected ones; empty if they are.
