@@ -89,7 +89,7 @@ struct ArgumentLoader<T> : PlainLoader<T> {
         value = static_cast<T>(wide);
         if (ISTHMUS_LIKELY((wide < 0) == (value < T{}) && static_cast<std::int64_t>(value) == wide)) return Loaded::yes;
         using Limits = std::numeric_limits<T>;
-        return raise_range(function, argument, wide, static_cast<std::int64_t>(Limits::min()), Limits::max());
+        return raise_range(function, argument, wide, static_cast<std::int64_t>((Limits::min)()), (Limits::max)());
     }
 };
 template <>
