@@ -40,8 +40,8 @@ inline bool shows_object(Framework framework) noexcept {
 Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options);  // inline, below
 
 /// For an isthmus.Tensor without an owner: the export holds that object too.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Framework framework,
-                                                             const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_with_object(Block* block, Framework framework,
+                                                         const ExportOptions& options) {
     const ExportGuard guard(block);
     if (guard.block() == nullptr) return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
     return export_anew(guard.block(), framework, options);
@@ -49,9 +49,8 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_with_object(Block* block, Frame
 
 /// Exports read-only memory to a framework that would let it be written, but only from private pages that may be
 /// written.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* block, Framework framework,
-                                                               const FrameworkFacts& facts,
-                                                               const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_private_pages(const Block* block, Framework framework,
+                                                           const FrameworkFacts& facts, const ExportOptions& options) {
     Block* own = private_pages(block);
     if (own == nullptr) return explain_read_only_loss(block, facts);
     Result<PyObject*> exported = export_noted(own, framework, facts, options);
@@ -71,10 +70,16 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_shared(Block* block, Framework fr
     return export_noted(block, framework, facts, options);
 }
 
+/// The same for what is not exported every day.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_apart(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                       const ExportOptions& options) {
+    return export_shared(block, framework, facts, options);
+}
+
 /// With allow_copy: whatever the reason why the memory cannot be shared, a copy of it is handed out, if that cures it.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_or_copy(Block* block, Framework framework, const FrameworkFacts& facts,
-                                                         const ExportOptions& options) {
-    Result<PyObject*> shared = export_shared(block, framework, facts, options);
+ISTHMUS_COLD inline Result<PyObject*> export_or_copy(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                     const ExportOptions& options) {
+    Result<PyObject*> shared = export_apart(block, framework, facts, options);
     if (shared) return shared;
     const ErrorCode code = shared.error().code();
     // What a framework says itself is taken to be about the layout, if there is anything to be said of that.
@@ -88,11 +93,12 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_or_copy(Block* block, Framework
     if (!curable || !Device(t.device).is_host()) return shared;
     const Result<Tensor> copy = copy_of(t, block->flags & flag::dlpack_known);
     if (!copy) return shared;
-    Result<PyObject*> exported = export_noted(copy->block(), framework, facts, options);
+    Result<PyObject*> exported = export_apart(copy->block(), framework, facts, options);
     return exported ? std::move(exported) : std::move(shared);
 }
 
 /// By the row of the framework. isthmus.Tensor's Python types have been made.
+template <auto& share = export_shared>
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted,
                                                             const ExportOptions& options) {
     const PendingException pending;
@@ -101,10 +107,10 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framew
     const FrameworkFacts* facts = find_framework(framework);
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
     if (ISTHMUS_UNLIKELY(options.allow_copy)) return export_or_copy(block, framework, *facts, options);
-    return export_shared(block, framework, *facts, options);
+    return share(block, framework, *facts, options);
 }
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
-    return export_by_framework(block, wanted, options);
+    return export_by_framework<export_apart>(block, wanted, options);
 }
 
 /// The object goes back to its framework, whose current stream may be another than the one that the tensor is on now.
@@ -142,7 +148,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_block(Block* block, Framework fra
 inline Framework framework_of_type(const ProducerType& type) noexcept {
     return type.framework != Framework::none ? type.framework : Framework::tensor;
 }
-ISTHMUS_NOINLINE inline Framework framework_of_new_example(PyObject* example) {
+ISTHMUS_COLD inline Framework framework_of_new_example(PyObject* example) {
     ProducerType scratch;
     const ProducerType* type =
         example != nullptr && have_gil() ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;

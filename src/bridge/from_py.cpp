@@ -39,7 +39,7 @@ inline bool is_requested_copy(const BorrowedBuilder& out) noexcept {
 }
 
 /// Copies what was imported, and releases it. The copy is host memory.
-ISTHMUS_NOINLINE inline bool copy_imported(ImportRequest& request, const ReadForCopy& read) {
+ISTHMUS_COLD inline bool copy_imported(ImportRequest& request, const ReadForCopy& read) {
     Result<Tensor> made = copy_of(request.out.dl(), request.out.flags() & flag::dlpack_known);
     if (!made) {
         roll_back(request.object, request.out.b);
@@ -57,7 +57,7 @@ ISTHMUS_NOINLINE inline bool copy_imported(ImportRequest& request, const ReadFor
 }
 
 /// The producer moves its memory to the requested device, or copies memory that only it can copy.
-ISTHMUS_NOINLINE inline bool import_from_elsewhere(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_from_elsewhere(ImportRequest& request) {
     if (PyCapsule_CheckExact(request.object)) return fail_capsule_elsewhere(request);
     request.out.reset();
     if (request.options.copy != Copy::always) return import_dlpack_method(request);
@@ -76,7 +76,7 @@ ISTHMUS_NOINLINE inline bool import_from_elsewhere(ImportRequest& request) {
 
 /// Imports if a copy is allowed, or if a device is requested. We copy only host memory ourselves; for
 /// everything else the producer copies.
-ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_copying(ImportRequest& request) {
     request.keep_alive();
     const ImportOptions& options = request.options;
     const bool always = options.copy == Copy::always;
@@ -128,7 +128,7 @@ inline bool is_ready(PyObject* object) {
 }
 /// The type of an object that is not in the cache: looked at for the first time. NULL with a Python exception, or none,
 /// set.
-ISTHMUS_NOINLINE inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
+ISTHMUS_COLD inline const ProducerType* look_at_type(PyObject* object, ProducerType& scratch) {
     return object != nullptr && have_gil() && start_session() ? find_type(Py_TYPE(object), scratch) : nullptr;
 }
 
@@ -163,37 +163,45 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     ImportRequest request{object, options, {out}, owning, known, outcome};
     const bool copying = options.copy == Copy::always || options.device.type != 0;
     if (ISTHMUS_UNLIKELY(copying)) return import_copying(request);
-    // In place, unlike the other import paths: for a parameter of a model, or a tensor to be written.
-    if (known.protocol == Protocol::torch_stable) return import_torch_by_shims(request);
+    // Called by name, unlike the other import paths: for a parameter of a model, or a tensor to be written.
+    if (known.protocol == Protocol::torch_stable) return import_torch(request);
     return import_by_protocol(request);
 }
 
-/// After an import that failed: with Copy::if_needed, a copy of what cannot be shared as it is required. False with the
-/// error left in `outcome`.
-ISTHMUS_COLD inline bool import_copy_instead(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
-                                             ImportOutcome& outcome) {
-    const ErrorCode code = outcome.error.look().code();
-    const bool curable = code == ErrorCode::needs_copy || code == ErrorCode::read_only || code == ErrorCode::bad_layout;
-    if (options.copy != Copy::if_needed || !curable) return false;
-    Error first = outcome.error.take();
-    out = Borrowed();
-    ImportOptions copying = options;
-    copying.copy = Copy::always;
-    if (import_any(object, copying, nullptr, out, owning, outcome)) return true;
-    const Error second = outcome.error.take();
-    outcome.error.put(std::move(first));
-    return false;
+/// Whether an import that failed may be made by a copy: with Copy::if_needed, of what cannot be shared as it is
+/// required.
+ISTHMUS_COLD inline bool copy_would_do(const ImportOptions& options, const Error& error) {
+    const ErrorCode code = error.code();
+    return options.copy == Copy::if_needed &&
+           (code == ErrorCode::needs_copy || code == ErrorCode::read_only || code == ErrorCode::bad_layout);
+}
+template <class T>
+using ImportOtherwise = void(PyObject* object, const ImportOptions& options, const ProducerType* type,
+                             Result<T>& result);
+/// The error of an import that failed, unless a copy would do and can be made.
+template <class T, ImportOtherwise<T>& import_otherwise>
+ISTHMUS_COLD void copy_or_fail(PyObject* object, const ImportOptions& options, Error error, Result<T>& result) {
+    if (copy_would_do(options, error)) {
+        ImportOptions copying = options;
+        copying.copy = Copy::always;
+        Result<T> copied{Uninitialised{}};
+        import_otherwise(object, copying, nullptr, copied);
+        if (copied) {
+            *result = std::move(*copied);
+            return;
+        }
+    }
+    result.fail(std::move(error));
 }
 
 ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
                                               Result<Borrowed>& result) {
     ImportOutcome outcome;
     try {
-        if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)) &&
-            !import_copy_instead(object, options, *result, false, outcome))
-            result.fail(outcome.error.take());
+        if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)))
+            copy_or_fail<Borrowed, borrow_otherwise>(object, options, outcome.error.take(), result);
     } catch (const std::bad_alloc&) {
-        result.fail(Error(no_memory_error_state()));
+        result.fail(no_memory_error());
     }
 }
 
@@ -230,15 +238,12 @@ ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions
                                            Result<Tensor>& result) {
     Borrowed borrowed;
     ImportOutcome outcome;
-    bool done = false;
     try {
-        done = import_any(object, options, type, borrowed, true, outcome) ||
-               import_copy_instead(object, options, borrowed, true, outcome);
-        if (ISTHMUS_UNLIKELY(!done)) result.fail(outcome.error.take());
+        if (ISTHMUS_UNLIKELY(!import_any(object, options, type, borrowed, true, outcome)))
+            return copy_or_fail<Tensor, own_otherwise>(object, options, outcome.error.take(), result);
     } catch (const std::bad_alloc&) {
-        result.fail(Error(no_memory_error_state()));
+        return result.fail(no_memory_error());
     }
-    if (ISTHMUS_UNLIKELY(!done)) return;
     if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
         fail_to_keep(object, borrowed, result);
 }
@@ -262,16 +267,21 @@ Borrowed detail::lend(Tensor tensor) noexcept {
     return borrowed;
 }
 
+namespace detail {
+
+/// A capsule whose tensor was taken, as if nobody had asked: through the alias that has it, or what owns it.
+static bool make_capsule_whole(PyObject* capsule, Block* alias, const void* owner) noexcept {
+    return with_gil([&] { return alias != nullptr ? release_alias(capsule, alias) : restore_capsule(capsule, owner); },
+                    [] { return false; });
+}
+
+}  // namespace detail
+
 void roll_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
     if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
     detail::Block* alias = held.held_block();
-    const bool given = detail::with_gil(
-        [&] {
-            return alias != nullptr ? detail::release_alias(object, alias)
-                                    : detail::restore_capsule(object, held.owner());
-        },
-        [] { return false; });
+    const bool given = detail::make_capsule_whole(object, alias, held.owner());
     if (given && alias == nullptr)
         held.forget();
     else
@@ -281,13 +291,9 @@ void roll_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
     if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) &&
         block->refs.load_acquire() == 1) {
-        const bool alias = (block->flags & detail::alias_flag) != 0;
-        const bool given = detail::with_gil(
-            [&] {
-                return alias ? detail::release_alias(object, block) : detail::restore_capsule(object, block->owner);
-            },
-            [] { return false; });
-        if (given && !alias) block->ops = &detail::no_owner_ops;
+        detail::Block* alias = (block->flags & detail::alias_flag) != 0 ? block : nullptr;
+        const bool given = detail::make_capsule_whole(object, alias, block->owner);
+        if (given && alias == nullptr) block->ops = &detail::no_owner_ops;
     }
     tensor = Tensor();
 }

@@ -60,7 +60,7 @@ bool make_torch_result(MadeResult& made, DType dtype, Device device, const Sizes
 }
 
 /// In CuPy's pool, on the device. False with a Python exception set, or if CuPy does not have the dtype.
-ISTHMUS_NOINLINE bool make_cupy_result(MadeResult& made, DType dtype, Device device, const SizesList& shape) {
+ISTHMUS_COLD bool make_cupy_result(MadeResult& made, DType dtype, Device device, const SizesList& shape) {
     Ref module(PyImport_ImportModule("cupy"));
     Ref sizes(module ? tuple_of(shape.data(), static_cast<int>(shape.size())) : nullptr);
     Ref cuda(sizes ? PyObject_GetAttrString(module.get(), "cuda") : nullptr);
@@ -138,7 +138,7 @@ static Tensor make_like_anywhere(PyObject* example, const Shape& shape, DType dt
             } catch (const Error& error) {
                 return error;
             } catch (const std::bad_alloc&) {
-                return Error(no_memory_error_state());
+                return no_memory_error();
             }
         },
         []() -> Result<Tensor> { return explain_no_gil(nullptr, "memory for a result is made"); });

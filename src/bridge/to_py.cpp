@@ -13,8 +13,7 @@ namespace detail {
 
 /// The first export of all makes isthmus.Tensor's Python type: an extension that only imports never refers to it, so a
 /// linker that drops unused sections leaves out the whole of object/.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework,
-                                                       const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_first(Block* block, Framework framework, const ExportOptions& options) {
     if (!have_gil()) return explain_no_gil(nullptr, handing_out);
     const PendingException pending;
     if (shared_types() == nullptr)

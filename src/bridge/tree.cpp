@@ -107,7 +107,7 @@ private:
             if (PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
             return PyErr_Occurred() == nullptr;
         }
-        if (!PyDict_Check(own.get()) || PyDict_GET_SIZE(own.get()) == 0) return true;
+        if (!PyDict_Check(own.get()) || PyDict_Size(own.get()) == 0) return true;
         const Ref fresh(PyObject_GetAttr(to, name.get()));
         return fresh && PyDict_Update(fresh.get(), own.get()) == 0;
     }

@@ -44,13 +44,11 @@ ISTHMUS_NOINLINE void drop_error_state(ErrorState* state) noexcept {
     std::free(state);
 }
 
-Piece of_argument(const char* argument) noexcept {
-    constexpr auto append = [](TextBuffer& out, const void* name, Piece::Number) noexcept {
-        const auto* text = static_cast<const char*>(name);
-        if (text != nullptr && *text != '\0') ((out += "argument '") += text) += "': ";
-    };
-    return {append, argument, 0};
+static ISTHMUS_COLD void append_argument(TextBuffer& out, const void* name, Piece::Number) noexcept {
+    const auto* text = static_cast<const char*>(name);
+    if (text != nullptr && *text != '\0') ((out += "argument '") += text) += "': ";
 }
+Piece of_argument(const char* argument) noexcept { return {append_argument, argument, 0}; }
 std::string argument_prefix(const char* argument) { return concat({of_argument(argument)}); }
 Error make_error(ErrorCode code, Message text) noexcept { return make_error(code, Error::kind_of(code), text); }
 Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept {

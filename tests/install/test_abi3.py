@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -230,15 +229,12 @@ def test_one_file_does_what_a_linked_module_does(folder: Path) -> None:
     assert python(folder, USE) == "used\n"
 
 
-CLANG = next(
-    (path for name in ("clang++", "clang++-19", "clang++-16", "clang++-14") if (path := shutil.which(name))), ""
-)
 #: Compilers and C++ libraries that the backend was not made with: no type of theirs crosses.
 OTHERS = {
     "the old std::string": [compiling.CXX, "-D_GLIBCXX_USE_CXX11_ABI=0"],
     "no RTTI": [compiling.CXX, "-fno-rtti"],
-    "Clang": [CLANG],
-    "libc++": [CLANG, "-stdlib=libc++"],
+    "Clang": [compiling.CLANG or ""],
+    "libc++": [compiling.CLANG or "", "-stdlib=libc++"],
 }
 
 

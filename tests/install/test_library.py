@@ -13,7 +13,7 @@ from pathlib import Path
 
 import compiling
 import pytest
-from compiling import CXX
+from compiling import CLANG, CXX
 
 isthmus = pytest.importorskip("isthmus")
 
@@ -57,7 +57,6 @@ def clang_flags() -> list[str]:
     return ["-O2", "-flto=thin", "-fuse-ld=lld", "-Wl,--icf=all"] if shutil.which("ld.lld") else ["-O2"]
 
 
-CLANG = next((path for name in ("clang++", "clang++-19", "clang++-14") if (path := shutil.which(name))), None)
 FLAGS = {
     "as in the README": [CXX, "-O2"],
     "before the sources": [CXX, "-O2"],

@@ -65,7 +65,7 @@ inline const ProducerType* cached_type(PyTypeObject* type, const TypeCopy&) noex
 
 /// The framework that a type belongs to, and whether its instances are arrays there. The package alone does not tell:
 /// it also has dtypes, streams and buffers, and any class may use its name.
-inline void find_framework_of(ProducerType& type) {
+ISTHMUS_COLD inline void find_framework_of(ProducerType& type) {
     if (offers_isthmus_tensor(type)) {
         type.framework = Framework::tensor;
         type.is_array = true;
@@ -83,7 +83,7 @@ inline void find_framework_of(ProducerType& type) {
 }
 
 /// The protocol of a type, and what its importer wants to know of it.
-inline Protocol choose_protocol(ProducerType& type) {
+ISTHMUS_COLD inline Protocol choose_protocol(ProducerType& type) {
     if (const KnownProducer* known = find_known_producer(type)) {
         type.immutable = known->immutable;
         type.only_dlpack = known->only_dlpack;
@@ -104,7 +104,7 @@ inline Protocol choose_protocol(ProducerType& type) {
 }
 
 /// Looks at a type for the first time. NULL with a Python exception set when even that failed.
-ISTHMUS_NOINLINE inline const ProducerType* classify(PyTypeObject* type, ProducerType& scratch) {
+ISTHMUS_COLD inline const ProducerType* classify(PyTypeObject* type, ProducerType& scratch) {
     if (!make_interned() || shared_runtime() == nullptr || !start_type_cache()) return nullptr;
     scratch = ProducerType{.type = type};
     (void)type_item(type, interned().dlpack);  // being asked gives a type a version, unless CPython ran out of them

@@ -35,7 +35,8 @@ inline Result<PyObject*> export_as_capsule(Block* block, const FrameworkFacts&, 
     if (capsule == nullptr) return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
     return capsule;
 }
-inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkFacts&, const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_as_legacy_capsule(Block* block, const FrameworkFacts&,
+                                                               const ExportOptions& options) {
     if (is_withheld(block, options)) return Error(ErrorCode::requires_grad, tracked_memory);
     if ((block->flags & flag::read_only) && !options.allow_read_only_loss)
         return Error(ErrorCode::read_only,

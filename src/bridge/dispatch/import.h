@@ -20,8 +20,8 @@ inline bool says_it_cannot(PyObject* exception) {
 /// question, so that what is written to it is lost. It is asked a second time while the first answer is held; another
 /// address means that each is a copy. False also if it is not answered again: a stream is given away once. An interrupt
 /// is left in `outcome`.
-ISTHMUS_NOINLINE inline bool is_temporary(const ProtocolFacts& row, const ImportRequest& request,
-                                          ImportOutcome& outcome, bool& interrupted) {
+ISTHMUS_COLD inline bool is_temporary(const ProtocolFacts& row, const ImportRequest& request, ImportOutcome& outcome,
+                                      bool& interrupted) {
     const DLTensor& first = request.out.dl();
     if (layout::numel(first) == 0 || Device(first.device).is_opaque()) return false;
     ImportOptions options;
@@ -38,7 +38,7 @@ ISTHMUS_NOINLINE inline bool is_temporary(const ProtocolFacts& row, const Import
 }
 
 /// Says of memory that is a copy that it is one, or refuses it.
-ISTHMUS_NOINLINE inline bool tell_of_copy(const ProtocolFacts& row, ImportRequest& request) {
+ISTHMUS_COLD inline bool tell_of_copy(const ProtocolFacts& row, ImportRequest& request) {
     if (request.out.flags() & flag::copied) return true;
     ImportOutcome outcome;
     bool interrupted = false;
@@ -97,7 +97,7 @@ inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
 }
 
 /// An object whose type offers nothing: refused by name, a class, or an instance that carries a protocol by itself.
-ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_from_instance(ImportRequest& request) {
     PyObject* object = request.object;
     if (request.producer.refusal != nullptr)
         return request.fail(ErrorCode::not_values,

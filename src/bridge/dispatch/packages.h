@@ -52,7 +52,7 @@ constexpr std::uint32_t known_package_bit(const char* qualified) {
 }
 
 /// The packages of a type's bases.
-inline std::uint32_t packages_of(PyTypeObject* type) {
+ISTHMUS_COLD inline std::uint32_t packages_of(PyTypeObject* type) {
     std::uint32_t bits = 0;
     (void)any_base(type, [&](PyTypeObject* base) {
         if (base != &PyBaseObject_Type) bits |= package_bit(ClassName(base).module);
@@ -72,13 +72,16 @@ inline bool has_base_of_known(const ProducerType& type, std::string_view package
 }
 inline constexpr std::uint32_t numpy_package = package_bit("numpy"), torch_package = package_bit("torch");
 
-/// Whether the type is a public class or derived from it. `complete` becomes false if the type has a base of that
-/// package but the class cannot be found, so that the answer is not certain.
-inline bool is_of_class(const ProducerType& type, std::string_view qualified, bool& complete) {
-    if (!has_base_of_known(type, package_of(qualified), package_bit(qualified))) return false;
-    const Ref known = loaded_class(qualified);
+/// The public class that the type is, or is derived from; empty if it is not. `complete` becomes false if the type has
+/// a base of that package but the class cannot be found, so that the answer is not certain.
+ISTHMUS_COLD inline Ref base_class(const ProducerType& type, std::string_view qualified, bool& complete) {
+    if (!has_base_of_known(type, package_of(qualified), package_bit(qualified))) return {};
+    Ref known = loaded_class(qualified);
     if (!known) complete = false;
-    return known && PyType_IsSubtype(type.type, as_type(known));
+    return known && PyType_IsSubtype(type.type, as_type(known)) ? std::move(known) : Ref();
+}
+inline bool is_of_class(const ProducerType& type, std::string_view qualified, bool& complete) {
+    return static_cast<bool>(base_class(type, qualified, complete));
 }
 
 /// The packages of a row of a table: none of its rows names another than those above.

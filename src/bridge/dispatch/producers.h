@@ -45,7 +45,7 @@ inline constexpr Hint hints[] = {
 inline constexpr auto packages_of_hints =
     packages_of_rows(hints, [](const Hint& row) { return std::array{row.package}; });
 
-inline const Hint* find_hint(const ProducerType& type) {
+ISTHMUS_COLD inline const Hint* find_hint(const ProducerType& type) {
     for (std::size_t i = 0; i < std::size(hints); ++i) {
         if (!may_be_of(type, packages_of_hints[i])) continue;
         const Hint& hint = hints[i];
@@ -59,9 +59,8 @@ inline const Hint* find_hint(const ProducerType& type) {
 }
 
 /// Whether a class makes its buffers in Python (PEP 688): of bytes that may be new each time.
-inline bool makes_buffers_in_python(PyTypeObject* type) {
-    const Ref name(PyUnicode_InternFromString("__buffer__"));
-    const Ref method = name ? type_item(type, name.get()) : Ref();
+ISTHMUS_COLD inline bool makes_buffers_in_python(PyTypeObject* type) {
+    const Ref method = type_item(type, interned().buffer);
     return method && PyFunction_Check(method.get());
 }
 
@@ -114,14 +113,14 @@ inline constexpr auto packages_of_producers = packages_of_rows(
 
 /// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence
 /// leaves nothing uncertain.
-inline bool is_producer(const ProducerType& type, const KnownProducer& known) {
+ISTHMUS_COLD inline bool is_producer(const ProducerType& type, const KnownProducer& known) {
     for (const char* name : known.names)
         if (name != nullptr && has_base_called(type.type, name)) return true;
     bool found = true;
     return is_of_class(type, known.public_name, found);
 }
 
-inline const KnownProducer* find_known_producer(const ProducerType& type) {
+ISTHMUS_COLD inline const KnownProducer* find_known_producer(const ProducerType& type) {
     for (std::size_t i = 0; i < std::size(known_producers); ++i)
         if (may_be_of(type, packages_of_producers[i]) && is_producer(type, known_producers[i]))
             return &known_producers[i];
@@ -132,26 +131,33 @@ inline const KnownProducer* find_known_producer(const ProducerType& type) {
 /// override for that.
 struct Extensible {
     const char* base;
-    const char* methods[2];
+    PyObject* Interned::* methods[2];
     const char* refusal;
 };
 inline constexpr Extensible extensible[] = {
     {"numpy.ndarray",
-     {"__array_ufunc__", "__array_function__"},
+     {&Interned::array_ufunc, &Interned::array_function},
      "its class overrides what NumPy does with it, so its elements may be more than their numbers (a mask, a unit); "
      "numpy.asarray(x) gives the numbers alone"},
 };
 
+/// Whether a class that comes before the base has another method of that name.
+inline bool is_overridden(PyTypeObject* type, PyTypeObject* base, PyObject* name) {
+    bool overridden = false;
+    (void)any_base(type, [&](PyTypeObject* before) {
+        const Ref own = before != base && before->tp_dict != nullptr ? dict_item(before->tp_dict, name) : Ref();
+        overridden = own && own.get() != type_item(base, name).get();
+        return own || before == base;
+    });
+    return overridden;
+}
 /// Why a subclass is not taken for its base; NULL if it overrides nothing that changes what its elements mean.
-inline const char* find_override(ProducerType& type) {
+ISTHMUS_COLD inline const char* find_override(ProducerType& type) {
     for (const Extensible& known : extensible) {
-        if (!is_of_class(type, known.base, type.complete)) continue;
-        PyTypeObject* base = as_type(loaded_class(known.base));
-        for (const char* method : known.methods) {
-            const Ref name(method != nullptr ? PyUnicode_InternFromString(method) : nullptr);
-            if (name && type_item(type.type, name.get()).get() != type_item(base, name.get()).get())
-                return known.refusal;
-        }
+        const Ref base = base_class(type, known.base, type.complete);
+        if (!base) continue;
+        for (PyObject* Interned::* method : known.methods)
+            if (is_overridden(type.type, as_type(base), interned().*method)) return known.refusal;
     }
     return nullptr;
 }

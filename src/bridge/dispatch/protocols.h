@@ -29,12 +29,9 @@ namespace detail {
 
 /// numpy.ndarray or a subclass. Its struct is read directly, so a stand-in under NumPy's name must not pass.
 inline bool is_numpy_array_type(ProducerType& type) {
-    if (!has_base_of_known(type, "numpy", numpy_package)) return false;
-    const Ref found = loaded_class("numpy.ndarray");
-    if (!found) type.complete = false;
-    if (!found || !PyType_IsSubtype(type.type, as_type(found))) return false;
+    const Ref found = base_class(type, "numpy.ndarray", type.complete);
     const PyTypeObject* array = as_type(found);
-    return !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
+    return found && !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
            array->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(NumpyArray));
 }
 

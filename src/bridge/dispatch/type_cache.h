@@ -130,7 +130,7 @@ public:
     const TypeSlot* find(PyTypeObject* type) const noexcept {
         const Set& set = sets_[hash_of_type<set_bits>(type)];
         for (int way = 0; way < ways; ++way)
-            if (load_shared(set.types[way]) == type) return &set.slots[way];
+            if (load_shared(set.types[way]) == type) return &set.places[way];
         return nullptr;
     }
     void remember(const ProducerType& entry) noexcept {
@@ -150,7 +150,7 @@ public:
             chosen = static_cast<int>(turn % ways);
         }
         ProducerType before;
-        if (set.slots[chosen].replace(entry, before)) store_shared(set.types[chosen], entry.type);
+        if (set.places[chosen].replace(entry, before)) store_shared(set.types[chosen], entry.type);
     }
 
 private:
@@ -158,7 +158,7 @@ private:
     static constexpr int ways = 8;
     struct Set {
         alignas(64) PyTypeObject* types[ways];
-        TypeSlot slots[ways];
+        TypeSlot places[ways];
         unsigned int turn;
     };
     void* allocation_;
@@ -175,7 +175,7 @@ public:
         if (&other == this) return *this;
         OverflowTypes::end(overflow_);
         overflow_ = nullptr;
-        std::memcpy(static_cast<void*>(slots_), static_cast<const void*>(other.slots_), sizeof slots_);
+        std::memcpy(static_cast<void*>(places_), static_cast<const void*>(other.places_), sizeof places_);
 #if PY_VERSION_HEX < 0x030B0000
         witness = other.witness;
         witness_version = other.witness_version;
@@ -185,12 +185,12 @@ public:
 
 #if defined(Py_GIL_DISABLED)
     bool find(PyTypeObject* type, ProducerType& out) const noexcept {
-        if (ISTHMUS_LIKELY(slots_[hash_of_type<bits>(type)].find(type, out))) return true;
+        if (ISTHMUS_LIKELY(places_[hash_of_type<bits>(type)].find(type, out))) return true;
         const TypeSlot* left = overflow_slot(type);
         return left != nullptr && left->find(type, out);
     }
 #else
-    const ProducerType& entry(PyTypeObject* type) const noexcept { return slots_[hash_of_type<bits>(type)].entry(); }
+    const ProducerType& entry(PyTypeObject* type) const noexcept { return places_[hash_of_type<bits>(type)].entry(); }
 #endif
     /// The slot of a type that has left its first one; NULL if there is none.
     const TypeSlot* overflow_slot(PyTypeObject* type) const noexcept {
@@ -202,7 +202,7 @@ public:
         // One that is in the overflow stays there: what is in its first slot is in use as well.
         if (overflow_slot(entry.type) != nullptr) return load_shared(overflow_)->remember(entry);
         ProducerType before;
-        TypeSlot& first = slots_[hash_of_type<bits>(entry.type)];
+        TypeSlot& first = places_[hash_of_type<bits>(entry.type)];
         if (!first.replace(entry, before) || before.type == nullptr || before.type == entry.type) return;
         OverflowTypes* overflow = load_shared(overflow_);
         if (overflow == nullptr && (overflow = make_overflow()) == nullptr) return;
@@ -222,7 +222,7 @@ private:
         OverflowTypes::end(made);  // another thread was faster
         return load_shared(overflow_);
     }
-    TypeSlot slots_[std::size_t{1} << bits];
+    TypeSlot places_[std::size_t{1} << bits];
     OverflowTypes* overflow_ = nullptr;
 };
 

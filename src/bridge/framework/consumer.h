@@ -17,7 +17,7 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// module.a.b as a new reference; NULL with a Python exception set.
-inline PyObject* import_attribute(const char* module, const char* dotted) {
+ISTHMUS_COLD inline PyObject* import_attribute(const char* module, const char* dotted) {
     Ref at(PyImport_ImportModule(module));
     for (std::string_view rest = dotted; at && !rest.empty();) {
         const std::string part(rest.substr(0, rest.find('.')));
@@ -34,7 +34,7 @@ struct Consumer {
 ISTHMUS_STATE PerSession<Consumer> consumers[framework_count];
 
 /// NULL with a Python exception set.
-inline const Consumer* find_consumer(const FrameworkFacts& facts) {
+ISTHMUS_COLD inline const Consumer* find_consumer(const FrameworkFacts& facts) {
     PerSession<Consumer>& consumer = consumers[&facts - framework_facts];
     if (ISTHMUS_LIKELY(consumer->function != nullptr)) return consumer.operator->();
     if (!make_interned()) return nullptr;
@@ -65,7 +65,8 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
 
 /// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not
 /// cure.
-inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
+ISTHMUS_COLD inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts,
+                                                      const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
         return make_error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ",
                                                   facts.name, " does not support; copy it first, or say allow_copy"});
@@ -105,8 +106,8 @@ inline Ref consumable(Block* block, const FrameworkFacts& facts) {
 }
 
 /// Calls the framework's from_dlpack with what consumable() made, and with `more` unless that is NULL.
-inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype,
-                                       PyObject* given, PyObject* more = nullptr) {
+ISTHMUS_COLD inline Result<PyObject*> call_consumer(const Consumer& consumer, const FrameworkFacts& facts, DType dtype,
+                                                    PyObject* given, PyObject* more = nullptr) {
     if (given == nullptr)
         return error_from_exception(ErrorCode::consumer_failed, nullptr, {"making the object for ", facts.name});
     PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
@@ -139,8 +140,8 @@ ISTHMUS_COLD inline Error explain_other_dtype(PyObject* made, const DLTensor& t,
 
 /// Whether the array shows the block's own memory, or is a requested copy with its dtype, if the framework can be
 /// asked. Takes over the reference.
-inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, const FrameworkFacts& facts,
-                                          const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, const FrameworkFacts& facts,
+                                                       const ExportOptions& options) {
     Ref array(made);
     if (t.data == nullptr || layout::numel(t) == 0) return array.release();
     bool copied = options.allow_copy;
@@ -169,8 +170,8 @@ inline Error consumer_is_missing(const FrameworkFacts& facts) {
 }
 
 /// The export path to every framework that has no function in the table of exports.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_by_consumer(Block* block, const FrameworkFacts& facts,
-                                                             const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_by_consumer(Block* block, const FrameworkFacts& facts,
+                                                         const ExportOptions& options) {
     const DLTensor& t = block->dl;
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
     if (facts.needs_alignment && is_misplaced(t, facts)) {  // the framework would not copy by itself

@@ -63,7 +63,7 @@ ISTHMUS_STATE PerSession<JaxHostLooked> jax_host;
 
 /// Whether two arrays are the same to JAX: in all by which its compiled functions, its transformations and its
 /// placement tell arrays apart, and in their memory.
-inline bool are_same_to_jax(PyObject* one, PyObject* other, const char* pointer) {
+ISTHMUS_COLD inline bool are_same_to_jax(PyObject* one, PyObject* other, const char* pointer) {
     bool same = Py_TYPE(one) == Py_TYPE(other);
     for (const char* fact : {"aval", "weak_type", "committed", "sharding", "dtype", "shape"}) {
         const Ref here(same ? PyObject_GetAttrString(one, fact) : nullptr);
@@ -86,7 +86,7 @@ inline bool try_jax_host(const JaxHost& host, const FrameworkFacts& facts) {
 }
 
 /// The first look, whose result is kept. False with a Python exception set, and nothing kept, on an interrupt.
-ISTHMUS_NOINLINE inline bool look_for_jax_host(const FrameworkFacts& facts) {
+ISTHMUS_COLD inline bool look_for_jax_host(const FrameworkFacts& facts) {
     if (!make_interned()) return false;
     JaxHostLooked found{true, {}};
     if (!found.host.find() || !try_jax_host(found.host, facts)) found.host.release();

@@ -9,7 +9,8 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// MLX silently makes float32 of float64.
-inline Result<PyObject*> export_to_mlx(Block* block, const FrameworkFacts& facts, const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_to_mlx(Block* block, const FrameworkFacts& facts,
+                                                    const ExportOptions& options) {
     Result<PyObject*> made = export_by_consumer(block, facts, options);
     if (!made) return made;
     Ref array(*made);

@@ -18,8 +18,8 @@ inline bool onnxruntime_takes_bytes_for_bool(const FrameworkFacts& facts) {
     return static_cast<bool>(tells);
 }
 
-inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFacts& facts,
-                                               const ExportOptions& options) {
+ISTHMUS_COLD inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFacts& facts,
+                                                            const ExportOptions& options) {
     const DLTensor& t = block->dl;
     if (auto taken = check_consumer_takes(t, facts, options); !taken) return std::move(taken).error();
     const Consumer* consumer = find_consumer(facts);

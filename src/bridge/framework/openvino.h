@@ -36,7 +36,7 @@ inline constexpr OpenvinoElement openvino_elements[] = {
     {"f8e8m0", float8_e8m0fnu},
 };
 
-ISTHMUS_NOINLINE inline bool ask_openvino_dtype(ImportRequest& request, DType& dtype) {
+ISTHMUS_COLD inline bool ask_openvino_dtype(ImportRequest& request, DType& dtype) {
     Ref element(PyObject_GetAttrString(request.object, "element_type"));
     Ref name(element ? PyObject_CallMethod(element.get(), "get_type_name", nullptr) : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -54,7 +54,7 @@ ISTHMUS_NOINLINE inline bool ask_openvino_dtype(ImportRequest& request, DType& d
 
 /// The array of `.data` shares the tensor's memory and keeps the tensor alive. Device memory has no array: the error
 /// quotes OpenVINO's text. Strings, which `.data` would copy, are refused before it is read.
-ISTHMUS_NOINLINE inline bool import_openvino(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_openvino(ImportRequest& request) {
     request.keep_alive();
     DType dtype;
     if (!ask_openvino_dtype(request, dtype)) return false;

@@ -171,7 +171,7 @@ inline bool agree_with_python(const TensorFlowHandles& functions, PyObject* obje
 
 /// Decides, by a tensor whose buffer was taken, whether the functions are used from now on. One without elements or
 /// dimensions shows too little.
-ISTHMUS_NOINLINE inline void look_for_tensorflow_handles(PyObject* object, const DLTensor& known, PyObject* device) {
+ISTHMUS_COLD inline void look_for_tensorflow_handles(PyObject* object, const DLTensor& known, PyObject* device) {
     if (known.ndim < 1 || layout::numel(known) < 1) return;
     TensorFlowSession found{true, false, {}};
     found.shown = found.functions.find() && agree_with_python(found.functions, object, known, device);
@@ -204,7 +204,7 @@ private:
 ISTHMUS_STATE PerSession<NumericDTypes> numeric_dtypes;
 
 /// Looks the dtype up by its name, and caches the answer if it is one of TensorFlow's and means numbers.
-ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject* dtype) {
+ISTHMUS_COLD inline bool ask_numeric_dtype(ImportRequest& request, PyObject* dtype) {
     Ref name(dtype != nullptr ? PyObject_GetAttrString(dtype, "name") : nullptr);
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
     if (text == nullptr)
@@ -224,14 +224,14 @@ ISTHMUS_NOINLINE inline bool ask_numeric_dtype(ImportRequest& request, PyObject*
 }
 /// Whether an EagerTensor's elements are numbers. TensorFlow ends the process when asked for a capsule of strings, so
 /// the dtype must be asked for first; asking for its buffer is harmless.
-ISTHMUS_NOINLINE inline bool has_numeric_dtype(ImportRequest& request) {
+ISTHMUS_COLD inline bool has_numeric_dtype(ImportRequest& request) {
     const Ref dtype(PyObject_GetAttr(request.object, interned().dtype));
     return (dtype && numeric_dtypes->has(dtype.get())) || ask_numeric_dtype(request, dtype.get());
 }
 
 /// Whether an EagerTensor's memory is host memory, and the name of its device. On another device its buffer would be an
 /// unrequested copy on the host.
-ISTHMUS_NOINLINE inline bool ask_eager_tensor_device(ImportRequest& request, Ref& name, bool& on_host) {
+ISTHMUS_COLD inline bool ask_eager_tensor_device(ImportRequest& request, Ref& name, bool& on_host) {
     // "/job:localhost/replica:0/task:0/device:GPU:0". Asked each time: a program may add devices at any moment.
     name = Ref(PyObject_GetAttr(request.object, interned().backing_device));
     const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -279,7 +279,7 @@ inline bool take_eager_tensor(ImportRequest& request) {
 }
 
 /// The buffer protocol if its format suffices, for a producer that also has `__dlpack__`.
-inline bool import_buffer_or_dlpack(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_buffer_or_dlpack(ImportRequest& request) {
     const bool strings_abort = request.producer.is_eager_tensor;
     const ImportOptions& options = request.options;
     const bool special = options.has_stream() || options.device.type != 0 || options.copy == Copy::always;

@@ -31,7 +31,7 @@ inline PyObject* block_owner(Block* block) {
     return array != nullptr ? array : Py_NewRef(Py_None);
 }
 
-inline PyObject* tensor_repr(PyObject* self) {
+ISTHMUS_COLD inline PyObject* tensor_repr(PyObject* self) {
     Block* block = reinterpret_cast<TensorObject*>(self)->block;
     if (block == nullptr) return PyUnicode_FromString("<isthmus.Tensor, cleared>");
     TextBuffer text = compose({"isthmus.Tensor(", described(block->dl), " at ", hex(block->dl.data)});
@@ -82,7 +82,7 @@ inline PyGetSetDef tensor_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywords) {
+ISTHMUS_COLD inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"", "allow_read_only_loss", "allow_copy", nullptr};
     const char* name = nullptr;
     int read_only_loss = 0, copy = 0;
@@ -115,7 +115,7 @@ inline PyObject* tensor_as_read_only(PyObject* self, PyObject*) {
 
 /// `__array__(dtype=None, copy=None)` (NumPy 2's semantics, on 1.x too): the same memory, unless the dtype or the
 /// caller wants a copy.
-inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
+ISTHMUS_COLD inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"dtype", "copy", nullptr};
     PyObject *dtype = Py_None, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO:__array__", const_cast<char**>(names), &dtype, &copy))
@@ -145,7 +145,7 @@ inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* key
 }
 
 /// The elements in place if they are dense, in any order of dimensions and direction; else a row-major copy of them.
-inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
+ISTHMUS_COLD inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
     const DLTensor& t = tensor.descriptor();
     std::int64_t low = 0, high = 0;
     const bool packed = tensor.dtype().is_subbyte() && !tensor.is_padded();
@@ -158,7 +158,7 @@ inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
 
 /// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the
 /// bytes are a PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
-inline PyObject* reduced(PyObject* self, PyObject* argument) {
+ISTHMUS_COLD inline PyObject* reduced(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     const long protocol = PyLong_AsLong(argument);
@@ -202,7 +202,7 @@ inline PyObject* reduced(PyObject* self, PyObject* argument) {
                          (block->flags & flag::padded) ? Py_True : Py_False, strides.get(),
                          (block->flags & flag::read_only) ? Py_True : Py_False);
 }
-inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+ISTHMUS_COLD inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
     return guarded([&] { return reduced(self, argument); });
 }
 

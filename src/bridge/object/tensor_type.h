@@ -73,7 +73,7 @@ inline PyObject* tensor_no_new(PyTypeObject*, PyObject*, PyObject*) {
     return nullptr;
 }
 
-inline PyTypeObject* make_tensor_class() {
+ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
     constexpr int common = sizeof(tensor_getset) / sizeof(tensor_getset[0]) - 1;  // the last row ends the table
     static std::array<PyGetSetDef, common + 3> getset = [] {
         std::array<PyGetSetDef, common + 3> rows{};
@@ -158,7 +158,7 @@ inline bool make_type_once(PyTypeObject*& place, PyTypeObject* (*make)()) {
 }
 
 /// The tensor's own is the last: whoever finds it finds them all.
-ISTHMUS_NOINLINE inline bool make_types(SharedRuntime& shared) {
+ISTHMUS_COLD inline bool make_types(SharedRuntime& shared) {
     return make_type_once(shared.device_type, make_device_type_class) &&
            make_type_once(shared.dtype, make_dtype_class) && make_type_once(shared.device, make_device_class) &&
            make_type_once(shared.tensor, make_tensor_class);

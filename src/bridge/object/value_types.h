@@ -59,7 +59,7 @@ inline bool value_from_tuple(PyObject* tuple, Device& out) {
 }
 
 /// A scalar type of NumPy by the name that it calls itself: that of its dtype, or of a type of C if another has that.
-inline bool dtype_of_scalar(std::string_view name, DType& out) {
+ISTHMUS_COLD inline bool dtype_of_scalar(std::string_view name, DType& out) {
     struct OfC {
         std::string_view name;
         DType dtype;
@@ -76,7 +76,7 @@ inline bool dtype_of_scalar(std::string_view name, DType& out) {
 
 /// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's
 /// byte order.
-inline bool value_of_framework(PyObject* object, DType& out) {
+ISTHMUS_COLD inline bool value_of_framework(PyObject* object, DType& out) {
     if (PyType_Check(object)) {
         const ClassName said(reinterpret_cast<PyTypeObject*>(object));
         const std::string_view name = said.name.substr(0, said.name.find_last_not_of('_') + 1);  // numpy.bool_
@@ -104,7 +104,7 @@ inline bool value_of_framework(PyObject*, Device&) { return false; }
 /// A dtype or device said in Python: one of ours, its name, DLPack's tuple, or a framework's dtype. False for anything
 /// else, with no exception but one that passes_through().
 template <class Value>
-bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
+ISTHMUS_COLD bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     if (PyObject_TypeCheck(object, type)) {
         out = value_of<Value>(object);
         return true;
@@ -121,9 +121,12 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
 /// The numbers of a tuple of two integers or more, as many as fit; -1 for anything else.
 template <std::size_t N>
 int read_numbers(PyObject* tuple, int (&out)[N]) {
+    std::int64_t wide[N];
     int count = 0;
-    const bool good = PyTuple_Check(tuple) && read_integers(tuple, out, int{N}, count) == Integers::ok;
-    return good && count >= 2 ? count : -1;
+    if (!PyTuple_Check(tuple) || read_integers(tuple, wide, int{N}, count) != Integers::ok || count < 2) return -1;
+    for (int i = 0; i < count; ++i)
+        if ((out[i] = static_cast<int>(wide[i])) != wide[i]) return -1;
+    return count;
 }
 
 /// The expected value, for the error: of a tuple of the right form, what is wrong with its numbers.
@@ -162,7 +165,7 @@ inline PyObject* compare_text(PyObject* text, const TextBuffer& name, int operat
 }
 /// NumPy's dtype, or ml_dtypes' one; empty without an exception if there is none, or NumPy is not installed. Not of
 /// elements of less than a byte, which NumPy keeps in a byte each.
-inline Ref numpy_dtype_of(DType dtype) {
+ISTHMUS_COLD inline Ref numpy_dtype_of(DType dtype) {
     Ref found;
     const int number = numpy_type_number(dtype);
     if (number >= 0 && (numpy_api->make != nullptr || load_numpy_api()))
@@ -184,7 +187,7 @@ inline PyObject* dtype_as_numpy(PyObject* self, void*) { return numpy_dtype_or_e
 
 /// Whether an object that is neither a DType nor a name is the same dtype: one of NumPy's, or a scalar type. -1 with a
 /// Python exception set; -2 if it is not a dtype.
-inline int equals_foreign(DType value, PyObject* other) {
+ISTHMUS_COLD inline int equals_foreign(DType value, PyObject* other) {
     if (!PyType_Check(other) && !has_base_called(Py_TYPE(other), "numpy.dtype")) return -2;
     DType found;
     if (!value_of_framework(other, found)) return -2;
@@ -223,7 +226,7 @@ inline Py_hash_t value_hash<DType>(PyObject* self) {
     return same ? PyObject_Hash(same.get()) : -1;
 }
 template <class Value>
-PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
+ISTHMUS_COLD PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     Value value{};
     if (keywords != nullptr && PyDict_Size(keywords) != 0) {
         PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", type->tp_name);
@@ -267,7 +270,7 @@ void value_dealloc(PyObject* self) {
 }
 
 template <class Value>
-PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* getset, getiterfunc iter) {
+ISTHMUS_COLD PyTypeObject* make_value_type(const char* name, const char* doc, PyGetSetDef* getset, getiterfunc iter) {
     static PyMethodDef methods[] = {{"__reduce__", value_reduce<Value>, METH_NOARGS, "Pickled by name."},
                                     {nullptr, nullptr, 0, nullptr}};
     PyType_Slot type_slots[] = {
@@ -297,7 +300,7 @@ inline TextBuffer device_type_name(PyObject* number) noexcept {
     return compose({name_of_device_type(static_cast<int>(PyLong_AsLong(number)))});
 }
 
-inline PyTypeObject* make_device_type_class() {
+ISTHMUS_COLD inline PyTypeObject* make_device_type_class() {
     PyType_Slot type_slots[] = {
         {Py_tp_doc,
          const_cast<char*>(
@@ -319,7 +322,7 @@ inline PyTypeObject* make_device_type_class() {
     return bases ? reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases.get())) : nullptr;
 }
 
-inline PyTypeObject* make_dtype_class() {
+ISTHMUS_COLD inline PyTypeObject* make_dtype_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<DType>(s); }, nullptr,
          "'float32', 'bfloat16', 'float8_e4m3fn', 'float32x4'", nullptr},
@@ -343,7 +346,7 @@ inline PyTypeObject* make_dtype_class() {
                                   getset, dtype_iter);
 }
 
-inline PyTypeObject* make_device_class() {
+ISTHMUS_COLD inline PyTypeObject* make_device_class() {
     static PyGetSetDef getset[] = {
         {"name", [](PyObject* s, void*) { return value_str<Device>(s); }, nullptr, "'cpu', 'cuda:0'", nullptr},
         {"type", [](PyObject* s, void*) { return new_device_type(value_of<Device>(s).type); }, nullptr,

@@ -72,8 +72,8 @@ struct InterfaceBuffer {
 
 /// `__cuda_array_interface__` does not name the device: the driver is queried. Its stream (version 3) is that of the
 /// data; None says that there is nothing to wait for.
-ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream,
-                                             std::int64_t& producer) {
+ISTHMUS_COLD inline bool place_cuda_data(ImportRequest& request, DLTensor& t, PyObject* stream,
+                                         std::int64_t& producer) {
     constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     t.device = DLDevice{kDLCUDA, 0};
     const StreamDriver* driver = driver_of(t.device);
@@ -125,7 +125,7 @@ struct InterfaceReader {
         return request.fail(ErrorCode::producer_failed, {type_name(request.object), attribute, " is a ",
                                                          type_name(dict.get()), "; expected a dict"});
     }
-    bool read_shape(DLTensor& t) {
+    ISTHMUS_COLD bool read_shape(DLTensor& t) {
         const Ref shape = item("shape");
         if (!shape || !read_sizes(shape.get(), request.out.shape(), ndim))
             return fail(ErrorCode::bad_layout, "no valid 'shape'; expected a tuple of integers");
@@ -133,7 +133,7 @@ struct InterfaceReader {
         t.ndim = ndim;
         return true;
     }
-    bool read_dtype(DLTensor& t) {
+    ISTHMUS_COLD bool read_dtype(DLTensor& t) {
         const Ref typestr = item("typestr");
         const std::string_view text =
             typestr && PyUnicode_Check(typestr.get()) ? utf8_of(typestr.get()) : std::string_view();
@@ -156,7 +156,7 @@ struct InterfaceReader {
         if (!is_told()) return false;
         return data && PyTuple_Check(data.get()) ? read_address(t, data.get()) : read_buffer(t, data.get());
     }
-    bool read_strides(DLTensor& t) {
+    ISTHMUS_COLD bool read_strides(DLTensor& t) {
         const Ref strides = item("strides");
         if (!strides) return is_told();
         std::int64_t bytes[max_ndim];
@@ -184,7 +184,7 @@ private:
         read_only = flag != 0;
         return true;
     }
-    bool read_buffer(DLTensor& t, PyObject* data) {
+    ISTHMUS_COLD bool read_buffer(DLTensor& t, PyObject* data) {
         PyObject* exporter = data != nullptr ? data : request.object;
         if (cuda || !PyObject_CheckBuffer(exporter))
             return fail(ErrorCode::null_data,
@@ -213,7 +213,7 @@ private:
 
 /// `__array_interface__` (NumPy's version 3) on the host, or `__cuda_array_interface__` (Numba's version 3, with its
 /// stream). Neither has a way to release the memory: holding the object itself keeps it alive.
-ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda) {
+ISTHMUS_COLD inline bool import_interface(ImportRequest& request, bool cuda) {
     request.keep_alive();
     InterfaceReader reader(request, cuda);
     DLTensor& t = request.out.dl();
@@ -262,7 +262,7 @@ inline PyObject* interface_stream(const Block* block) {
 
 /// `__array_interface__` and `__cuda_array_interface__`, both version 3. Raises AttributeError, so that `hasattr` is
 /// right, if the interface cannot express the memory or the dtype.
-inline PyObject* array_interface(Block* block, bool cuda) {
+ISTHMUS_COLD inline PyObject* array_interface(Block* block, bool cuda) {
     const DLTensor& t = block->dl;
     const Device device = t.device;
     const char* attribute = cuda ? "__cuda_array_interface__" : "__array_interface__";

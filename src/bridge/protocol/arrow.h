@@ -70,7 +70,7 @@ struct ArrowImport {
     }
     /// Takes an array that was read: it is moved only once everything has succeeded, and stays with its owner until
     /// then. Arrow's arrays are immutable, so the tensor is read-only.
-    bool take(ArrowArray& array) const {
+    ISTHMUS_COLD bool take(ArrowArray& array) const {
         auto* kept = static_cast<ArrowArray*>(std::malloc(sizeof(ArrowArray)));
         if (kept == nullptr) return request.fail_out_of_memory();
         *kept = array;
@@ -105,7 +105,7 @@ inline bool place_arrow_array(const ArrowImport& import, const ArrowDeviceArray&
 }
 
 /// `__arrow_c_device_array__`, or `__arrow_c_array__`.
-ISTHMUS_NOINLINE inline bool import_arrow(ImportRequest& request, bool on_device) {
+ISTHMUS_COLD inline bool import_arrow(ImportRequest& request, bool on_device) {
     const Interned& names = interned();
     const ArrowImport import{request, on_device ? "__arrow_c_device_array__" : "__arrow_c_array__"};
     const Ref pair = import.call(on_device ? names.arrow_device_array : names.arrow_array);
@@ -167,7 +167,7 @@ struct ArrowChunks {
 };
 
 /// `__arrow_c_stream__`: polars, pandas, pyarrow.ChunkedArray.
-ISTHMUS_NOINLINE inline bool import_arrow_stream(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_arrow_stream(ImportRequest& request) {
     const ArrowImport import{request, "__arrow_c_stream__"};
     const Ref capsule = import.call(interned().arrow_stream);
     if (!capsule) return false;

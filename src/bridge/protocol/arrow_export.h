@@ -5,7 +5,6 @@
 #include "../runtime/shared_runtime.h"  // Python.h must come before any standard header
 
 #include <memory>
-#include <string>
 
 #include "arrow.h"
 #include "export.h"
@@ -20,7 +19,8 @@ struct ArrowExport {
     ArrowArray array{}, numbers{}, *children = &numbers;
     const void* buffers[2] = {};       ///< no bitmap: there are no nulls
     const void* list_buffers[1] = {};  ///< of the lists, which have no buffer
-    std::string format, list_format, metadata;
+    char format[2] = {};
+    TextBuffer list_format, metadata;
     Tensor tensor;  ///< keeps the memory, until the array is released
 
     /// The letter of Arrow's format; 0 for a dtype without one.
@@ -39,43 +39,47 @@ struct ArrowExport {
     static void release_child(Struct* released) noexcept {
         released->release = nullptr;
     }
-    void add_metadata(std::string_view text) {
-        const auto length = static_cast<std::int32_t>(text.size());
-        metadata.append(reinterpret_cast<const char*>(&length), sizeof length).append(text);
+    void add_number(std::int32_t number) noexcept {
+        metadata.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+    ISTHMUS_COLD void add_metadata(std::string_view text) noexcept {
+        add_number(static_cast<std::int32_t>(text.size()));
+        metadata += text;
     }
     /// The elements of more than one dimension: lists of one size, with the shape beside them (the canonical extension
     /// "arrow.fixed_shape_tensor", which more readers know than lists within lists).
-    void describe_lists(const DLTensor& t) {
+    ISTHMUS_COLD void describe_lists(const DLTensor& t) {
         std::int64_t size = 1;
-        std::string shape;
+        TextBuffer shape = compose({"{\"shape\":["});
         for (int i = 1; i < t.ndim; ++i) {
             size *= t.shape[i];
-            shape += concat({i > 1 ? "," : "", t.shape[i]});
+            Message({i > 1 ? "," : "", t.shape[i]}).append_to(shape);
         }
-        list_format = concat({"+w:", size});
-        const std::int32_t pairs = 2;
-        metadata.assign(reinterpret_cast<const char*>(&pairs), sizeof pairs);
+        shape += "]}";
+        list_format = compose({"+w:", size, std::string_view("", sizeof(char))});
+        add_number(2);  // pairs
         add_metadata("ARROW:extension:name");
         add_metadata("arrow.fixed_shape_tensor");
         add_metadata("ARROW:extension:metadata");
-        add_metadata(concat({"{\"shape\":[", shape, "]}"}));
-        schema = {.format = list_format.c_str(),
-                  .name = "",
-                  .metadata = metadata.c_str(),
-                  .n_children = 1,
-                  .children = &items,
-                  .release = release<ArrowSchema>,
-                  .private_data = this};
-        item.format = format.c_str();
+        add_metadata(shape.view());
+        if (list_format.failed() || metadata.failed() || shape.failed()) throw std::bad_alloc();
+        schema.format = list_format.view().data();
+        schema.metadata = metadata.view().data();
+        schema.n_children = 1;
+        schema.children = &items;
+        item.format = format;
         item.name = "item";
         item.release = release_child<ArrowSchema>;
     }
-    void describe_schema(const DLTensor& t) {
-        format.assign(1, letter_of(t.dtype));
-        if (t.ndim > 1) return describe_lists(t);
-        schema = {.format = format.c_str(), .name = "", .release = release<ArrowSchema>, .private_data = this};
+    ISTHMUS_COLD void describe_schema(const DLTensor& t) {
+        format[0] = letter_of(t.dtype);
+        schema.format = format;
+        schema.name = "";
+        schema.release = release<ArrowSchema>;
+        schema.private_data = this;
+        if (t.ndim > 1) describe_lists(t);
     }
-    void describe_array(Tensor given) {
+    ISTHMUS_COLD void describe_array(Tensor given) {
         tensor = std::move(given);
         const DLTensor& t = tensor.descriptor();
         buffers[1] = t.data;
@@ -83,14 +87,15 @@ struct ArrowExport {
         flat.length = layout::numel(t);
         flat.n_buffers = 2;
         flat.buffers = buffers;
-        flat.release = t.ndim > 1 ? release_child<ArrowArray> : release<ArrowArray>;
-        if (t.ndim > 1)
-            array = {.length = t.shape[0],
-                     .n_buffers = 1,
-                     .n_children = 1,
-                     .buffers = list_buffers,
-                     .children = &children,
-                     .release = release<ArrowArray>};
+        flat.release = release_child<ArrowArray>;
+        if (t.ndim > 1) {
+            array.length = t.shape[0];
+            array.n_buffers = 1;
+            array.n_children = 1;
+            array.buffers = list_buffers;
+            array.children = &children;
+        }
+        array.release = release<ArrowArray>;
         array.private_data = this;
     }
 };
@@ -117,21 +122,22 @@ Ref arrow_capsule(std::unique_ptr<ArrowExport> made, Struct ArrowExport::* membe
 }
 
 /// Why Arrow cannot show this tensor; empty if it can.
-ISTHMUS_COLD inline std::string explain_no_arrow(const DLTensor& t) {
+ISTHMUS_COLD inline TextBuffer explain_no_arrow(const DLTensor& t) noexcept {
     const DType dtype = t.dtype;
-    if (!Device(t.device).is_host()) return concat({"it is on ", Device(t.device), "; move it to the cpu first"});
-    if (dtype == boolean) return "Arrow's bool has eight elements to a byte; take x.to('numpy').view('uint8')";
-    if (ArrowExport::letter_of(dtype) == 0) return concat({"dtype ", dtype, " has no counterpart in Arrow"});
-    if (t.ndim == 0) return "it has no dimension, and an Arrow array has one; take x.to('numpy').reshape(1)";
+    if (!Device(t.device).is_host()) return compose({"it is on ", Device(t.device), "; move it to the cpu first"});
+    if (dtype == boolean)
+        return compose({"Arrow's bool has eight elements to a byte; take x.to('numpy').view('uint8')"});
+    if (ArrowExport::letter_of(dtype) == 0) return compose({"dtype ", dtype, " has no counterpart in Arrow"});
+    if (t.ndim == 0) return compose({"it has no dimension, and an Arrow array has one; take x.to('numpy').reshape(1)"});
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim))
-        return concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                       " are not contiguous; take isthmus.from_dlpack(x, copy=True)"});
+        return compose({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
+                        " are not contiguous; take isthmus.from_dlpack(x, copy=True)"});
     return {};
 }
 
 /// `__arrow_c_array__(requested_schema=None)`: the two capsules. Without a copy, of whatever schema is requested: a
 /// producer may leave the conversion to its caller.
-inline PyObject* tensor_arrow_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
+ISTHMUS_COLD inline PyObject* tensor_arrow_array(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"requested_schema", nullptr};
     PyObject* requested = nullptr;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|O:__arrow_c_array__", const_cast<char**>(names),
@@ -141,8 +147,8 @@ inline PyObject* tensor_arrow_array(PyObject* self, PyObject* arguments, PyObjec
     if (block == nullptr || refuse_tracked(block)) return nullptr;
     const ExportGuard guard(block);
     if (guard.block() == nullptr) return PyErr_NoMemory();
-    try {
-        if (const std::string why = explain_no_arrow(block->dl); !why.empty())
+    return guarded([&]() ISTHMUS_COLD -> PyObject* {
+        if (const TextBuffer why = explain_no_arrow(block->dl); !why.view().empty() || why.failed())
             return raise(ErrorCode::bad_layout, ErrorKind::buffer, {"no Arrow array shows this tensor: ", why});
         auto schema = std::make_unique<ArrowExport>(), array = std::make_unique<ArrowExport>();
         schema->describe_schema(block->dl);
@@ -153,9 +159,7 @@ inline PyObject* tensor_arrow_array(PyObject* self, PyObject* arguments, PyObjec
         if (!second) return nullptr;
         note_consumer(block, "arrow");
         return PyTuple_Pack(2, first.get(), second.get());
-    } catch (const std::bad_alloc&) {
-        return PyErr_NoMemory();
-    }
+    });
 }
 
 }  // namespace detail

@@ -151,7 +151,7 @@ private:
     bool extension_ = false;
 };
 
-inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArray* array) {
+ISTHMUS_COLD inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArray* array) {
     t_.strides = nullptr;
     t_.shape[0] = array != nullptr ? array->length : 0;
     t_.ndim = 1;
@@ -178,8 +178,8 @@ inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArra
 }
 
 /// The dtype of numbers, or the size of lists.
-inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const ArrowArray* array,
-                                             std::int64_t& list_size) {
+ISTHMUS_COLD inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const ArrowArray* array,
+                                                          std::int64_t& list_size) {
     const std::string_view format = schema->format != nullptr ? schema->format : "";
     const auto bad = [&](const char* why) {
         return make_error(ErrorCode::bad_dtype, {"has the format '", format, "': ", why});
@@ -210,7 +210,7 @@ inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const Ar
 }
 
 /// Address and offset of the numbers, checked; then the bitmaps, which are read only if the sizes are plausible.
-inline Result<void> ArrowReader::finish(const Range& items, const Range* levels) {
+ISTHMUS_COLD inline Result<void> ArrowReader::finish(const Range& items, const Range* levels) {
     std::int64_t offset = items.count == 0 ? 0 : items.first;
     if (!layout::multiply(offset, DType(t_.dtype).itemsize()))
         return make_error(ErrorCode::overflow, {"starts at element ", items.first});
@@ -226,7 +226,7 @@ inline Result<void> ArrowReader::finish(const Range& items, const Range* levels)
     return {};
 }
 
-inline Result<void> ArrowReader::check_nulls(const Range& range) const {
+ISTHMUS_COLD inline Result<void> ArrowReader::check_nulls(const Range& range) const {
     if (range.array == nullptr || range.array->null_count == 0 || range.count == 0) return {};
     const void* valid = range.array->buffers[0];
     const bool host = Device(t_.device).is_host();

@@ -70,10 +70,11 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
 }
 
 ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const char* format, Py_ssize_t itemsize,
-                                               bool foreign_order, DType dtype) {
+                                               bool foreign_order) {
     const TextBuffer found = compose(
         {"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
-    if (foreign_order)
+    DType dtype;
+    if (foreign_order && parse_buffer_format(std::string_view(format).substr(1), itemsize, dtype, foreign_order))
         return request.fail(
             ErrorCode::not_values,
             {found, ", which is not in this machine's byte order; call numpy.asarray(x).astype('", dtype, "') first"});
@@ -102,7 +103,7 @@ inline bool import_held_buffer(ImportRequest& request) {
     bool foreign_order = false;
     const char* format = view.format != nullptr ? view.format : "B";
     if (ISTHMUS_UNLIKELY(!parse_buffer_format(format, view.itemsize, dtype, foreign_order)))
-        return explain_buffer_format(request, format, view.itemsize, foreign_order, dtype);
+        return explain_buffer_format(request, format, view.itemsize, foreign_order);
     t.dtype = dtype;
     t.data = view.buf;
     t.device = DLDevice{kDLCPU, 0};
@@ -142,7 +143,7 @@ ISTHMUS_COLD inline int refuse_buffer(ErrorCode code, Message text) {
 }
 
 /// The buffer protocol (PEP 3118). Only the strides in bytes have to be allocated; they are freed with the view.
-inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
+ISTHMUS_COLD inline int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
     Block* block = block_of(self);
     view->obj = nullptr;
     if (block == nullptr) return -1;

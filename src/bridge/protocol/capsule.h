@@ -144,16 +144,14 @@ template <class Managed>
 bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name, const char* used) {
     auto* managed = claim_capsule<Managed>(capsule, name, used);
     if (ISTHMUS_UNLIKELY(managed == nullptr)) return refuse_consumed(request, used);
-    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) &&
-        !request.may_copy_despite(explain_unacceptable(managed, nullptr))) {
-        Error error = explain_unacceptable(managed, request.options.argument);
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) && !request.take_unacceptable(managed)) {
         // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise
         // the capsule stays its producer's, whose destructor ends it.
         if (is_of_another_major(managed))
             end_managed_in_python<Managed>(managed);
         else
             unclaim_capsule(capsule, name);
-        return request.fail(std::move(error));
+        return false;
     }
     return hold_claimed(request, capsule, managed) || (unclaim_capsule(capsule, name), false);
 }

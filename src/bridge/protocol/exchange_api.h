@@ -70,9 +70,7 @@ inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAP
         if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
         return request.fail_with_exception(ErrorCode::producer_failed, what);
     }
-    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) &&
-        !request.may_copy_despite(explain_unacceptable(managed, nullptr))) {
-        request.fail(explain_unacceptable(managed, request.options.argument));
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) && !request.take_unacceptable(managed)) {
         end_managed_in_python<DLManagedTensorVersioned>(managed);
         return false;
     }
@@ -88,8 +86,8 @@ inline bool import_exchange(ImportRequest& request) {
 // The producer's and consumer's side of the C exchange API (DLPack 1.3, dlpack.h: DLPackExchangeAPI). No function
 // throws; if one calls Python, a garbage collection may run any code.
 
-inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
-                             void (*set_error)(void*, const char*, const char*)) noexcept {
+ISTHMUS_COLD inline int exchange_allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+                                          void (*set_error)(void*, const char*, const char*)) noexcept {
     *out = nullptr;
     return surviving_exit([&] {
         try {

@@ -234,6 +234,12 @@ struct ImportRequest {
         Error error = explain_unsound(t, flags, options.argument);
         return may_copy_despite(error) || fail(std::move(error));
     }
+    /// Of a managed tensor that is_acceptable() refused.
+    template <class Managed>
+    ISTHMUS_COLD bool take_unacceptable(const Managed* managed) {
+        Error error = explain_unacceptable(managed, options.argument);
+        return may_copy_despite(error) || fail(std::move(error));
+    }
     ISTHMUS_COLD bool fail_read_only() {
         return fail(ErrorCode::read_only,
                     {"the memory of this ", type_name(object), " is read-only; expected writable memory"});
@@ -279,7 +285,7 @@ struct ImportRequest {
 };
 
 /// Refuses a number that names no stream of this device.
-ISTHMUS_NOINLINE inline bool accept_named_stream(ImportRequest& request, Device device) {
+ISTHMUS_COLD inline bool accept_named_stream(ImportRequest& request, Device device) {
     const char* wanted = has_streams(device.type) ? wanted_stream(device, request.options.stream) : nullptr;
     if (wanted == nullptr) return true;
     return request.fail(ErrorCode::bad_argument, {"option 'stream': found ", request.options.stream, " for data on ",

@@ -181,6 +181,8 @@ ISTHMUS_COLD inline void set_exception(PyObject* type, Message text) noexcept {
     if (words) PyErr_SetObject(type, words.get());
 }
 
+ISTHMUS_COLD inline Error no_memory_error() noexcept { return Error(no_memory_error_state()); }
+
 /// Calls what may throw std::bad_alloc, for a caller that must not throw: a MemoryError then, as the error of a Result
 /// or as the exception that is set, with `failed` as the result.
 template <class F, class R>
@@ -197,7 +199,7 @@ ISTHMUS_ALWAYS_INLINE auto with_memory(F&& f) -> decltype(f()) {
     try {
         return f();
     } catch (const std::bad_alloc&) {
-        return Error(no_memory_error_state());
+        return no_memory_error();
     }
 }
 

@@ -13,13 +13,13 @@ namespace detail {
 
 /// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out
 /// of memory. It reaches the caller unchanged.
-inline bool passes_through(PyObject* exception) noexcept {
+ISTHMUS_NOINLINE inline bool passes_through(PyObject* exception) noexcept {
     return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
            PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
 }
 /// After a question that failed: clears the exception and returns false; an exception that passes_through() stays, and
 /// the answer is true.
-inline bool is_interrupted() noexcept {
+ISTHMUS_NOINLINE inline bool is_interrupted() noexcept {
     PyObject* raised = PyErr_Occurred();
     if (raised == nullptr) return false;
     if (passes_through(raised)) return true;
@@ -130,8 +130,8 @@ enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
 /// Reads a sequence of integers, or of objects with `__index__`; bools only with `take_bools`. Leaves no exception but
 /// one that passes_through().
-template <class Integer>
-Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, bool take_bools = true) {
+ISTHMUS_NOINLINE inline Integers read_integers(PyObject* sequence, std::int64_t* out, int room, int& count,
+                                               bool take_bools = true) {
     const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);
     const Ref items(whole ? PySequence_Fast(sequence, "") : nullptr);
     const Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items.get()) : 0;
@@ -142,10 +142,10 @@ Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, b
         const Ref number(refused ? nullptr : PyNumber_Index(item.get()));
         int overflow = 0;
         const long long value = number ? PyLong_AsLongLongAndOverflow(number.get(), &overflow) : 0;
-        out[i] = static_cast<Integer>(value);
+        out[i] = value;
         if (!number)
             outcome = Integers::not_integers;
-        else if (overflow != 0 || out[i] != value)
+        else if (overflow != 0)
             outcome = Integers::too_large;
     }
     (void)is_interrupted();
@@ -154,12 +154,12 @@ Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, b
 }
 /// A pair of integers, as DLPack's Python side passes versions and devices.
 inline bool read_pair(PyObject* object, long& first, long& second) {
-    long pair[2] = {};
+    std::int64_t pair[2] = {};
     int count = 0;
     const bool good = read_integers(object, pair, 2, count) == Integers::ok && count == 2;
-    first = pair[0];
-    second = pair[1];
-    return good;
+    first = static_cast<long>(pair[0]);
+    second = static_cast<long>(pair[1]);
+    return good && first == pair[0] && second == pair[1];
 }
 
 #if defined(Py_GIL_DISABLED)

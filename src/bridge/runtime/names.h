@@ -17,12 +17,13 @@ struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
     PyObject *array_interface, *array_struct, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject *module, *dtype, *backing_device;
+    PyObject *buffer, *array_ufunc, *array_function;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
     PyObject* newest_version;    ///< (1, 3)
 
     /// False with a Python exception set.
-    bool make() {
+    ISTHMUS_COLD bool make() {
         struct Row {
             PyObject*& slot;
             const char* text;
@@ -44,6 +45,9 @@ struct Interned {
             {module, "__module__"},
             {dtype, "dtype"},
             {backing_device, "backing_device"},
+            {buffer, "__buffer__"},
+            {array_ufunc, "__array_ufunc__"},
+            {array_function, "__array_function__"},
         };
         constexpr std::size_t tuples = 3;
         static_assert(sizeof(rows) / sizeof(rows[0]) + tuples == sizeof(Interned) / sizeof(PyObject*),
@@ -116,7 +120,7 @@ inline bool has_base_of_package(PyTypeObject* type, std::string_view package) {
     return any_base(type, [&](PyTypeObject* base) { return package_of(ClassName(base).module) == package; });
 }
 /// Whether a base calls itself "package.module.Name", which any class may do.
-inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
+ISTHMUS_COLD inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
     const std::string_view name = name_of(qualified);
     return any_base(type, [&](PyTypeObject* base) {
         if (!std::string_view(base->tp_name).ends_with(name)) return false;  // most are told from it by this alone
@@ -138,7 +142,7 @@ struct ClassKeys {
         const char* text = nullptr;
         PyObject *module = nullptr, *name = nullptr;
     };
-    Key keys[64];
+    Key keys[32];
 
     Key& of(std::string_view qualified) noexcept {
         return keys[(reinterpret_cast<std::uintptr_t>(qualified.data()) * 0x9E3779B1U >> 16) % std::size(keys)];
@@ -149,7 +153,7 @@ ISTHMUS_STATE PerSession<ClassKeys> class_keys;
 
 /// The class that "package.module.Name", a constant, means in the modules imported so far; empty if that module is not
 /// imported, or has no such class.
-inline Ref loaded_class(std::string_view qualified) {
+ISTHMUS_COLD inline Ref loaded_class(std::string_view qualified) {
 #if defined(Py_GIL_DISABLED)
     const std::string module(module_of(qualified)), name(name_of(qualified));
     const Ref loaded = loaded_module(module.c_str());

@@ -284,7 +284,7 @@ ISTHMUS_STATE constinit PythonOwners* python_owners = &first_session_owners;
 
 /// Makes the owners of this session those that new blocks get, until end_session(). False when memory is out. The mutex
 /// of interpreter_session is held.
-inline bool begin_python_owners() noexcept {
+ISTHMUS_COLD inline bool begin_python_owners() noexcept {
     if (python_owners->begun) return true;
     if (python_owners->over) {
         auto* owners = new (std::nothrow) PythonOwners;
@@ -311,7 +311,7 @@ inline Block* block_kept_with(Block* block, PyObject* object) noexcept {
 }
 
 /// Makes this shared object ready in the running interpreter. False with a Python exception set.
-ISTHMUS_NOINLINE inline bool start_session() {
+ISTHMUS_COLD inline bool start_session() {
     PyInterpreterState* here = PyInterpreterState_Get();
     PyInterpreterState* ours = interpreter_session.interpreter.load_relaxed();
     if (ours == here) return true;

@@ -8,6 +8,8 @@
 #include <new>
 
 #include <isthmus/core/compiler.h>
+#include <optional>
+
 #include <isthmus/core/deleter.h>
 #include <isthmus/core/memory.h>
 #include "../../core/system.h"
@@ -320,19 +322,26 @@ ISTHMUS_NOINLINE inline void release_with_gil(void (*release)(void*), void* obje
     release_by(interpreter_access(), release, object);
 }
 
+/// Takes the GIL for a call of `f`; false, without the call, if it cannot be had.
+ISTHMUS_NOINLINE inline bool take_gil_for(void (*f)(void*), void* of) {
+    const NoCancellation whole;
+    const InterpreterGuard guard;
+    if (!guard || interpreter_access() != InterpreterAccess::ensure) return false;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    f(of);
+    PyGILState_Release(state);
+    return true;
+}
 /// Calls `f` with the GIL, which a thread that has none takes for the time of the call. `otherwise` if it cannot be
 /// had: the interpreter has ended, or this thread runs another one.
 template <class F, class Otherwise>
 auto with_gil(F&& f, Otherwise&& otherwise) noexcept -> decltype(f()) {
     return surviving_exit([&] {
         if (have_gil()) return f();
-        const NoCancellation whole;
-        const InterpreterGuard guard;
-        if (!guard || interpreter_access() != InterpreterAccess::ensure) return otherwise();
-        const PyGILState_STATE state = PyGILState_Ensure();
-        auto result = f();
-        PyGILState_Release(state);
-        return result;
+        std::optional<decltype(f())> result;
+        auto call = [&] { result.emplace(f()); };
+        const auto run = [](void* of) { (*static_cast<decltype(call)*>(of))(); };
+        return take_gil_for(run, &call) ? *std::move(result) : otherwise();
     });
 }
 

@@ -38,7 +38,7 @@ inline bool is_frame_of_isthmus(PyObject* frame) {
 }
 
 /// "train.py:12 in step": the innermost line of the user's Python that runs in this thread.
-ISTHMUS_NOINLINE inline std::string python_place() {
+ISTHMUS_COLD inline std::string python_place() {
     Ref held(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
     while (held && is_frame_of_isthmus(held.get()))
         held = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(held.get()))));
@@ -54,7 +54,7 @@ ISTHMUS_NOINLINE inline std::string python_place() {
 }
 
 /// Whose memory a new block is. An import holds the GIL; other blocks may be made by a thread without it.
-ISTHMUS_NOINLINE inline BlockWords words_of_python(const Block* block, bool tracing) noexcept {
+ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing) noexcept {
     if (!have_gil()) return {};
     return surviving_exit([&]() -> BlockWords {
         PyObject* pending = take_exception();
@@ -97,7 +97,7 @@ ISTHMUS_STATE PerSession<SharedRuntime*> shared_state;
 inline constexpr const char* runtime_key = "isthmus.runtime.abi2";
 static_assert(ISTHMUS_ABI == 2, "the key of the shared runtime carries the ABI");
 
-ISTHMUS_NOINLINE inline bool make_exceptions(SharedRuntime& shared) {
+ISTHMUS_COLD inline bool make_exceptions(SharedRuntime& shared) {
     struct Row {
         const char* name;
         PyObject* builtin;
@@ -156,7 +156,7 @@ ISTHMUS_COLD inline SharedRuntime* make_shared_runtime(PyObject* dict) {
 }
 
 /// Finds the shared part, or makes it. NULL with a Python exception set.
-ISTHMUS_NOINLINE inline SharedRuntime* find_shared_runtime() {
+ISTHMUS_COLD inline SharedRuntime* find_shared_runtime() {
     if (!make_interned()) return nullptr;
     PyObject* dict = PyInterpreterState_GetDict(interpreter_session.interpreter.load());  // borrowed
     const Ref known = dict_item(dict, runtime_key);

@@ -89,10 +89,10 @@ const StreamDriver* find_driver(Atomic<const StreamDriver*>& kept, const char* c
     }
     return nullptr;
 }
-ISTHMUS_NOINLINE inline const StreamDriver* find_cuda_driver() noexcept {
+ISTHMUS_COLD inline const StreamDriver* find_cuda_driver() noexcept {
     return find_driver<StreamDriver::of_cuda>(cuda_driver, cuda_files);
 }
-ISTHMUS_NOINLINE inline const StreamDriver* find_hip_driver() noexcept {
+ISTHMUS_COLD inline const StreamDriver* find_hip_driver() noexcept {
     return find_driver<StreamDriver::of_hip>(hip_driver, hip_files);
 }
 
@@ -111,7 +111,7 @@ struct DriverSearch {
 };
 ISTHMUS_STATE DriverSearch driver_search;
 
-ISTHMUS_NOINLINE inline bool search_drivers() noexcept {
+ISTHMUS_COLD inline bool search_drivers() noexcept {
     unsigned long long libraries = driver_search.libraries.load_relaxed();
     if (!have_libraries_changed(libraries)) return false;
     driver_search.libraries.store_relaxed(libraries);

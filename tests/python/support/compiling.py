@@ -14,6 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
+#: Clang, if there is one.
+CLANG = next(
+    (path for name in ("clang++", "clang++-19", "clang++-16", "clang++-14") if (path := shutil.which(name))), None
+)
 BUILT = Path(__file__).resolve().parents[3] / "build" / "compiled"
 #: What a build of CMake's takes in before the project: nothing is compiled twice, or described for a debugger.
 TOOLCHAIN = Path(__file__).resolve().parent / "quick.cmake"

@@ -56,7 +56,7 @@ struct NumpyApi {
 ISTHMUS_STATE PerSession<NumpyApi> numpy_api;
 
 /// False with a Python exception set.
-ISTHMUS_NOINLINE inline bool load_numpy_api() {
+ISTHMUS_COLD inline bool load_numpy_api() {
     NumpyApi found{};
     if (!start_session() || !found.find()) return false;
     if (!numpy_api.keep(found)) found.release();
@@ -64,7 +64,7 @@ ISTHMUS_NOINLINE inline bool load_numpy_api() {
 }
 
 /// ml_dtypes' dtype as a new reference; an empty Ref with or without a Python exception when there is none.
-ISTHMUS_NOINLINE inline Ref find_ml_descr(DType dtype) {
+ISTHMUS_COLD inline Ref find_ml_descr(DType dtype) {
     Ref module(PyImport_ImportModule("ml_dtypes"));
     Ref name(module ? unicode_of({dtype}) : nullptr);
     Ref scalar(name ? PyObject_GetAttr(module.get(), name.get()) : nullptr);

@@ -89,7 +89,7 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* d
 }
 
 /// The dtype of an array whose type is not one of NumPy's own, or has no counterpart.
-ISTHMUS_NOINLINE inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
+ISTHMUS_COLD inline bool unusual_numpy_dtype(const NumpyDescr* descr, DLDataType& out, Flags& flags) noexcept {
     if (!has_native_order(descr) || static_cast<unsigned>(descr->type_num) < static_cast<unsigned>(numpy_builtin_types))
         return false;
     if (!find_ml_dtype(descr, out)) return false;
@@ -207,7 +207,7 @@ ISTHMUS_ALWAYS_INLINE Block* own_numpy_fast(PyObject* object, bool require_writa
 
 /// np.generic. The buffers of datetime64 and timedelta64 are bytes without a dtype, so the dtype is queried
 /// first.
-ISTHMUS_NOINLINE inline bool import_numpy_scalar(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_numpy_scalar(ImportRequest& request) {
     request.keep_alive();
     Ref dtype(PyObject_GetAttrString(request.object, "dtype"));
     Ref kind(dtype ? PyObject_GetAttrString(dtype.get(), "kind") : nullptr);

@@ -24,7 +24,7 @@ struct TorchConsumer {
 ISTHMUS_STATE PerSession<TorchConsumer> torch_consumer;
 
 /// Imports torch. False with a Python exception set.
-ISTHMUS_NOINLINE inline bool load_torch_consumer() {
+ISTHMUS_COLD inline bool load_torch_consumer() {
     Ref torch(import_torch("torch"));
     Ref tensor(torch ? PyObject_GetAttrString(torch.get(), "Tensor") : nullptr);
     if (!tensor || !make_interned()) return false;
@@ -89,7 +89,7 @@ inline Result<PyObject*> export_to_torch_by_shims(Block* block) {
 }
 
 /// By the exchange table of torch.Tensor (2.10 to 2.13).
-inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const TextBuffer& what) {
+ISTHMUS_COLD inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const TextBuffer& what) {
     DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
     if (managed == nullptr) return Error(ErrorCode::out_of_memory, "no memory for an export");
     managed->deleter = [](DLManagedTensorVersioned* self) {
@@ -108,7 +108,7 @@ inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const TextBuf
 }
 
 /// Before torch 2.14: by the exchange API, else by its Python function.
-ISTHMUS_NOINLINE inline Result<PyObject*> export_to_torch_older(Block* block) {
+ISTHMUS_COLD inline Result<PyObject*> export_to_torch_older(Block* block) {
     if (layout::has_negative_stride(block->dl)) return explain_torch_export(block->dl, true, "");
     const TextBuffer what = compose({"handing a tensor of ", DType(block->dl.dtype), " to torch"});
     const DLPackExchangeAPI* api = torch_consumer->api;

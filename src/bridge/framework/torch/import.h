@@ -148,7 +148,7 @@ ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
 /// Asks Python, and finds out whether the storage itself can be asked from now on: whether this tensor's storage shows
 /// that it lies where storage_of() looks. (Functions of torch._C run no code of a subclass.)
 /// True with a Python exception set on one that passes_through().
-ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
+ISTHMUS_COLD inline bool find_copy_on_write(ImportRequest& request, void* handle) {
     TorchShims& torch = torch_shims;
     Ref core(import_torch("torch._C"));
     Ref answer(core ? PyObject_CallMethod(core.get(), "_is_cow_tensor", "O", request.object) : nullptr);

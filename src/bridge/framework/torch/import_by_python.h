@@ -33,7 +33,7 @@ struct AskPython {
 };
 
 /// Tells autograd of a coming write. Before PyTorch 2.4 only libtorch itself can.
-ISTHMUS_NOINLINE inline bool bump_torch_version_by_python(ImportRequest& request) {
+ISTHMUS_COLD inline bool bump_torch_version_by_python(ImportRequest& request) {
     Ref graph(import_torch("torch.autograd.graph"));
     Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
     if (!function && is_interrupted())
@@ -44,7 +44,7 @@ ISTHMUS_NOINLINE inline bool bump_torch_version_by_python(ImportRequest& request
 }
 
 /// Checks that the exchange API omits and `__dlpack__` makes only in part.
-ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, TorchVerdict& verdict) {
+ISTHMUS_COLD inline bool check_torch_by_python(ImportRequest& request, TorchVerdict& verdict) {
     AskPython ask{request.object};
     if (ask.ask("is_nested", false) || ask.ask("is_sparse", false) || ask.ask("is_sparse_csr", false) ||
         ask.ask("is_mkldnn", false) || ask.ask("is_meta", false))
@@ -101,7 +101,7 @@ inline bool import_torch_by_method(ImportRequest& request) {
 }
 
 /// PyTorch 2.10 to 2.13 by the exchange API, older versions by `__dlpack__`, both after the same questions.
-ISTHMUS_NOINLINE inline bool import_torch_older(ImportRequest& request, const DLPackExchangeAPI* api) {
+ISTHMUS_COLD inline bool import_torch_older(ImportRequest& request, const DLPackExchangeAPI* api) {
     request.keep_alive();
     TorchVerdict verdict;
     if (!check_torch_by_python(request, verdict)) return false;
@@ -132,7 +132,7 @@ inline bool import_torch_exchange(ImportRequest& request) { return import_torch_
 inline bool import_torch_method(ImportRequest& request) { return import_torch_older(request, nullptr); }
 
 /// For a torch whose shims do not describe this tensor in DLPack's terms.
-ISTHMUS_NOINLINE inline bool import_torch_elsewhere(ImportRequest& request) {
+ISTHMUS_COLD inline bool import_torch_elsewhere(ImportRequest& request) {
     const DLPackExchangeAPI* api = find_exchange_api(Py_TYPE(request.object));
     if (PyErr_Occurred() != nullptr)
         return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(request.object)});

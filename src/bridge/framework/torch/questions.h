@@ -65,7 +65,7 @@ ISTHMUS_NOINLINE inline bool is_plain_torch_view(PyObject* view, bool& failed) {
 
 /// Why torch refuses an in-place operation on this tensor, which requires grad while grad mode is on; NULL if it does
 /// not. The same rules as in torch/csrc/autograd/VariableTypeUtils.h (check_inplace).
-ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, bool& failed) {
+ISTHMUS_COLD inline const char* torch_in_place_refusal(PyObject* object, bool& failed) {
     if (ask_python(object, "is_leaf", false, failed)) return torch_refusal::leaf;
     if (failed || !ask_python(object, "_is_view", true, failed)) return nullptr;
     Ref base(PyObject_GetAttrString(object, "_base"));
@@ -75,7 +75,7 @@ ISTHMUS_NOINLINE inline const char* torch_in_place_refusal(PyObject* object, boo
 }
 
 /// Whether it was made in inference mode, and is to be written outside of it.
-ISTHMUS_NOINLINE inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
+ISTHMUS_COLD inline bool is_closed_inference_tensor(PyObject* object, bool& failed) {
     return ask_python(object, "is_inference", true, failed) && !ask_torch("is_inference_mode_enabled", failed) &&
            !failed;
 }

@@ -141,7 +141,7 @@ using TorchStreamFunction = int (*)(std::int32_t, void**);
 ISTHMUS_STATE Atomic<TorchStreamFunction> torch_stream_function;
 
 /// From the libtorch that the process has loaded; NULL if it was built without GPU support, or is old.
-ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
+ISTHMUS_COLD inline TorchStreamFunction find_torch_stream() noexcept {
     if (const auto known = torch_stream_function.load_acquire(); known != nullptr) return known;
     for (const char* name : {ISTHMUS_LIBRARY("torch_cuda"), ISTHMUS_LIBRARY("torch_hip")}) {
         TorchStreamFunction found = nullptr;
@@ -153,7 +153,7 @@ ISTHMUS_NOINLINE inline TorchStreamFunction find_torch_stream() noexcept {
     return nullptr;
 }
 
-ISTHMUS_NOINLINE inline bool TorchShims::load() noexcept {
+ISTHMUS_COLD inline bool TorchShims::load() noexcept {
     const StateLock lock(loading);
     if (loaded) return true;
     void* lib = find_library(ISTHMUS_LIBRARY("torch_cpu"));

@@ -112,7 +112,7 @@ ISTHMUS_COLD inline bool can_mark_torch_storage() {
     return good;
 }
 
-ISTHMUS_NOINLINE inline bool find_torch_storages() {
+ISTHMUS_COLD inline bool find_torch_storages() {
     const bool known = can_hold_torch_storage();
     store_shared(torch_storages.markable, known && can_mark_torch_storage());
     store_shared(torch_storages.state, known ? TorchStorages::State::as_above : TorchStorages::State::other);
@@ -131,7 +131,7 @@ inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage,
 /// The same by Python, if storages do not have the known layout: the storage's Python object is held, and NumPy marks
 /// those on the CPU. False with an error on an exception that must not be swallowed; if Python cannot tell, what is
 /// held stays as it is.
-ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request) {
+ISTHMUS_COLD inline bool hold_torch_storage_by_python(ImportRequest& request) {
     request.keep_alive();
     const DLTensor& t = request.out.dl();
     Ref storage(PyObject_CallMethod(request.object, "untyped_storage", nullptr));

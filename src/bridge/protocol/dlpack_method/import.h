@@ -25,7 +25,7 @@ inline bool interface_is_read_only(PyObject* object, PyObject* name) {
 
 /// By `__array_struct__`, NumPy's interface of C: a capsule with the address of a struct that begins like this one.
 /// False, with a Python exception or without, if it does not say.
-inline bool struct_is_read_only(PyObject* object) {
+ISTHMUS_COLD inline bool struct_is_read_only(PyObject* object) {
     struct Interface {
         int two, nd;
         char typekind;
@@ -99,7 +99,7 @@ struct DLPackRequest : DLPackArguments {
 private:
     /// The stream belongs to the device where the data is, by the producer's answer, or to the requested one. The host
     /// has none.
-    ISTHMUS_NOINLINE bool name_stream(ImportRequest& request) {
+    ISTHMUS_COLD bool name_stream(ImportRequest& request) {
         const ImportOptions& options = request.options;
         Device found = options.device;
         if (found.type == 0) {
