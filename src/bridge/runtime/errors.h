@@ -148,9 +148,6 @@ ISTHMUS_COLD inline void append_type_name(TextBuffer& out, const void* of, Piece
 inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
 inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
 
-/// The TypeError of an argument, as raise_type() of isthmus/python/arguments.h.
-bool raise_type(const char* function, const char* argument, Message wanted, PyObject* found) noexcept;
-
 /// Sets an exception of a builtin class.
 ISTHMUS_COLD inline void set_exception(PyObject* type, Message text) noexcept {
     const Ref words(unicode_of({text}));
