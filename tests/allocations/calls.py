@@ -153,7 +153,6 @@ def package() -> dict[str, Make]:
     plain("device_wrong", lambda: isthmus.Device("cpx"))
     plain("trim", isthmus.trim)
     plain("error", lambda: isthmus.Error("x"))
-    plain("live", lambda: len(isthmus.live()))
 
     def live() -> Callable[[], Any]:
         isthmus.live.enable(tracing=True)
@@ -294,7 +293,38 @@ def torch() -> dict[str, Make]:
     }
 
 
+def itself() -> dict[str, Make]:
+    """Calls that a sweep must find fault with, for its own test."""
+    import ctypes
+
+    kept: list[object] = []
+
+    def lists() -> int:
+        return len([[] for _ in range(4)])
+
+    def swallows() -> int:
+        try:
+            return lists()
+        except MemoryError:
+            raise ValueError("swallowed") from None
+
+    def keeps() -> None:
+        kept.append([])
+        lists()
+
+    def dies() -> None:
+        try:
+            lists()
+        except MemoryError:
+            ctypes.CDLL(None).abort()
+
+    made = {"good": lists, "swallows": swallows, "keeps": keeps, "dies": dies}
+    return {name: functools.partial(lambda call: call, call) for name, call in made.items()}
+
+
 def load(world: str) -> dict[str, Make]:
+    if world == "itself":
+        return itself()
     modules = {
         "package": ("isthmus",),
         "bridge": ("isthmus_test_ext",),

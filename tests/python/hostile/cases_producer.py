@@ -28,7 +28,6 @@ def producer_that_raises() -> None:
         RuntimeError,
         AttributeError,
         NotImplementedError,
-        MemoryError,
         StopIteration,
         RecursionError,
         OSError,
