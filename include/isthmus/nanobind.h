@@ -208,14 +208,18 @@ struct isthmus_same_name {
 
 template <class T, int N, class... C>
 struct type_caster<isthmus::View<T, N, C...>>
-    : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
+    : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {
+    type_caster() noexcept {}  // NOLINT(modernize-use-equals-default): nanobind's own tuples would write zeros first
+};
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
     : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>,
                                isthmus_optional_name<isthmus::View<T, N, C...>>> {};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<isthmus::Argument<V, names...>>
-    : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {};
+    : isthmus_borrowing_caster<isthmus::Argument<V, names...>, isthmus_view_name<V>> {
+    type_caster() noexcept {}  // NOLINT(modernize-use-equals-default): as above
+};
 template <class V, isthmus::detail::Literal... names>
 struct type_caster<std::optional<isthmus::Argument<V, names...>>>
     : isthmus_borrowing_caster<std::optional<isthmus::Argument<V, names...>>, isthmus_optional_name<V>> {};
@@ -251,7 +255,9 @@ struct type_caster<isthmus::FieldsReply<S>> {
     }
 };
 template <>
-struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {};
+struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {
+    type_caster() noexcept {}  // NOLINT(modernize-use-equals-default): as above
+};
 
 struct isthmus_tensor_name {
     static constexpr auto text() { return io_name("isthmus.typing.TensorLike", "isthmus.Tensor"); }

@@ -24,6 +24,7 @@ struct NanobindBinder {
     struct Element {
         nanobind::detail::make_caster<E> caster;
 
+        Element() noexcept {}  // NOLINT(modernize-use-equals-default): Element() would write zeros first
         bool load(PyObject* object, const How& how) {
             if (!caster.from_python(object, nanobind::detail::flags_for_local_caster<E>(how.flags), how.cleanup))
                 return false;
@@ -34,6 +35,11 @@ struct NanobindBinder {
         }
         decltype(auto) take() { return caster.operator nanobind::detail::cast_t<E>(); }
     };
+    template <class E>
+    static bool load(ArgumentLoader<E>& loader, PyObject* object, E& value, const How& how) {
+        return nanobind_load(loader, object, nanobind::detail::flags_for_local_caster<E>(how.flags), value,
+                             how.cleanup);
+    }
     static bool raise() { nanobind::raise_python_error(); }
 };
 

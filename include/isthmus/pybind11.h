@@ -10,10 +10,7 @@
 #error "Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path"
 #endif
 
-#include <deque>
-
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
 
 ISTHMUS_BEGIN
@@ -75,6 +72,12 @@ ISTHMUS_NOINLINE inline bool pybind11_finish(Loaded loaded) {
     return loaded == Loaded::yes;
 }
 
+template <class X>
+ISTHMUS_NOINLINE bool pybind11_load(ArgumentLoader<X>& loader, PyObject* object, X& value, bool convert) {
+    const Loaded loaded = loader.try_load(object, value, convert);
+    return ISTHMUS_LIKELY(loaded == Loaded::yes && pybind11_translates.load_acquire()) || pybind11_finish(loaded);
+}
+
 /// The common part of the casters of arguments.
 template <class X>
 struct PybindArgument : PybindValue<X> {
@@ -84,10 +87,7 @@ struct PybindArgument : PybindValue<X> {
     operator X&&() && { return std::move(committed()); }
 
     // It tries every overload without conversions first, and a function without overloads with them at once.
-    ISTHMUS_NOINLINE bool load(pybind11::handle src, bool convert) {
-        const Loaded loaded = loader_.try_load(src.ptr(), this->value, convert);
-        return ISTHMUS_LIKELY(loaded == Loaded::yes && pybind11_translates.load_acquire()) || pybind11_finish(loaded);
-    }
+    bool load(pybind11::handle src, bool convert) { return pybind11_load(loader_, src.ptr(), this->value, convert); }
 
 private:
     X& committed() {
@@ -120,7 +120,6 @@ template <class X>
 struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
     template <class U>
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
-
     PybindBorrowing() = default;
     PybindBorrowing(PybindBorrowing&& other) noexcept : PybindBorrowed<X>(std::move(other)) {}
 };
@@ -132,9 +131,6 @@ template <class V, Literal... names>
 inline constexpr bool borrows_one<Argument<V, names...>> = true;
 template <class X>
 inline constexpr bool borrows_one<Uncommitted<X>> = true;
-
-template <class Binder, class E, class A>
-struct Contents<Binder, std::deque<E, A>> : SequenceContents<Binder, std::deque<E, A>, E> {};
 
 /// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here
 /// each of them is kept.
@@ -148,10 +144,13 @@ struct PybindBinder {
     template <class E>
     struct Element {
         pybind11::detail::make_caster<E> caster;
-
+        Element() noexcept {}  // NOLINT(modernize-use-equals-default): Element() would write zeros first
         bool load(PyObject* object, const How& how) { return caster.load(object, how.convert); }
         decltype(auto) take() { return pybind11::detail::cast_op<E&&>(std::move(caster)); }
     };
+    static bool load(auto& loader, PyObject* object, auto& value, const How& how) {
+        return pybind11_load(loader, object, value, how.convert);
+    }
     static bool raise() { raise_in_pybind11(); }
 };
 
@@ -248,17 +247,17 @@ private:
 
     template <std::size_t... i>
     bool load(function_call& call, index_sequence<i...>) {
-        if ((!std::get<i>(casters_).load(call.args[i], call.args_convert[i]) || ...)) return false;
+        if ((!std::get<i>(casters_).of.load(call.args[i], call.args_convert[i]) || ...)) return false;
         if (isthmus::detail::default_result.reply)
             ((isthmus::detail::takes_tensor<intrinsic_t<Args>> ? like_.found(call.args[i]) : void()), ...);
         return true;
     }
     template <class Return, class Func, std::size_t... i, class Guard>
     std::remove_cv_t<Return> call_with(Func& f, index_sequence<i...>, Guard&&) {
-        return f(cast_op<Args>(std::move(std::get<i>(casters_)))...);
+        return f(cast_op<Args>(std::move(std::get<i>(casters_).of))...);
     }
 
-    std::tuple<make_caster<Args>...> casters_;
+    std::tuple<isthmus::detail::Unzeroed<make_caster<Args>>...> casters_;
     isthmus::detail::PybindLike like_;
 };
 

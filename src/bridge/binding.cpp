@@ -113,15 +113,10 @@ Loaded BorrowSlot::load(PyObject* object, const Requirement& r, const char* func
 Result<void> BorrowSlot::commit_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
     if (!(result_->flags() & unannounced_flag)) return {};
-    return surviving_exit([&]() -> Result<void> {
-        // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
-        const bool away = !have_gil();
-        const PyGILState_STATE state = away ? PyGILState_Ensure() : PyGILState_STATE{};
-        Result<void> notified = announce_write(object, argument);
-        if (!notified) notified = prefixed(notified.error(), {of_call(function, nullptr)});
-        if (away) PyGILState_Release(state);
-        return notified;
-    });
+    // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
+    Result<void> notified = announce_write(object, argument);
+    if (!notified) return prefixed(notified.error(), {of_call(function, nullptr)});
+    return {};
 }
 bool BorrowSlot::commit_or_raise(const char* function, const char* argument) noexcept {
     const Result<void> committed = commit_now(function, argument);

@@ -34,6 +34,7 @@ private:
         : object_(object), form_(form), prefix_(std::move(prefix)) {}
 
     PyObject* object_ = nullptr;
+    Ref items_;  ///< of a sequence: reading a field may change a list
     FieldForm form_ = FieldForm::attributes;
     std::string sparse_format_;
     std::string prefix_;
@@ -79,10 +80,12 @@ Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format,
         form_ = FieldForm::mapping;
     } else if ((PyTuple_Check(object) || PyList_Check(object)) && !has_names) {
         form_ = FieldForm::sequence;
-        if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)) != names.size())
+        items_ = snapshot_of(object);
+        if (!items_) return error_from_exception(ErrorCode::out_of_memory, nullptr, "reading a struct");
+        if (static_cast<std::size_t>(PyTuple_GET_SIZE(items_.get())) != names.size())
             return make_error(ErrorCode::not_a_tensor,
                               {"expected ", list_of(names, *this), ", got a ", type_name(object), " of ",
-                               PySequence_Fast_GET_SIZE(object), " objects"});
+                               PyTuple_GET_SIZE(items_.get()), " objects"});
     } else if (has_base_of_package(Py_TYPE(object), "pyarrow") && PyObject_HasAttrString(object, "column") != 0) {
         form_ = FieldForm::columns;
     } else {
@@ -116,7 +119,7 @@ Ref FieldSource::get(int index, const char* name) const {
             return value;
         }
         case FieldForm::sequence:
-            return sequence_item(object_, index);
+            return Ref::borrow(PyTuple_GET_ITEM(items_.get(), index));
         case FieldForm::columns: {
             Ref value(PyObject_CallMethod(object_, "column", "s", name));
             if (!value) missing(PyExc_KeyError);
@@ -155,7 +158,7 @@ inline Loaded load_field(const FieldsTable& table, const FieldsTarget& target, i
     const FieldFacts& field = table.rows[i];
     LoadedField& state = target.states[i];
     Match of_struct(call.function);  // a struct within this one has its own named sizes
-    const FieldsCall of_field{call.function, state.path.c_str(), field.load_from != nullptr ? &of_struct : call.match};
+    const FieldsCall of_field{call.function, state.name(), field.load_from != nullptr ? &of_struct : call.match};
     state.object = source.get(i, table.names[i]);
     if (state.object) return field.load(target, state.object.get(), of_field);
     const bool raised = PyErr_Occurred() != nullptr;
@@ -171,7 +174,10 @@ Loaded FieldsTable::load_from(const FieldsTarget& target, const FieldSource& sou
     const bool named = call.argument != nullptr && *call.argument != '\0';
     for (int i = 0; i < count; ++i) target.states[i].loaded = false;
     const auto load_one = [&](int i) {
-        target.states[i].path = concat({named ? call.argument : "", named ? "." : "", names[i]});
+        TextBuffer path =
+            compose({named ? call.argument : "", named ? "." : "", names[i], std::string_view("", sizeof(char))});
+        if (path.failed()) throw std::bad_alloc();
+        target.states[i].path = std::move(path);
         return load_field(*this, target, i, source, call);
     };
     for (int i = 0; i < count; ++i) {
@@ -196,7 +202,7 @@ Loaded FieldsTable::load(const FieldsTarget& target, PyObject* object, const Fie
 }
 bool FieldsTable::commit(const FieldsTarget& target, const char* function) const noexcept {
     for (int i = 0; i < count; ++i)
-        if (target.states[i].loaded && !rows[i].commit(target, {function, target.states[i].path.c_str(), nullptr}))
+        if (target.states[i].loaded && !rows[i].commit(target, {function, target.states[i].name(), nullptr}))
             return false;
     return true;
 }
@@ -217,12 +223,12 @@ Loaded pass_on_fields(Loaded loaded) noexcept {
 
 bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function,
                    const char* argument) noexcept {
-    const Ref items(PySequence_Fast(object, ""));
-    if (!items || PySequence_Fast_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(count))
+    const Ref items(PySequence_Tuple(object));  // reading a number may change a list
+    if (!items || PyTuple_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(count))
         return raise_type(function, argument, {"a sequence of ", count, " integers"}, object);
     for (std::size_t i = 0; i < count; ++i) {
-        const Ref item = sequence_item(items.get(), static_cast<Py_ssize_t>(i));
-        if (!item || !read_scalar(item.get(), out[i], function, argument)) return false;
+        PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
+        if (!read_scalar(item, out[i], function, argument)) return false;
     }
     return true;
 }

@@ -124,24 +124,34 @@ Result<void> make_result(MadeResult& made, Framework framework, DType dtype, Dev
     return make_own_result(made, framework, dtype, device, shape);
 }
 
+/// On the example's own device if none is named. A binder may have released the GIL around the function that asks.
+static Tensor make_like_anywhere(PyObject* example, const Shape& shape, DType dtype, const Device* device) {
+    const SizesList sizes{std::span<const std::int64_t>(shape.data(), shape.size())};
+    const auto make = [&](Device on) { return make_like(example, sizes, dtype, on.is_host() ? Device::cpu() : on); };
+    auto made = with_gil(
+        [&]() -> Result<Tensor> {
+            try {
+                if (device != nullptr) return make(*device);
+                const Result<Borrowed> lives = borrow_py(example, {.allow_grad = true, .argument = "example"});
+                if (!lives) return lives.error();
+                return make(lives->device());
+            } catch (const Error& error) {
+                return error;
+            } catch (const std::bad_alloc&) {
+                return Error(no_memory_error_state());
+            }
+        },
+        []() -> Result<Tensor> { return explain_no_gil(nullptr, "memory for a result is made"); });
+    return std::move(made).value();
+}
+
 }  // namespace detail
 
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device) {
-    const SizesList sizes{std::span<const std::int64_t>(shape.data(), shape.size())};
-    auto made = detail::surviving_exit([&]() -> Result<Tensor> {
-        try {
-            return detail::make_like(example, sizes, dtype, device.is_host() ? Device::cpu() : device);
-        } catch (const Error& error) {
-            return error;
-        } catch (const std::bad_alloc&) {
-            return Error(detail::no_memory_error_state());
-        }
-    });
-    return std::move(made).value();
+    return detail::make_like_anywhere(example, shape, dtype, &device);
 }
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype) {
-    const Result<Borrowed> lives = borrow_py(example, {.allow_grad = true, .argument = "example"});
-    return empty_like(example, shape, dtype, lives.value().device());
+    return detail::make_like_anywhere(example, shape, dtype, nullptr);
 }
 
 ISTHMUS_END

@@ -3,6 +3,8 @@
 #include <isthmus/core/live.h>
 
 #include <chrono>
+#include <cstddef>
+#include <utility>
 
 #include <isthmus/core/tensor.h>
 
@@ -24,8 +26,8 @@ struct LiveEntry {
     double since;
     const char* consumer;
     BlockWords words;
-    void* frames[live_frame_count];
     int frame_count;
+    void* frames[live_frame_count];  // behind the entry only with tracing
 };
 
 inline double monotonic_seconds() noexcept {
@@ -34,13 +36,14 @@ inline double monotonic_seconds() noexcept {
 
 ISTHMUS_STATE constinit SystemMutex live_mutex;
 
-/// The list: a hash table by the address of the block. While it is locked it calls no other code, except to show its
-/// records.
+/// The list: a hash table by the address of the block, which grows with the number of entries. While it is locked it
+/// calls no other code but malloc, except to show its records.
 class LiveList {
 public:
     ISTHMUS_COLD void add(Block* block) noexcept {
         const bool tracing = tracing_.load();
-        auto* entry = static_cast<LiveEntry*>(std::calloc(1, sizeof(LiveEntry)));
+        auto* entry =
+            static_cast<LiveEntry*>(std::calloc(1, tracing ? sizeof(LiveEntry) : offsetof(LiveEntry, frames)));
         if (entry == nullptr) return;  // a tensor that is not listed is better than one that cannot be made
         entry->block = block;
         entry->since = monotonic_seconds();
@@ -50,11 +53,10 @@ public:
     }
     bool insert(LiveEntry* entry) noexcept {
         const Lock lock;
-        if (!listening_) return false;  // switched off while the entry was made
+        if (!listening_ || !make_room()) return false;  // switched off while the entry was made, or no memory
         entry->serial = ++serial_;
-        LiveEntry*& slot = buckets_[bucket(entry->block)];
-        entry->next = slot;
-        slot = entry;
+        push(entry);
+        ++count_;
         return true;
     }
     void remove(const Block* block) noexcept {
@@ -62,45 +64,52 @@ public:
         {
             const Lock lock;
             LiveEntry** at = find(block);
-            if (*at == nullptr) return;  // made while nobody was listening, or before the list was cleared
+            if (at == nullptr) return;  // made while nobody was listening, or before the list was cleared
             entry = *at;
             *at = entry->next;
+            --count_;
         }
         free_entry(entry);
     }
     void set_consumer(const Block* block, const char* consumer) noexcept {
         const Lock lock;
-        if (LiveEntry* entry = *find(block)) entry->consumer = consumer;
+        if (LiveEntry** at = find(block)) (*at)->consumer = consumer;
     }
     void visit(void* context, void (*show)(void*, const LiveRecord&)) const {
         const double now = monotonic_seconds();
         const Lock lock;
-        for (const LiveEntry* entry : buckets_)
-            for (; entry != nullptr; entry = entry->next)
-                show(context, LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer,
-                                         entry->consumer, entry->words.place, entry->frames + 1,
-                                         entry->frame_count > 0 ? entry->frame_count - 1 : 0});
+        for (std::size_t i = 0; i < bucket_count(); ++i)
+            for (const LiveEntry* entry = buckets_[i]; entry != nullptr; entry = entry->next)
+                show(context,
+                     LiveRecord{entry->block, entry->serial, now - entry->since, entry->words.producer, entry->consumer,
+                                entry->words.place, entry->frame_count > 0 ? entry->frames + 1 : nullptr,
+                                entry->frame_count > 0 ? entry->frame_count - 1 : 0});
     }
     void listen(bool tracing) noexcept {
         // A child that is forked while another thread holds the lock would wait for it forever.
         static const bool registered = (around_forks([] { live_mutex.lock(); }, unlock, unlock), true);
         (void)registered;
         const Lock lock;
+        (void)make_room();
         listening_ = true;
         tracing_.store(tracing);
     }
     void forget() noexcept {
         const Lock lock;
         listening_ = false;
-        for (LiveEntry*& slot : buckets_)
-            while (LiveEntry* entry = slot) {
-                slot = entry->next;
+        for (std::size_t i = 0; i < bucket_count(); ++i)
+            while (LiveEntry* entry = buckets_[i]) {
+                buckets_[i] = entry->next;
                 free_entry(entry);
             }
+        std::free(buckets_);
+        buckets_ = nullptr;
+        bits_ = 0;
+        count_ = 0;
     }
 
 private:
-    static constexpr std::size_t bucket_count = 4096;
+    static constexpr int fewest_bits = 10;
     struct Lock {
         Lock() noexcept { live_mutex.lock(); }
         ~Lock() { unlock(); }
@@ -108,25 +117,53 @@ private:
         Lock& operator=(const Lock&) = delete;
     };
     static void unlock() { live_mutex.unlock(); }
-    static std::size_t bucket(const Block* block) noexcept {
-        return (reinterpret_cast<std::uintptr_t>(block) >> 4) * 0x9E3779B1U / 8 % bucket_count;
+    std::size_t bucket_count() const noexcept { return buckets_ != nullptr ? std::size_t{1} << bits_ : 0; }
+    /// The upper bits of the product, since each of them depends on the whole address.
+    LiveEntry*& bucket(const Block* block) const noexcept {
+        const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(block));
+        return buckets_[address * 0x9E3779B97F4A7C15U >> (64 - bits_)];
+    }
+    void push(LiveEntry* entry) noexcept {
+        LiveEntry*& slot = bucket(entry->block);
+        entry->next = slot;
+        slot = entry;
+    }
+    /// As many buckets as entries, or as memory allows. False if there is none at all.
+    bool make_room() noexcept {
+        if (ISTHMUS_LIKELY(count_ < bucket_count())) return true;
+        const int bits = buckets_ != nullptr ? bits_ + 1 : fewest_bits;
+        auto** made = static_cast<LiveEntry**>(std::calloc(std::size_t{1} << bits, sizeof(LiveEntry*)));
+        if (made == nullptr) return buckets_ != nullptr;
+        const std::size_t before = bucket_count();
+        LiveEntry** old = std::exchange(buckets_, made);
+        bits_ = bits;
+        for (std::size_t i = 0; i < before; ++i)
+            while (LiveEntry* entry = old[i]) {
+                old[i] = entry->next;
+                push(entry);
+            }
+        std::free(old);
+        return true;
     }
     static void free_entry(LiveEntry* entry) noexcept {
         std::free(entry->words.producer);
         std::free(entry->words.place);
         std::free(entry);
     }
-    /// The link that points to the block's entry, or the end of its chain.
-    LiveEntry** find(const Block* block) noexcept {
-        LiveEntry** at = &buckets_[bucket(block)];
+    /// The link that points to the block's entry; NULL if it has none.
+    LiveEntry** find(const Block* block) const noexcept {
+        if (buckets_ == nullptr) return nullptr;
+        LiveEntry** at = &bucket(block);
         while (*at != nullptr && (*at)->block != block) at = &(*at)->next;
-        return at;
+        return *at != nullptr ? at : nullptr;
     }
 
     Atomic<bool> tracing_;
     bool listening_ = false;  // guarded by the lock, as is everything below
     std::uint64_t serial_ = 0;
-    LiveEntry* buckets_[bucket_count] = {};
+    LiveEntry** buckets_ = nullptr;
+    int bits_ = 0;
+    std::size_t count_ = 0;
 };
 
 ISTHMUS_STATE LiveList live_list;

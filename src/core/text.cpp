@@ -23,11 +23,6 @@ void TextBuffer::append(const char* text, std::size_t size) noexcept {
     size_ += size;
 }
 
-std::string TextBuffer::str() const {
-    if (failed_) throw std::bad_alloc();
-    return std::string(view());
-}
-
 ISTHMUS_RARE void Piece::append_c_text(TextBuffer& out, const void* text, Number) noexcept {
     out += static_cast<const char*>(text);
 }

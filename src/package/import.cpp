@@ -22,7 +22,7 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
         PyErr_Format(PyExc_TypeError, "from_dlpack() takes one positional argument (%zd given)", count);
         return nullptr;
     }
-    isthmus::ImportOptions options{.copy = isthmus::Copy::if_needed, .argument = "x"};
+    isthmus::ImportOptions options{.copy = isthmus::Copy::from_producer, .argument = "x"};
     bool copy_forbidden = false;
     Device wanted{0, 0};
     const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;

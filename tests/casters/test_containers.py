@@ -252,3 +252,9 @@ def test_signatures_say_what_is_wanted(ext):
         f"{row} | typing.Annotated[isthmus.typing.TensorLike, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
     )
     assert f"tuple[{row}, {row}]" in ext.total_of_views.__doc__
+
+
+@pytest.mark.parametrize("what", ["view", "argument", "handle", "array", "pair", "vector", "variant"])
+def test_room_for_a_borrow_is_not_written_before_it_is_used(ext, what) -> None:
+    """1.2 kB of zeros for each view took three quarters of a call."""
+    assert getattr(ext, f"written_for_{what}")() <= 400

@@ -28,6 +28,14 @@ inline constexpr bool is_view<View<T, N, C...>> = true;
 template <class Self, class T, class Made>
 inline constexpr bool is_view_of_temporary = !std::is_lvalue_reference_v<Self> && !is_view<T> && is_view<Made>;
 struct Uninitialised {};
+
+/// An element of a std::tuple that is made as its own constructor makes it. A tuple initialises its elements by T(),
+/// which first writes zeros over the whole of a class without a constructor, a borrow of 1.2 kB in it included.
+template <class T>
+struct Unzeroed {
+    T of;
+    Unzeroed() noexcept {}  // NOLINT(modernize-use-equals-default): the zeros would be back
+};
 }  // namespace detail
 
 /// A value or an Error: the interface of `std::expected<T, Error>` (C++23, [expected.object]).

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,21 @@ struct DType;
 struct Device;
 
 namespace detail {
+
+/// A text as pointer and length, for the structs that a module of the stable ABI and its backend both read: the C++
+/// libraries lay std::string_view out in different ways.
+struct TextRef {
+    const char* data;
+    std::size_t size;
+
+    static constexpr TextRef of(std::string_view text) noexcept { return {text.data(), text.size()}; }
+    constexpr operator std::string_view() const noexcept { return {data, size}; }
+    constexpr bool empty() const noexcept { return size == 0; }
+    friend constexpr bool operator==(TextRef a, TextRef b) noexcept {
+        return std::string_view(a) == std::string_view(b);
+    }
+    friend constexpr bool operator==(TextRef a, std::string_view b) noexcept { return std::string_view(a) == b; }
+};
 
 /// Text that is being put together, in malloc's memory. Nothing here throws: when memory is out, `failed()` is true
 /// from then on, and what was there stays. Part of the ABI (docs/abi.md).
@@ -37,7 +53,10 @@ public:
     void fail() noexcept { failed_ = true; }
     std::string_view view() const noexcept { return {data_, size_}; }
     /// The text; throws std::bad_alloc if a part of it is missing.
-    std::string str() const;
+    std::string str() const {
+        if (failed_) throw std::bad_alloc();
+        return std::string(view());
+    }
 
 private:
     void swap(TextBuffer& other) noexcept {
@@ -63,6 +82,7 @@ public:
     Piece(Append append, const void* data, Number value) noexcept : append_(append), data_(data), value_(value) {}
     Piece(const char* text) noexcept : Piece(append_c_text, text, 0) {}
     Piece(std::string_view text) noexcept : Piece(append_text, text.data(), text.size()) {}
+    Piece(TextRef text) noexcept : Piece(append_text, text.data, text.size) {}
     Piece(const std::string& text) noexcept : Piece(append_text, text.data(), text.size()) {}
     /// A text for which there was no memory takes the memory of what it is joined to, too.
     Piece(const TextBuffer& text) noexcept : Piece(append_buffer, &text, 0) {}

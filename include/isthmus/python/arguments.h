@@ -17,8 +17,8 @@ namespace detail {
 /// A TypeError. An exception of the object's own conversion becomes the cause of this one; one that passes_through()
 /// stays. `function` may be NULL.
 ISTHMUS_RARE bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) noexcept;
-/// The same with a text of pieces, for the bridge itself.
-bool raise_type(const char* function, const char* argument, Message wanted, PyObject* found) noexcept;
+/// The same with a text of pieces, for layers above.
+ISTHMUS_RARE bool raise_type(const char* function, const char* argument, Message wanted, PyObject* found) noexcept;
 /// "f() missing required argument 'x'"
 ISTHMUS_RARE bool raise_missing(const char* function, const char* argument) noexcept;
 
@@ -202,12 +202,12 @@ private:
     }
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) {
-        return (load_one<i>() && ...) && (std::get<i>(loaders_).commit(function_, names_[i]) && ...);
+        return (load_one<i>() && ...) && (std::get<i>(loaders_).of.commit(function_, names_[i]) && ...);
     }
     template <std::size_t i>
     bool load_one() {
         if (ISTHMUS_LIKELY(objects_[i] != nullptr))
-            return std::get<i>(loaders_).load(objects_[i], std::get<i>(values_), function_, names_[i], &match_) ==
+            return std::get<i>(loaders_).of.load(objects_[i], std::get<i>(values_), function_, names_[i], &match_) ==
                    detail::Loaded::yes;
         return detail::is_optional<std::tuple_element_t<i, std::tuple<T...>>> ||
                detail::raise_missing(function_, names_[i]);
@@ -218,7 +218,7 @@ private:
     ISTHMUS_COLD void roll_back(std::index_sequence<i...>) {
         PyObject *type = nullptr, *refused = nullptr, *trace = nullptr;
         PyErr_Fetch(&type, &refused, &trace);
-        (std::get<i>(loaders_).roll_back(objects_[i], std::get<i>(values_)), ...);
+        (std::get<i>(loaders_).of.roll_back(objects_[i], std::get<i>(values_)), ...);
         PyErr_Restore(type, refused, trace);
     }
 
@@ -227,7 +227,7 @@ private:
     Match match_;
     PyObject* objects_[sizeof...(T)] = {};
     std::tuple<T...> values_;
-    std::tuple<detail::ArgumentLoader<T>...> loaders_;
+    std::tuple<detail::Unzeroed<detail::ArgumentLoader<T>>...> loaders_;
 };
 
 ISTHMUS_END

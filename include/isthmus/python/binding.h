@@ -85,7 +85,7 @@ public:
     /// The names in errors; NULL if none was given.
     static constexpr const char* argument_name = raises ? name.text : nullptr;
     static constexpr const char* function_name = function.view().empty() ? nullptr : function.text;
-    Argument() noexcept = default;
+    Argument() noexcept {}  // NOLINT(modernize-use-equals-default): it would write zeros
     /// Made by a caster: the view, and its object, borrowed.
     Argument(V view, PyObject* object) noexcept : view_(std::move(view)), object_(object) {}
 
@@ -200,6 +200,8 @@ public:
     /// named; NULL if there are none.
     Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                 Match* match) noexcept;
+    /// Call after a load has succeeded: whether neither commit() nor the end has anything to do.
+    bool is_done() const noexcept { return result_->ops_ == nullptr && pending_ == nullptr; }
     /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
@@ -294,6 +296,7 @@ public:
         return true;
     }
     void commit_or_throw(const char* = nullptr, const char* = nullptr) noexcept { capsule_ = nullptr; }
+    bool is_done() const noexcept { return capsule_ == nullptr; }
     void roll_back(PyObject* object, X& value) noexcept;
 
 private:

@@ -5,6 +5,7 @@
 #include <isthmus/python/binding.h>  // Python.h must come before any standard header
 
 #include <array>
+#include <deque>
 #include <list>
 #include <map>
 #include <new>
@@ -34,7 +35,8 @@ inline PyObject* list_item(PyObject* list, Py_ssize_t i) noexcept { return PyLis
 
 // One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container
 // of them. A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays
-// where it is made; and raise(), which throws the Python exception that is set.
+// where it is made; load(), which reads what has an ArgumentLoader; and raise(), which throws the Python exception that
+// is set.
 
 template <class Binder, class X>
 struct Contents;
@@ -95,7 +97,76 @@ private:
     Chunk *first_ = nullptr, *last_ = nullptr;
 };
 
+/// Whether a value is complete in itself once it was loaded, so that its borrow has to stay only if it holds something:
+/// a view of so many dimensions has its own sizes, and the sequence that is held keeps an array.
+template <class E>
+inline constexpr bool is_complete = false;
+template <class T, int N, class... C>
+inline constexpr bool is_complete<View<T, N, C...>> = N != dynamic_rank;
+template <>
+inline constexpr bool is_complete<Borrowed> = true;
+template <class V, Literal... names>
+inline constexpr bool is_complete<Argument<V, names...>> = is_complete<V>;
+
+template <class Loader>
+bool is_done(const Loader& loader) noexcept {
+    if constexpr (requires { loader.slot; })
+        return loader.slot.is_done();
+    else if constexpr (requires { loader.loader; })
+        return is_done(loader.loader);
+    else
+        return loader.is_done();
+}
+/// Reads elements of such a type one after the other: the same loader serves all that leave nothing to hold.
+template <class Binder, class E>
+class CompleteElements {
+public:
+    /// `value` stays where it is until commit().
+    bool load(PyObject* object, E& value, const typename Binder::How& how) {
+        if (free_ == nullptr) free_ = &loaders_.add();
+        if (!Binder::load(*free_, object, value, how)) return false;
+        if (!is_done(*free_)) free_ = nullptr;
+        return true;
+    }
+    void commit() {
+        loaders_.for_each([&](ArgumentLoader<E>& loader) {
+            if (&loader != free_) loader.commit_or_throw();
+        });
+    }
+    void clear() noexcept {
+        loaders_.clear();
+        free_ = nullptr;
+    }
+
+private:
+    Elements<ArgumentLoader<E>> loaders_;
+    ArgumentLoader<E>* free_ = nullptr;
+};
+
 /// Any number of elements, all of one type.
+template <class Binder, class X, class E>
+    requires is_complete<E>
+struct CompleteSequence {
+    Ref held;
+    X made;
+    CompleteElements<Binder, E> elements;  // ends first: it may end what an element of `made` has
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        elements.clear();
+        made.clear();
+        if (const Loaded read = hold_elements(object, held); read != Loaded::yes)
+            return read == Loaded::raised && Binder::raise();
+        const Py_ssize_t size = PyTuple_Size(held.get());
+        if constexpr (requires { made.reserve(std::size_t{}); }) made.reserve(static_cast<std::size_t>(size));
+        for (Py_ssize_t i = 0; i < size; ++i)
+            if (!elements.load(tuple_item(held.get(), i), made.emplace_back(), how)) return false;
+        return true;
+    }
+    X take() {
+        elements.commit();
+        return std::move(made);
+    }
+};
 template <class Binder, class X, class E>
 struct SequenceContents {
     Ref held;
@@ -161,6 +232,35 @@ struct MapContents {
     }
 };
 
+template <class Binder, class X, class K, class E>
+    requires is_complete<E>
+struct CompleteMap {
+    Ref held;
+    X made;
+    Elements<typename Binder::template Element<K>> keys;
+    CompleteElements<Binder, E> elements;  // ends first: it may end what an element of `made` has
+
+    bool load(PyObject* object, const typename Binder::How& how) {
+        elements.clear();
+        keys.clear();
+        made.clear();
+        if (const Loaded read = hold_items(object, held); read != Loaded::yes)
+            return read == Loaded::raised && Binder::raise();
+        for (Py_ssize_t i = 0; i < PyList_Size(held.get()); ++i) {
+            PyObject* item = list_item(held.get(), i);
+            auto& key = keys.add();
+            if (!key.load(tuple_item(item, 0), how)) return false;
+            E& value = made.try_emplace(key.take()).first->second;
+            if (!elements.load(tuple_item(item, 1), value, how)) return false;
+        }
+        return true;
+    }
+    X take() {
+        elements.commit();
+        return std::move(made);
+    }
+};
+
 template <class Binder, class E>
 struct OptionalContents {
     std::optional<typename Binder::template Element<E>> element;
@@ -203,14 +303,27 @@ private:
     }
 };
 
+template <class Binder, class X, class E>
+struct AnySequence : SequenceContents<Binder, X, E> {};
+template <class Binder, class X, class E>
+    requires is_complete<E>
+struct AnySequence<Binder, X, E> : CompleteSequence<Binder, X, E> {};
+template <class Binder, class X, class K, class E>
+struct AnyMap : MapContents<Binder, X, K, E> {};
+template <class Binder, class X, class K, class E>
+    requires is_complete<E>
+struct AnyMap<Binder, X, K, E> : CompleteMap<Binder, X, K, E> {};
+
 template <class Binder, class E, class A>
-struct Contents<Binder, std::vector<E, A>> : SequenceContents<Binder, std::vector<E, A>, E> {};
+struct Contents<Binder, std::vector<E, A>> : AnySequence<Binder, std::vector<E, A>, E> {};
 template <class Binder, class E, class A>
-struct Contents<Binder, std::list<E, A>> : SequenceContents<Binder, std::list<E, A>, E> {};
+struct Contents<Binder, std::list<E, A>> : AnySequence<Binder, std::list<E, A>, E> {};
+template <class Binder, class E, class A>
+struct Contents<Binder, std::deque<E, A>> : AnySequence<Binder, std::deque<E, A>, E> {};
 template <class Binder, class K, class E, class... R>
-struct Contents<Binder, std::map<K, E, R...>> : MapContents<Binder, std::map<K, E, R...>, K, E> {};
+struct Contents<Binder, std::map<K, E, R...>> : AnyMap<Binder, std::map<K, E, R...>, K, E> {};
 template <class Binder, class K, class E, class... R>
-struct Contents<Binder, std::unordered_map<K, E, R...>> : MapContents<Binder, std::unordered_map<K, E, R...>, K, E> {};
+struct Contents<Binder, std::unordered_map<K, E, R...>> : AnyMap<Binder, std::unordered_map<K, E, R...>, K, E> {};
 template <class Binder, class E>
 struct Contents<Binder, std::optional<E>> : OptionalContents<Binder, E> {};
 template <class Binder, class... E>

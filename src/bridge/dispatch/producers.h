@@ -6,6 +6,7 @@
 
 #include "../protocol/import_request.h"
 #include "../runtime/errors.h"
+#include "packages.h"
 
 ISTHMUS_BEGIN
 
@@ -17,6 +18,7 @@ struct Hint {
     const char* name;
     const char* call;       ///< `x` is the object
     bool is_table = false;  ///< of many columns: no tensor, though it offers a protocol that a single column has too
+    bool converts = false;  ///< see ProducerType
 };
 inline constexpr Hint hints[] = {
     {"pyarrow", "Table", "x.column(name).combine_chunks()", true},
@@ -27,9 +29,9 @@ inline constexpr Hint hints[] = {
     {"polars", "LazyFrame", "x.collect().to_numpy()", true},
     {"polars", "Series", "x.rechunk()"},
     {"pandas", "DataFrame", "x.to_numpy()", true},
-    {"pandas", "Series", "x.to_numpy()"},
-    {"pandas", "Index", "x.to_numpy()"},
-    {"pandas", "ExtensionArray", "x.to_numpy()"},
+    {"pandas", "Series", "x.to_numpy()", false, true},
+    {"pandas", "Index", "x.to_numpy()", false, true},
+    {"pandas", "ExtensionArray", "x.to_numpy()", false, true},
     {"xarray", "DataArray", "x.values", true},
     {"xarray", "Variable", "x.values", true},
     {"xarray", "Dataset", "x[name].values", true},
@@ -40,15 +42,27 @@ inline constexpr Hint hints[] = {
     {"tensorflow", "Variable", "x.value()"},
 };
 
-inline const Hint* find_hint(PyTypeObject* type) {
-    for (const Hint& hint : hints) {
+inline constexpr auto packages_of_hints =
+    packages_of_rows(hints, [](const Hint& row) { return std::array{row.package}; });
+
+inline const Hint* find_hint(const ProducerType& type) {
+    for (std::size_t i = 0; i < std::size(hints); ++i) {
+        if (!may_be_of(type, packages_of_hints[i])) continue;
+        const Hint& hint = hints[i];
         const auto is_named = [&](PyTypeObject* base) {
             const ClassName said(base);
             return said.name == hint.name && package_of(said.module) == hint.package;
         };
-        if (any_base(type, is_named)) return &hint;
+        if (any_base(type.type, is_named)) return &hint;
     }
     return nullptr;
+}
+
+/// Whether a class makes its buffers in Python (PEP 688): of bytes that may be new each time.
+inline bool makes_buffers_in_python(PyTypeObject* type) {
+    const Ref name(PyUnicode_InternFromString("__buffer__"));
+    const Ref method = name ? type_item(type, name.get()) : Ref();
+    return method && PyFunction_Check(method.get());
 }
 
 struct KnownProducer {
@@ -92,21 +106,53 @@ inline constexpr KnownProducer known_producers[] = {
     {.public_name = "openvino.Tensor", .names = {"openvino._pyopenvino.Tensor"}, .protocol = Protocol::openvino},
     {.public_name = "numpy.ma.MaskedArray",
      .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},
-     .refusal = "its mask would be lost; call .filled() or take .data"},
+     .refusal = "its mask would be lost; call x.filled() or take x.data"},
 };
+
+inline constexpr auto packages_of_producers = packages_of_rows(
+    known_producers, [](const KnownProducer& row) { return std::array{row.public_name, row.names[0], row.names[1]}; });
 
 /// If the class cannot be found its name decides: a module that was never imported has no instances, so its absence
 /// leaves nothing uncertain.
-inline bool is_producer(PyTypeObject* type, const KnownProducer& known) {
+inline bool is_producer(const ProducerType& type, const KnownProducer& known) {
     for (const char* name : known.names)
-        if (name != nullptr && has_base_called(type, name)) return true;
+        if (name != nullptr && has_base_called(type.type, name)) return true;
     bool found = true;
     return is_of_class(type, known.public_name, found);
 }
 
 inline const KnownProducer* find_known_producer(const ProducerType& type) {
-    for (const KnownProducer& known : known_producers)
-        if (is_producer(type.type, known)) return &known;
+    for (std::size_t i = 0; i < std::size(known_producers); ++i)
+        if (may_be_of(type, packages_of_producers[i]) && is_producer(type, known_producers[i]))
+            return &known_producers[i];
+    return nullptr;
+}
+
+/// An array class whose subclasses may make more of their elements than the numbers in memory: the methods that they
+/// override for that.
+struct Extensible {
+    const char* base;
+    const char* methods[2];
+    const char* refusal;
+};
+inline constexpr Extensible extensible[] = {
+    {"numpy.ndarray",
+     {"__array_ufunc__", "__array_function__"},
+     "its class overrides what NumPy does with it, so its elements may be more than their numbers (a mask, a unit); "
+     "numpy.asarray(x) gives the numbers alone"},
+};
+
+/// Why a subclass is not taken for its base; NULL if it overrides nothing that changes what its elements mean.
+inline const char* find_override(ProducerType& type) {
+    for (const Extensible& known : extensible) {
+        if (!is_of_class(type, known.base, type.complete)) continue;
+        PyTypeObject* base = as_type(loaded_class(known.base));
+        for (const char* method : known.methods) {
+            const Ref name(method != nullptr ? PyUnicode_InternFromString(method) : nullptr);
+            if (name && type_item(type.type, name.get()).get() != type_item(base, name.get()).get())
+                return known.refusal;
+        }
+    }
     return nullptr;
 }
 

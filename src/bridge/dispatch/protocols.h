@@ -21,6 +21,7 @@
 #include "../protocol/import_request.h"
 #include "../protocol/isthmus_tensor.h"
 #include "../runtime/shared_runtime.h"
+#include "packages.h"
 
 ISTHMUS_BEGIN
 
@@ -28,10 +29,12 @@ namespace detail {
 
 /// numpy.ndarray or a subclass. Its struct is read directly, so a stand-in under NumPy's name must not pass.
 inline bool is_numpy_array_type(ProducerType& type) {
-    if (!is_of_class(type.type, "numpy.ndarray", type.complete)) return false;
+    if (!has_base_of_known(type, "numpy", numpy_package)) return false;
     const Ref found = loaded_class("numpy.ndarray");
+    if (!found) type.complete = false;
+    if (!found || !PyType_IsSubtype(type.type, as_type(found))) return false;
     const PyTypeObject* array = as_type(found);
-    return found && !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
+    return !(array->tp_flags & Py_TPFLAGS_HEAPTYPE) && std::strcmp(array->tp_name, "numpy.ndarray") == 0 &&
            array->tp_basicsize >= static_cast<Py_ssize_t>(sizeof(NumpyArray));
 }
 
@@ -43,7 +46,7 @@ inline Ref loaded_torch_base() {
     return tensor != nullptr ? Ref::borrow(reinterpret_cast<PyObject*>(tensor->tp_base)) : Ref();
 }
 inline bool is_torch(ProducerType& type) {
-    if (!has_base_of_package(type.type, "torch")) return false;
+    if (!has_base_of_known(type, "torch", torch_package)) return false;
     const Ref base = loaded_torch_base();
     if (!base) type.complete = false;
     return base && PyType_IsSubtype(type.type, as_type(base));
@@ -66,7 +69,9 @@ inline bool offers_exchange_api(ProducerType& type) { return (type.api = find_ex
 inline bool offers_torch_exchange(ProducerType& type) { return is_torch(type) && offers_exchange_api(type); }
 inline bool offers_torch_method(ProducerType& type) { return is_torch(type); }
 inline bool offers_numpy(ProducerType& type) { return is_numpy_array_type(type); }
-inline bool offers_numpy_scalar(ProducerType& type) { return has_base_called(type.type, "numpy.generic"); }
+inline bool offers_numpy_scalar(ProducerType& type) {
+    return may_be_of(type, numpy_package) && has_base_called(type.type, "numpy.generic");
+}
 inline bool offers_buffer(ProducerType& type) {
     return type.type->tp_as_buffer != nullptr && type.type->tp_as_buffer->bf_getbuffer != nullptr;
 }
@@ -86,6 +91,9 @@ struct ProtocolFacts {
     /// same.
     bool on_instance = false;
     bool of_tables = false;  ///< offered by tables of many columns as well, which are not tensors (producers.h)
+    /// Tried for an object whose `__dlpack__` said that it cannot. It names the dtype and the shape of the elements;
+    /// the buffer of such an object may be the bare bytes of what was refused.
+    bool after_dlpack = false;
     /// Fills the request, or leaves the error there. NULL: nothing is offered.
     bool (*import)(ImportRequest&) = nullptr;
 };
@@ -130,6 +138,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .attribute = &Interned::cuda_array_interface,
      .wanted = "__cuda_array_interface__",
      .on_instance = true,
+     .after_dlpack = true,
      .import = import_cuda_array_interface},
     {.protocol = Protocol::buffer,
      .name = "buffer",
@@ -141,6 +150,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .attribute = &Interned::array_interface,
      .wanted = "__array_interface__",
      .on_instance = true,
+     .after_dlpack = true,
      .import = import_array_interface},
     {.protocol = Protocol::arrow_device_array,
      .name = "arrow device array",
@@ -148,6 +158,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .wanted = "__arrow_c_device_array__",
      .on_instance = true,
      .of_tables = true,
+     .after_dlpack = true,
      .import = import_arrow_device_array},
     {.protocol = Protocol::arrow_array,
      .name = "arrow array",
@@ -155,6 +166,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .wanted = "__arrow_c_array__",
      .on_instance = true,
      .of_tables = true,
+     .after_dlpack = true,
      .import = import_arrow_array},
     {.protocol = Protocol::arrow_stream,
      .name = "arrow stream",
@@ -162,6 +174,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .wanted = "__arrow_c_stream__",
      .on_instance = true,
      .of_tables = true,
+     .after_dlpack = true,
      .import = import_arrow_stream},
     {.protocol = Protocol::capsule, .name = "capsule", .offers = offers_capsule, .import = import_capsule},
 };

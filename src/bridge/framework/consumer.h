@@ -67,13 +67,12 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
 /// cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
-        return make_error(ErrorCode::bad_layout,
-                          {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ", facts.name,
-                           " does not support; copy it first (numpy: np.ascontiguousarray)"});
+        return make_error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ",
+                                                  facts.name, " does not support; copy it first, or say allow_copy"});
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
         return make_error(ErrorCode::needs_copy,
                           {"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                           " are not contiguous, as ", facts.name, " needs; copy it first"});
+                           " are not contiguous, as ", facts.name, " needs; copy it first, or say allow_copy"});
     if (!options.allow_copy && facts.always_copies)
         return make_error(ErrorCode::needs_copy,
                           {facts.name, " always copies what it imports; allow it with allow_copy"});

@@ -57,6 +57,8 @@ inline PyGetSetDef tensor_getset[] = {
      "Steps in bytes, one per dimension.", nullptr},
     {"dtype", getter<[](Block* b) { return new_value_object(shared_runtime()->dtype, DType(b->dl.dtype)); }>, nullptr,
      "The type of one element (isthmus.DType).", nullptr},
+    {"__numpy_dtype__", getter<[](Block* b) { return numpy_dtype_or_error(DType(b->dl.dtype)); }>, nullptr,
+     "NumPy's dtype, for what asks for that of an array; an AttributeError if it has none.", nullptr},
     {"device", getter<[](Block* b) { return new_value_object(shared_runtime()->device, Device(b->dl.device)); }>,
      nullptr, "Where the memory is (isthmus.Device).", nullptr},
     {"read_only", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::read_only) != 0); }>, nullptr,

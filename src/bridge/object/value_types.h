@@ -8,6 +8,7 @@
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
+#include "../framework/numpy/export.h"
 #include "../runtime/lookups.h"
 #include "../runtime/names.h"
 #include "../runtime/shared_runtime.h"
@@ -18,7 +19,8 @@ namespace detail {
 
 /// isthmus.DType and isthmus.Device: small immutable values that equal their own kind and their name as name() writes
 /// it, whose hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes
-/// and so are not equal.
+/// and so are not equal. A DType that NumPy has too is one of NumPy's to whoever asks: equal to its dtype, with its
+/// hash. As with NumPy's own, that is another one than the equal name's.
 template <class Value>
 struct ValueObject {
     PyObject_HEAD Value value;
@@ -56,13 +58,29 @@ inline bool value_from_tuple(PyObject* tuple, Device& out) {
     return out.is_valid();
 }
 
+/// A scalar type of NumPy by the name that it calls itself: that of its dtype, or of a type of C if another has that.
+inline bool dtype_of_scalar(std::string_view name, DType& out) {
+    struct OfC {
+        std::string_view name;
+        DType dtype;
+    };
+    constexpr OfC of_c[] = {{"intc", dtype_of<int>()},
+                            {"uintc", dtype_of<unsigned>()},
+                            {"longlong", DType(kDLInt, 8 * sizeof(long long))},
+                            {"ulonglong", DType(kDLUInt, 8 * sizeof(long long))},
+                            {"longdouble", DType(kDLFloat, 8 * sizeof(long double))}};
+    for (const OfC& row : of_c)
+        if (row.name == name) return out = row.dtype, true;
+    return DType::parse(name, out);
+}
+
 /// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's
 /// byte order.
 inline bool value_of_framework(PyObject* object, DType& out) {
     if (PyType_Check(object)) {
         const ClassName said(reinterpret_cast<PyTypeObject*>(object));
         const std::string_view name = said.name.substr(0, said.name.find_last_not_of('_') + 1);  // numpy.bool_
-        if (said.module == "numpy" || said.module.substr(0, 9) == "ml_dtypes") return DType::parse(name, out);
+        if (said.module == "numpy" || said.module.substr(0, 9) == "ml_dtypes") return dtype_of_scalar(name, out);
         Ref inner(PyObject_GetAttrString(object, "dtype"));
         if (!inner) (void)is_interrupted();
         return inner && !PyType_Check(inner.get()) && value_of_framework(inner.get(), out);
@@ -142,6 +160,40 @@ inline PyObject* compare_text(PyObject* text, const TextBuffer& name, int operat
     const bool equal = PyUnicode_Compare(text, other.get()) == 0;
     return PyErr_Occurred() != nullptr ? nullptr : PyBool_FromLong(equal == (operation == Py_EQ));
 }
+/// NumPy's dtype, or ml_dtypes' one; empty without an exception if there is none, or NumPy is not installed. Not of
+/// elements of less than a byte, which NumPy keeps in a byte each.
+inline Ref numpy_dtype_of(DType dtype) {
+    Ref found;
+    const int number = numpy_type_number(dtype);
+    if (number >= 0 && (numpy_api->make != nullptr || load_numpy_api()))
+        found = Ref::borrow(numpy_api->dtypes[number]);
+    else if (number < 0 && dtype.lanes() == 1 && !dtype.is_subbyte() && dtype.code >= kDLBfloat)
+        found = find_ml_descr(dtype);
+    if (!found && PyErr_Occurred() != nullptr &&
+        (PyErr_ExceptionMatches(PyExc_ImportError) || PyErr_ExceptionMatches(PyExc_AttributeError)))
+        PyErr_Clear();
+    return found;
+}
+inline PyObject* numpy_dtype_or_error(DType dtype) {
+    Ref found = numpy_dtype_of(dtype);
+    if (!found && PyErr_Occurred() == nullptr)
+        PyErr_Format(PyExc_AttributeError, "%s has no counterpart in NumPy", dtype.name().c_str());
+    return found.release();
+}
+inline PyObject* dtype_as_numpy(PyObject* self, void*) { return numpy_dtype_or_error(value_of<DType>(self)); }
+
+/// Whether an object that is neither a DType nor a name is the same dtype: one of NumPy's, or a scalar type. -1 with a
+/// Python exception set; -2 if it is not a dtype.
+inline int equals_foreign(DType value, PyObject* other) {
+    if (!PyType_Check(other) && !has_base_called(Py_TYPE(other), "numpy.dtype")) return -2;
+    DType found;
+    if (!value_of_framework(other, found)) return -2;
+    if (found != value) return 0;
+    const Ref known = numpy_dtype_of(value);
+    return known ? 1 : PyErr_Occurred() != nullptr ? -1 : 0;
+}
+inline int equals_foreign(Device, PyObject*) { return -2; }
+
 template <class Value>
 PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
     if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
@@ -150,6 +202,10 @@ PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
         equal = value_of<Value>(other) == value_of<Value>(self);
     else if (PyUnicode_Check(other))
         return compare_text(other, compose({value_of<Value>(self)}), operation);
+    else if (const int same = equals_foreign(value_of<Value>(self), other); same >= 0)
+        equal = same != 0;
+    else if (same == -1)
+        return nullptr;
     else
         Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong(equal == (operation == Py_EQ));
@@ -159,6 +215,12 @@ template <class Value>
 Py_hash_t value_hash(PyObject* self) {
     Ref name(value_str<Value>(self));
     return name ? PyObject_Hash(name.get()) : -1;
+}
+template <>
+inline Py_hash_t value_hash<DType>(PyObject* self) {
+    Ref same = numpy_dtype_of(value_of<DType>(self));
+    if (!same && PyErr_Occurred() == nullptr) same = Ref(value_str<DType>(self));
+    return same ? PyObject_Hash(same.get()) : -1;
 }
 template <class Value>
 PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
@@ -269,12 +331,16 @@ inline PyTypeObject* make_dtype_class() {
          "lanes of a vector type, else 1", nullptr},
         {"itemsize", [](PyObject* s, void*) { return PyLong_FromLongLong(value_of<DType>(s).itemsize()); }, nullptr,
          "bytes of one element, rounded up", nullptr},
+        {"dtype", dtype_as_numpy, nullptr, "NumPy's dtype, or ml_dtypes' one; an AttributeError if they have none",
+         nullptr},
+        {"__numpy_dtype__", dtype_as_numpy, nullptr, "What numpy.dtype(x) asks for: dtype", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    return make_value_type<DType>(
-        "isthmus.DType",
-        "DType(name) or DType(code, bits, lanes=1)\n--\n\nThe type of one element: DLPack's code, bits and lanes.",
-        getset, dtype_iter);
+    return make_value_type<DType>("isthmus.DType",
+                                  "DType(name) or DType(code, bits, lanes=1)\n--\n\nThe type of one element: DLPack's "
+                                  "code, bits and lanes. Equals its "
+                                  "name and NumPy's dtype, whose hash it has.",
+                                  getset, dtype_iter);
 }
 
 inline PyTypeObject* make_device_class() {

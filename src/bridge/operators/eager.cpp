@@ -365,7 +365,8 @@ private:
 PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyObject* const* args, Py_ssize_t positional,
                         PyObject* kwnames) {
     return surviving_exit([&]() -> PyObject* {
-        return raising(op.function.c_str(), [&] { return EagerCall(op, self).run(args, positional, kwnames); });
+        return raising<PyObject*>(op.function.c_str(), nullptr,
+                                  [&] { return EagerCall(op, self).run(args, positional, kwnames); });
     });
 }
 

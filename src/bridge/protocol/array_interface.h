@@ -195,7 +195,11 @@ private:
                                                {"the buffer of ", type_name(request.object), attribute});
         // The dict was made for this request, and so was everything that only it refers to (except for our own `data`
         // and `buffer`).
-        buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
+        const bool is_new = data != nullptr && Py_REFCNT(dict.get()) == 1;
+        buffer.is_copy = is_new && is_only_ours(data, 3);
+        // Of any other exporter that nobody else refers to (an array that was made of the elements) a second answer
+        // tells.
+        request.ask_again = request.ask_again || (is_new && !buffer.is_copy && Py_REFCNT(data) == 3);
         const Ref offset = item("offset");
         if (!is_told()) return false;
         if (offset && !buffer.skip(offset.get()))
@@ -225,7 +229,7 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
         if (!reader.is_told() || !place_cuda_data(request, t, stream.get(), producer)) return false;
     }
     const Flags flags = (reader.read_only ? flag::read_only : 0) | (reader.buffer.is_copy ? flag::copied : 0);
-    if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
+    if (!is_sound(t, flags) && !request.take_unsound(t, flags)) return false;
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))
             return reader.fail(ErrorCode::overflow,
@@ -275,7 +279,8 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     std::int64_t steps[max_ndim];
     for (int i = 0; i < t.ndim; ++i) steps[i] = layout::byte_stride(t, i);
     Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(steps, t.ndim));
-    Ref address(PyLong_FromVoidPtr(t.data));
+    // "Zero-size arrays: the device pointer is 0" (the CUDA array interface, version 3).
+    Ref address(PyLong_FromVoidPtr(cuda && layout::numel(t) == 0 ? nullptr : t.data));
     if (!letters || !shape || !strides || !address) return nullptr;
     PyObject* dict =
         Py_BuildValue("{s:O,s:O,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", letters.get(), "data", address.get(),

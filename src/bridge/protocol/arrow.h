@@ -59,10 +59,13 @@ struct ArrowImport {
     bool read(const ArrowSchema* schema, const ArrowArray* array) const {
         DLTensor& t = request.out.dl();
         t.shape = request.out.shape();
-        ArrowReader reader(t);
+        ArrowReader reader(t, request.for_copy != nullptr);
         const Result<void> done = reader.read(schema, array);
         if (done) return true;
         if (reader.found_unsound()) return request.fail_unsound(t, flag::read_only);
+        const char* call = request.producer.hint;
+        if (reader.found_extension() && call != nullptr)
+            return fail(done.error().code(), {"is of an extension type; ", call, " gives an array that can show it"});
         return fail(done.error().code(), done.error().what());
     }
     /// Takes an array that was read: it is moved only once everything has succeeded, and stays with its owner until

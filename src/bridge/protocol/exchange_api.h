@@ -70,7 +70,8 @@ inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAP
         if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
         return request.fail_with_exception(ErrorCode::producer_failed, what);
     }
-    if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) &&
+        !request.may_copy_despite(explain_unacceptable(managed, nullptr))) {
         request.fail(explain_unacceptable(managed, request.options.argument));
         end_managed_in_python<DLManagedTensorVersioned>(managed);
         return false;

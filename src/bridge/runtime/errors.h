@@ -44,13 +44,39 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
+/// Why a function that works on Python objects did nothing; `doing`: "objects are imported".
+ISTHMUS_COLD inline Error explain_no_gil(const char* argument, const char* doing) {
+    return make_error(ErrorCode::bad_thread, argument,
+                      {"called without the GIL, or in a subinterpreter; hold the main interpreter's "
+                       "(PyGILState_Ensure) while ",
+                       doing});
+}
+
+/// The state of the thread that holds the GIL; NULL if none does, and from CPython 3.12 on also if another one does.
+inline const PyThreadState* state_of_holder() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+}
+inline bool has_exception(const PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+    return state->current_exception != nullptr;
+#else
+    return state->curexc_type != nullptr;
+#endif
+}
+
 /// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python
 /// code and may be called with an exception set begin with this; they must leave no other.
 class PendingException {
 public:
-    explicit PendingException(bool have_python = true) noexcept {
-        if (ISTHMUS_UNLIKELY(have_python && PyErr_Occurred() != nullptr)) PyErr_Fetch(&type_, &value_, &trace_);
+    explicit PendingException(bool have_python = true) noexcept : state_(have_python ? state_of_holder() : nullptr) {
+        if (ISTHMUS_UNLIKELY(state_ != nullptr && has_exception(state_))) PyErr_Fetch(&type_, &value_, &trace_);
     }
+    /// Whether somebody holds the GIL: this thread, if it keeps the rules. As good as free, unlike have_gil().
+    bool has_python() const noexcept { return state_ != nullptr; }
     /// Without the GIL, as when the interpreter's end unwinds a stopped thread, the exception is leaked.
     ~PendingException() {
         if (ISTHMUS_UNLIKELY(type_ != nullptr) && have_gil()) PyErr_Restore(type_, value_, trace_);
@@ -59,6 +85,7 @@ public:
     PendingException& operator=(const PendingException&) = delete;
 
 private:
+    const PyThreadState* state_;
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 

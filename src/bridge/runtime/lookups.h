@@ -68,8 +68,16 @@ inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
 inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
 #if defined(Py_GIL_DISABLED)
     if (PyList_Check(sequence)) return Ref(PyList_GetItemRef(sequence, i));
+#else
+    if (PyList_Check(sequence)) return Ref::borrow(PyList_GetItem(sequence, i));
 #endif
-    return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
+    return Ref::borrow(PyTuple_GET_ITEM(sequence, i));
+}
+
+/// The items of a list or tuple as they are now, in a tuple that nobody changes; empty with a Python exception set.
+/// Unlike PySequence_Tuple() it asks no `__iter__` of a subclass.
+inline Ref snapshot_of(PyObject* sequence) {
+    return PyList_Check(sequence) ? Ref(PyList_AsTuple(sequence)) : Ref::borrow(sequence);
 }
 
 /// The attribute of a type or its bases. Looked up as CPython looks up special methods: not on the metaclass,

@@ -4,6 +4,7 @@
 
 #include "object_owner.h"  // Python.h must come before any standard header
 
+#include <iterator>
 #include <string_view>
 
 #include "errors.h"
@@ -14,7 +15,7 @@ namespace detail {
 
 struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
-    PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
+    PyObject *array_interface, *array_struct, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject *module, *dtype, *backing_device;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
@@ -35,6 +36,7 @@ struct Interned {
             {dl_device, "dl_device"},
             {copy, "copy"},
             {array_interface, "__array_interface__"},
+            {array_struct, "__array_struct__"},
             {cuda_array_interface, "__cuda_array_interface__"},
             {arrow_array, "__arrow_c_array__"},
             {arrow_device_array, "__arrow_c_device_array__"},
@@ -80,13 +82,13 @@ bool any_base(PyTypeObject* type, F&& look) {
 }
 
 // "numpy", "MaskedArray" and "numpy.ma" of "numpy.ma.MaskedArray".
-inline std::string_view package_of(std::string_view qualified) noexcept {
+constexpr std::string_view package_of(std::string_view qualified) noexcept {
     return qualified.substr(0, qualified.find('.'));
 }
-inline std::string_view name_of(std::string_view qualified) noexcept {
+constexpr std::string_view name_of(std::string_view qualified) noexcept {
     return qualified.substr(qualified.rfind('.') + 1);
 }
-inline std::string_view module_of(std::string_view qualified) noexcept {
+constexpr std::string_view module_of(std::string_view qualified) noexcept {
     const std::size_t dot = qualified.rfind('.');
     return dot == qualified.npos ? std::string_view() : qualified.substr(0, dot);
 }
@@ -101,9 +103,12 @@ struct ClassName {
         if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dict == nullptr) return;
         const PendingException pending;
         said = dict_item(type->tp_dict, interned().module);
-        const char* utf8 = said && PyUnicode_Check(said.get()) ? PyUnicode_AsUTF8(said.get()) : nullptr;
-        if (utf8 != nullptr) module = utf8;
-        PyErr_Clear();
+        Py_ssize_t size = 0;
+        const char* utf8 = said && PyUnicode_Check(said.get()) ? PyUnicode_AsUTF8AndSize(said.get(), &size) : nullptr;
+        if (utf8 != nullptr)
+            module = {utf8, static_cast<std::size_t>(size)};
+        else
+            PyErr_Clear();
     }
 };
 
@@ -112,9 +117,11 @@ inline bool has_base_of_package(PyTypeObject* type, std::string_view package) {
 }
 /// Whether a base calls itself "package.module.Name", which any class may do.
 inline bool has_base_called(PyTypeObject* type, std::string_view qualified) {
+    const std::string_view name = name_of(qualified);
     return any_base(type, [&](PyTypeObject* base) {
+        if (!std::string_view(base->tp_name).ends_with(name)) return false;  // most are told from it by this alone
         const ClassName said(base);
-        return said.name == name_of(qualified) && said.module == module_of(qualified);
+        return said.name == name && said.module == module_of(qualified);
     });
 }
 
@@ -123,23 +130,48 @@ inline PyTypeObject* as_type(const Ref& object) noexcept { return reinterpret_ca
 /// A module imported so far; empty if sys.modules does not have it (not yet, or not any more).
 inline Ref loaded_module(const char* name) { return dict_item(PyImport_GetModuleDict(), name); }
 
-/// The class that "package.module.Name" means in the modules imported so far; empty if that module is not imported, or
-/// has no such class.
+#if !defined(Py_GIL_DISABLED)
+/// The interned module and name of classes that were looked for, by the address of their constants: a first look at a
+/// type asks for several, and making a str of a name takes longer than finding it.
+struct ClassKeys {
+    struct Key {
+        const char* text = nullptr;
+        PyObject *module = nullptr, *name = nullptr;
+    };
+    Key keys[64];
+
+    Key& of(std::string_view qualified) noexcept {
+        return keys[(reinterpret_cast<std::uintptr_t>(qualified.data()) * 0x9E3779B1U >> 16) % std::size(keys)];
+    }
+};
+ISTHMUS_STATE PerSession<ClassKeys> class_keys;
+#endif
+
+/// The class that "package.module.Name", a constant, means in the modules imported so far; empty if that module is not
+/// imported, or has no such class.
 inline Ref loaded_class(std::string_view qualified) {
+#if defined(Py_GIL_DISABLED)
     const std::string module(module_of(qualified)), name(name_of(qualified));
     const Ref loaded = loaded_module(module.c_str());
     if (!loaded || !PyModule_Check(loaded.get())) return {};
     Ref found = dict_item(PyModule_GetDict(loaded.get()), name.c_str());
+#else
+    ClassKeys::Key& key = class_keys.begin().of(qualified);
+    if (key.text != qualified.data()) {
+        const std::string module(module_of(qualified)), name(name_of(qualified));
+        Ref module_key(PyUnicode_InternFromString(module.c_str())), name_key(PyUnicode_InternFromString(name.c_str()));
+        if (!module_key || !name_key) return PyErr_Clear(), Ref();
+        Py_XDECREF(key.module);
+        Py_XDECREF(key.name);
+        key = {qualified.data(), module_key.release(), name_key.release()};
+    }
+    const Ref module = Ref::borrow(key.module), name = Ref::borrow(key.name);  // code of a key of sys.modules may run
+    const Ref loaded = dict_item(PyImport_GetModuleDict(), module.get());
+    if (!loaded || !PyModule_Check(loaded.get())) return PyErr_Clear(), Ref();
+    Ref found = dict_item(PyModule_GetDict(loaded.get()), name.get());
+    PyErr_Clear();
+#endif
     return found && PyType_Check(found.get()) ? std::move(found) : Ref();
-}
-
-/// Whether the type is a public class or derived from it. `complete` becomes false if the type has a base of that
-/// package but the class cannot be found, so that the answer is not certain.
-inline bool is_of_class(PyTypeObject* type, std::string_view qualified, bool& complete) {
-    if (!has_base_of_package(type, package_of(qualified))) return false;
-    const Ref known = loaded_class(qualified);
-    if (!known) complete = false;
-    return known && PyType_IsSubtype(type, as_type(known));
 }
 
 /// Whether type_item() finds something other than None.

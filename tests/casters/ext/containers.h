@@ -5,6 +5,8 @@
 
 #include <isthmus/python/containers.h>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 
 namespace casters {
@@ -64,6 +66,33 @@ double total(const C& all) {
     double sum = 0;
     for (const auto& each : all) sum += total(each);
     return sum;
+}
+
+/// How many bytes of a T are written when it is made by T(), as a std::tuple makes its elements.
+template <class T>
+std::int64_t bytes_written() {
+    alignas(T) static unsigned char memory[sizeof(T)];
+    std::memset(memory, 0xA5, sizeof memory);
+    asm volatile("" ::"r"(memory) : "memory");  // or what was there before counts as indeterminate
+    T* made = ::new (static_cast<void*>(memory)) T();
+    asm volatile("" ::"r"(memory) : "memory");
+    const auto kept = std::count(std::begin(memory), std::end(memory), static_cast<unsigned char>(0xA5));
+    made->~T();
+    return static_cast<std::int64_t>(sizeof memory) - kept;
+}
+/// written(): the bytes that making each of these writes, before anything is loaded.
+template <template <class> class Caster, class Def>
+void bind_written(Def def) {
+    const auto one = [&def]<class X>(const char* name, std::type_identity<X>) {
+        def(name, [] { return bytes_written<Caster<X>>(); });
+    };
+    one("written_for_view", std::type_identity<Row>{});
+    one("written_for_argument", std::type_identity<Argument<Row>>{});
+    one("written_for_handle", std::type_identity<Argument<Borrowed>>{});
+    one("written_for_array", std::type_identity<std::array<Row, 4>>{});
+    one("written_for_pair", std::type_identity<std::pair<Row, Row>>{});
+    one("written_for_vector", std::type_identity<std::vector<Row>>{});
+    one("written_for_variant", std::type_identity<std::variant<Row, DoubleRow>>{});
 }
 
 template <class Check, class Def>

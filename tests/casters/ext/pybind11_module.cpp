@@ -10,15 +10,27 @@
 #include "grid.h"
 #include "overloads.h"
 
-PYBIND11_MODULE(ISTHMUS_PYBIND11_MODULE, m, pybind11::mod_gil_not_used()) {
+namespace {
+/// As one of the arguments of a call.
+template <class X>
+struct Held {
+    pybind11::detail::argument_loader<X> arguments;
+    Held() noexcept {}
+};
+}  // namespace
+
+PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     casters::bind([&m](const char* name, auto function) { m.def(name, function); });
     m.def("fill_without_gil", casters::fill, pybind11::call_guard<pybind11::gil_scoped_release>());
+    m.def("twice_there_without_gil", casters::twice_there, pybind11::call_guard<pybind11::gil_scoped_release>());
+    m.def("errors_without_gil", casters::errors_of, pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("cast_later", [](const pybind11::object& x) { return x.cast<isthmus::Tensor>(); });
     m.def("twice_after", casters::twice_after<pybind11::function>);
     m.def("positional", casters::sum, pybind11::arg("x"));
     casters::bind_containers<pybind11::function>([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_written<Held>([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_fields([&m](const char* name, auto function) { m.def(name, function); });
     m.def("leaves_of", casters::leaves_of<pybind11::object>);
     m.def("copied_tree", [](const pybind11::object& tree, bool fewer) {

@@ -21,9 +21,10 @@ bool Options::parse(PyObject* args, PyObject* kwargs) {
     import.max_version = DLPackVersion{major, minor};
     import.argument = argument;
     import.device = isthmus::Device{device_type, device_id};
-    import.copy = std::strcmp(copy, "always") == 0      ? isthmus::Copy::always
-                  : std::strcmp(copy, "if_needed") == 0 ? isthmus::Copy::if_needed
-                                                        : isthmus::Copy::never;
+    import.copy = std::strcmp(copy, "always") == 0          ? isthmus::Copy::always
+                  : std::strcmp(copy, "if_needed") == 0     ? isthmus::Copy::if_needed
+                  : std::strcmp(copy, "from_producer") == 0 ? isthmus::Copy::from_producer
+                                                            : isthmus::Copy::never;
     if (stream != Py_None) {
         import.stream = PyLong_AsLongLong(stream);
         if (PyErr_Occurred() != nullptr) return false;

@@ -72,7 +72,7 @@ inline Result<PyObject*> export_to_torch_by_shims(Block* block) {
     retain(block);
     const unsigned before = torch_drops;
     const int status = torch.from_blob(
-        t.data, t.ndim, t.shape, t.strides, 0, number, type, device.is_host() ? -1 : device.id, &handle,
+        exported_data(t), t.ndim, t.shape, t.strides, 0, number, type, device.is_host() ? -1 : device.id, &handle,
         torch.layout_strided, nullptr, 0,
         [](void*, void* context) {
             ++torch_drops;

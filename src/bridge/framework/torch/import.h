@@ -78,10 +78,10 @@ ISTHMUS_NOINLINE inline bool bump_torch_version(ImportRequest& request, void* ha
     }
 }
 
-/// torch's own descriptor is unsound: most likely a tensor without memory.
-ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags flags) {
+/// torch's own descriptor is unsound: most likely a tensor without memory. True if it may be copied all the same.
+ISTHMUS_COLD inline bool take_torch_unsound(ImportRequest& request, Flags flags) {
     Error error = explain_unsound(request.out.dl(), flags, request.options.argument);
-    if (error.code() != ErrorCode::null_data) return request.fail(std::move(error));
+    if (error.code() != ErrorCode::null_data) return request.may_copy_despite(error) || request.fail(std::move(error));
     if (is_torch_transformed(request.object)) return request.fail(ErrorCode::not_values, torch_refusal::transformed);
     return request.fail(ErrorCode::null_data,
                         {"data is NULL with elements: this ", type_name(request.object),
@@ -275,8 +275,9 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     }
     t.byte_offset = 0;
     const bool plain = has_plain_torch_address(t) && t.ndim <= max_ndim;
-    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known))
-        return explain_torch_unsound(request, flags & flag::dlpack_known);
+    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known) &&
+        !take_torch_unsound(request, flags & flag::dlpack_known))
+        return false;
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
     if (ISTHMUS_UNLIKELY(writes) && !bump_torch_version(request, handle)) return false;
     if (request.owning && !hold_torch_storage(request, handle)) return false;

@@ -73,7 +73,7 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_
     if (layout::has_negative_stride(t))
         return make_error(ErrorCode::bad_layout,
                           {"strides ", sizes_text(t.strides, t.ndim),
-                           " are negative, which torch does not support; copy it first (numpy: np.ascontiguousarray)"});
+                           " are negative, which torch does not support; copy it first, or say allow_copy"});
     if (!dtype_is_known) {
         const TextBuffer nearest = dtype == float4_e2m1fn ? compose({"float4_e2m1fn_x2, two elements a byte"})
                                                           : compose({"uint", 8 * dtype.itemsize()});

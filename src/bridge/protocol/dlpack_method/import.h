@@ -23,6 +23,21 @@ inline bool interface_is_read_only(PyObject* object, PyObject* name) {
     return PyObject_IsTrue(flag.get()) > 0;
 }
 
+/// By `__array_struct__`, NumPy's interface of C: a capsule with the address of a struct that begins like this one.
+/// False, with a Python exception or without, if it does not say.
+inline bool struct_is_read_only(PyObject* object) {
+    struct Interface {
+        int two, nd;
+        char typekind;
+        int itemsize, flags;
+    };
+    constexpr int writeable = 0x0400;  // NPY_ARRAY_WRITEABLE
+    const Ref capsule(PyObject_GetAttr(object, interned().array_struct));
+    if (!capsule || !PyCapsule_IsValid(capsule.get(), nullptr)) return false;
+    const auto* said = static_cast<const Interface*>(PyCapsule_GetPointer(capsule.get(), nullptr));
+    return said->two == 2 && (said->flags & writeable) == 0;
+}
+
 inline bool buffer_is_read_only(PyObject* object) {
     Py_buffer view;
     if (!PyObject_CheckBuffer(object) || !take_buffer(object, view, PyBUF_FULL_RO)) return false;
@@ -48,6 +63,8 @@ ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_hos
     if (is_interrupted()) return -1;
     if (interface_is_read_only(object, on_host ? names.array_interface : names.cuda_array_interface)) return 1;
     if (is_interrupted()) return -1;
+    if (on_host && struct_is_read_only(object)) return 1;
+    if (is_interrupted()) return -1;
     if (is_arrow_array(object)) return 1;
     return is_interrupted() ? -1 : 0;
 }
@@ -69,7 +86,8 @@ struct DLPackRequest : DLPackArguments {
                     ? Ref::borrow(names.newest_version)
                     : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
         if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
-        if (options.copy != Copy::if_needed) copy = Ref::borrow(options.copy == Copy::always ? Py_True : Py_False);
+        if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
+        if (options.copy == Copy::never) copy = Ref::borrow(Py_False);
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
         return (ISTHMUS_LIKELY(!options.has_stream()) && ISTHMUS_LIKELY(!has_driver())) || name_stream(request);

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an exchange costs along the axes on which a user grows: types, elements, tensors alive, sizes.
+
+Usage:
+    benchmarks/growth.py [--rounds N] [--only WORD]
+
+Prints a table: the least time of N interleaved rounds, beside NumPy and torch if they do the same.
+tests/benchmark/test_growth.py has a count for each axis, so that none of them becomes a cliff again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import build
+
+MODULE = "bench_growth"
+SOURCE = build.ROOT / "benchmarks" / "growth" / "module.cpp"
+REGION = "isthmus_growth_region"
+
+
+def recipe() -> build.Recipe:
+    library = build.isthmus_library()
+    return build.Recipe([SOURCE], build.isthmus_flags(), ["-ldl"], build.headers(), libraries=[library])
+
+
+def built() -> Path:
+    """The module, built if need be. Raises build.Unavailable."""
+    made = build.build(build.Peer("growth", MODULE, recipe, build.isthmus_version))
+    if made.path is None:
+        raise build.Unavailable(made.why_not)
+    return made.path
+
+
+def module() -> Any:
+    folder = str(built().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(MODULE)
+
+
+def instructions(code: str) -> list[int]:
+    """Runs `code`, which finds the module as `growth` and NumPy as `np`, under callgrind: the instructions of each call
+    of the module in turn. Raises build.Unavailable."""
+    folder = built().parent
+    head = f"import sys; sys.path.insert(0, {str(folder)!r})\nimport numpy as np\nimport {MODULE} as growth\n"
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [
+            "valgrind",
+            "--tool=callgrind",
+            "--collect-atstart=no",
+            f"--toggle-collect={REGION}",
+            f"--dump-after={REGION}",
+            f"--callgrind-out-file={scratch}/out",
+            sys.executable,
+            "-c",
+            head + code,
+        ]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False
+            )
+        except OSError as why:
+            raise build.Unavailable(f"no valgrind: {why}") from why
+        if done.returncode:
+            raise build.Unavailable((done.stderr.strip().splitlines() or ["valgrind failed"])[-1])
+        counted = []
+        for number in range(1, 1 + len(list(Path(scratch).glob("out.*")))):
+            out = Path(scratch, f"out.{number}")
+            found = re.search(r"^totals: (\d+)", out.read_text(), re.MULTILINE) if out.exists() else None
+            if found is not None:
+                counted.append(int(found.group(1)))
+        return counted
+
+
+@dataclass
+class Row:
+    axis: str
+    name: str
+    call: Callable[[], float]  # nanoseconds of one
+
+
+def array_classes(count: int) -> list[Any]:
+    import numpy as np
+
+    return [np.zeros(3).view(type(f"Array{i}", (np.ndarray,), {})) for i in range(count)]
+
+
+def rows_of_types(growth: Any) -> list[Row]:
+    def row(count: int) -> Row:
+        objects = array_classes(count)
+        growth.own(objects, 2)
+        return Row("types", f"from_py of {count:,} array classes", lambda: growth.own(objects, max(1, 2000 // count)))
+
+    def row_of_new() -> Row:
+        return Row(
+            "types", "from_py of an array class that was made just now", lambda: growth.own(array_classes(50), 1)
+        )
+
+    return [*map(row, (1, 10, 100, 1000)), row_of_new()]
+
+
+def rows_of_live_tensors(growth: Any) -> list[Row]:
+    def rows(count: int) -> list[Row]:
+        return [
+            Row("live list", f"one of {count:,} tensors is dropped", lambda: growth.drop_listed(count)),
+            Row("live list", f"live() of {count:,} tensors, each", lambda: growth.list_live(count)),
+        ]
+
+    return [row for count in (1000, 30_000, 300_000) for row in rows(count)]
+
+
+def rows_of_arguments(growth: Any) -> list[Row]:
+    import numpy as np
+
+    def row(count: int, kind: str) -> Row:
+        arrays = [np.zeros(3, np.float32) for _ in range(count)]
+        function = getattr(growth, kind)
+        return Row("containers", f"an element of {count:,}: {kind}", lambda: function(arrays)[0])
+
+    array = np.zeros(3, np.float32)
+    return [
+        Row("arguments", "a call with eight views", lambda: growth.eight(array, 1000)),
+        *(row(count, "vector_of_views") for count in (1000, 10_000, 100_000)),
+        *(row(count, "vector_of_borrowed") for count in (1000, 10_000)),
+    ]
+
+
+def all_rows(growth: Any) -> list[Row]:
+    return [*rows_of_types(growth), *rows_of_live_tensors(growth), *rows_of_arguments(growth)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=41)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    rows = [row for row in all_rows(module()) if given.only in f"{row.axis}: {row.name}"]
+    least = [min(times) for times in zip(*[[row.call() for row in rows] for _ in range(given.rounds)], strict=True)]
+    for row, ns in zip(rows, least, strict=True):
+        print(f"{row.axis:12} {row.name:60} {ns:12,.1f} ns")
+
+
+if __name__ == "__main__":
+    main()

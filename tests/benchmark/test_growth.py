@@ -1,0 +1,92 @@
+"""What an exchange costs along the axes on which a user grows, in counts that no noise touches: no cliff returns.
+
+The module is that of benchmarks/growth.py, which measures the same in time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """The script of the benchmark; a test of what cannot be built here is skipped."""
+    pytest.importorskip("numpy")
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import build
+        import growth
+
+        try:
+            growth.built()
+        except build.Unavailable as why:
+            pytest.skip(str(why))
+        yield growth
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def instructions(benchmark):
+    """instructions(code): of each call of the module in turn."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind, which counts the instructions")
+    return benchmark.instructions
+
+
+CLASSES = """
+def classes(count):
+    return [np.zeros(3).view(type(f"Array{i}", (np.ndarray,), {})) for i in range(count)]
+def seen(objects):
+    growth.own(objects, 2)
+    growth.own(objects, max(1, 1000 // len(objects)))
+"""
+
+
+def test_a_thousand_classes_in_turn_cost_what_one_does(instructions) -> None:
+    """20 times what one took, while the cache had one place for two classes whose addresses met."""
+    calls = instructions(CLASSES + "for count in (1, 10, 100, 1000): seen(classes(count))")
+    one, *more = [calls[i] / 1000 for i in (1, 3, 5, 7)]
+    assert max(more) <= one + 100, f"{one} instructions of one class, {more} of 10, 100 and 1,000"
+
+
+def test_no_process_is_unlucky_with_the_addresses_of_its_classes(instructions) -> None:
+    calls = instructions(CLASSES + "for i in range(20):\n    kept = classes(i)\n    seen(classes(8))")
+    assert max(calls[1::2]) <= 1.3 * min(calls[1::2]), sorted(calls[1::2])
+
+
+def test_a_class_that_is_met_for_the_first_time(instructions) -> None:
+    """Also of classes that are made and die by the thousand."""
+    calls = instructions(CLASSES + "for _ in range(100): growth.own(classes(50), 1)")
+    each = [calls[i] / 50 for i in (1, 98)]
+    assert max(each) <= 7000, f"{each} instructions each"
+
+
+def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) -> None:
+    few, many = instructions("for count in (1000, 300_000): growth.drop_listed(count)")
+    assert many / 300_000 <= 1.2 * few / 1000, f"{few / 1000} instructions to drop one of a thousand, {many / 300_000} of 300,000"
+
+
+def test_an_element_of_a_container_takes_the_room_of_its_view(benchmark) -> None:
+    """1.3 kB, while each kept a borrow with room for 64 dimensions."""
+    import numpy as np
+
+    growth = benchmark.module()
+    arrays = [np.zeros(3, np.float32) for _ in range(10_000)]
+    assert growth.vector_of_views(arrays)[1] <= 100
+    assert growth.map_of_views({str(i): array for i, array in enumerate(arrays)})[1] <= 300  # a node and its text
+    assert growth.vector_of_borrowed(arrays)[1] <= 1300
+
+
+def test_an_element_of_a_long_container_costs_what_one_of_a_short_does(instructions) -> None:
+    short, long = instructions(
+        "for count in (100, 10_000): growth.vector_of_views([np.zeros(3, np.float32) for _ in range(count)])"
+    )
+    assert long / 10_000 <= 1.1 * short / 100
+    assert long / 10_000 <= 350
