@@ -34,7 +34,7 @@ using Ranges = std::map<std::size_t, std::size_t>;
 /// A range of a region that tensors of this process use.
 struct Slot {
     std::size_t size = 0;
-    Ranges::node_type gap;    ///< of a pool: what it will be among the free ranges, so that giving back needs no memory
+    Ranges::node_type gap;    ///< of a pool: what it will be among the free ranges: its release needs no memory
     std::uint32_t users = 0;  ///< tensors and other handles
     bool sent = false;        ///< a receiver may hold a lease on it
     bool forked = false;      ///< a forked child may hold one
