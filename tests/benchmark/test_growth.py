@@ -70,7 +70,9 @@ def test_a_class_that_is_met_for_the_first_time(instructions) -> None:
 
 def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) -> None:
     few, many = instructions("for count in (1000, 300_000): growth.drop_listed(count)")
-    assert many / 300_000 <= 1.2 * few / 1000, f"{few / 1000} instructions to drop one of a thousand, {many / 300_000} of 300,000"
+    assert many / 300_000 <= 1.2 * few / 1000, (
+        f"{few / 1000} instructions to drop one of a thousand, {many / 300_000} of 300,000"
+    )
 
 
 def test_an_element_of_a_container_takes_the_room_of_its_view(benchmark) -> None:

@@ -200,9 +200,8 @@ public:
     /// named; NULL if there are none.
     Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                 Match* match) noexcept;
-    /// Call after a load has succeeded: whether neither commit() nor the end has anything to do.
+    /// After a load has succeeded: whether neither commit() nor the end has anything to do; what was borrowed.
     bool is_done() const noexcept { return result_->ops_ == nullptr && pending_ == nullptr; }
-    /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
     /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
@@ -249,9 +248,10 @@ private:
 /// - roll_back() ends what was loaded for a call that will not be made.
 template <class X>
 struct ArgumentLoader {
-    static_assert(is_view<X>,
-                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
-                  "optional of these");
+    static_assert(
+        is_view<X>,
+        "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
+        "optional of these");
 };
 
 template <class T, int N, class... C>

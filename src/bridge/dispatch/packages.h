@@ -47,6 +47,7 @@ constexpr std::uint32_t package_bit(const char* qualified) noexcept {
 /// The same for a name that must be in the list.
 constexpr std::uint32_t known_package_bit(const char* qualified) {
     const std::uint32_t bit = package_bit(qualified);
+    // NOLINTNEXTLINE(bugprone-std-exception-baseclass): only the compiler comes here
     return bit != 0 || qualified == nullptr ? bit : throw "isthmus: a package that is not in known_packages";
 }
 

@@ -172,6 +172,7 @@ public:
     TypeCache(const TypeCache&) = delete;
     /// Another session's types are forgotten.
     TypeCache& operator=(const TypeCache& other) noexcept {
+        if (&other == this) return *this;
         OverflowTypes::end(overflow_);
         overflow_ = nullptr;
         std::memcpy(static_cast<void*>(slots_), static_cast<const void*>(other.slots_), sizeof slots_);

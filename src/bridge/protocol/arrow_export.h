@@ -111,8 +111,8 @@ Ref arrow_capsule(std::unique_ptr<ArrowExport> made, Struct ArrowExport::* membe
     auto held = std::make_unique<Struct>((*made).*member);
     Ref capsule(PyCapsule_New(held.get(), arrow_capsule_name<Struct>, end_arrow_capsule<Struct>));
     if (!capsule) return capsule;
-    (void)held.release();
-    (void)made.release();
+    [[maybe_unused]] const Struct* of_capsule = held.release();
+    [[maybe_unused]] const ArrowExport* of_struct = made.release();
     return capsule;
 }
 

@@ -163,6 +163,7 @@ inline Ref loaded_class(std::string_view qualified) {
         if (!module_key || !name_key) return PyErr_Clear(), Ref();
         Py_XDECREF(key.module);
         Py_XDECREF(key.name);
+        // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): an address to compare, no text
         key = {qualified.data(), module_key.release(), name_key.release()};
     }
     const Ref module = Ref::borrow(key.module), name = Ref::borrow(key.name);  // code of a key of sys.modules may run
