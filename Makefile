@@ -18,7 +18,7 @@ with_path = PATH="$(CURDIR)/$(VENV)/bin:$$PATH";
 configure = $(with_path) cmake --preset $(1) -B $(2) -DPython_EXECUTABLE=$(py) $(3) $(CMAKE_ARGS) > build/configure.log
 build = $(configure) && cmake --build $(2) -j $(JOBS)
 
-.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-nvcc test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak mutate reliability lint format bench wheel wheels docs clean
+.PHONY: help demo demo-lite test test-lite test-pythons test-platforms test-packaging test-frameworks test-distributed test-floors test-nvcc test-old-torch bench-distributed bench-threads cost-study sanitize sanitize-threads soak sweep-allocations mutate reliability lint format bench wheel wheels docs clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -113,6 +113,11 @@ soak: ## Minutes of exchanges on many threads in builds of every kind, and the s
 sanitize-threads: ## The storms under ThreadSanitizer, without the GIL, by the CPython that ISTHMUS_TSAN_PYTHON names (docs/threads.md)
 	@$(BOOTSTRAP) build test --package
 	@$(with_path) ISTHMUS_TSAN_PYTHON=$(ISTHMUS_TSAN_PYTHON) $(py) tests/soak/run.py --only free-threaded $(SOAK_ARGS)
+
+sweep-allocations: ## Every public function, each of its allocations failing in turn; minutes (SWEEP_ARGS="--short", "--only WORD", "--world NAME")
+	@$(BOOTSTRAP) build test --package
+	@$(call build,dev,$(BUILD),-DISTHMUS_TORCH=ON)
+	@$(with_path) $(py) tests/allocations/sweep.py --pythonpath $(BUILD)/ext $(SWEEP_ARGS)
 
 mutate: ## Guards removed one at a time, each of which a test must see; days (MUTATE_ARGS="--together": an hour, "--together --only core": minutes)
 	@$(BOOTSTRAP) build test --package

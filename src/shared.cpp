@@ -9,11 +9,14 @@ namespace shared {
 Result<Segment> Segment::create(std::size_t nbytes, Access max_access) {
     auto made = impl::make_region(impl::RegionKind::segment, nbytes, max_access == Access::shared);
     if (!made) return std::move(made).error();
-    impl::Region* region = made->release();
+    impl::Slots::node_type slot = impl::make_node<impl::Slots>();
     impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    impl::add_region(r, region);
-    return Segment(std::make_shared<impl::Hold>(impl::add_slot(*region, 0, region->size)));
+    const auto hold = [&] {
+        impl::Guard guard(r.mutex);
+        impl::Region& region = impl::add_region(r, *made);
+        return impl::add_slot(region, 0, region.size, std::move(slot));
+    };
+    return Segment(std::make_shared<impl::Hold>(hold()));
 }
 
 void* Segment::data() const noexcept { return hold_->region().map.data(); }
@@ -105,16 +108,16 @@ void Pool::trim() {
 }
 
 namespace impl {
-ISTHMUS_EXPORT inline std::atomic<Pool*> pool_of_process{nullptr};
+ISTHMUS_EXPORT inline std::atomic<Pool*> pool2_of_process{nullptr};
 }
 
 Pool& Pool::process() {
-    if (Pool* pool = impl::pool_of_process.load(std::memory_order_acquire)) return *pool;
+    if (Pool* pool = impl::pool2_of_process.load(std::memory_order_acquire)) return *pool;
     (void)impl::registry();  // takes the same lock to be made
     const impl::Guard guard(impl::making_one);
-    if (Pool* pool = impl::pool_of_process.load(std::memory_order_acquire)) return *pool;
+    if (Pool* pool = impl::pool2_of_process.load(std::memory_order_acquire)) return *pool;
     auto* made = new Pool;
-    impl::pool_of_process.store(made, std::memory_order_release);
+    impl::pool2_of_process.store(made, std::memory_order_release);
     return *made;
 }
 
@@ -280,10 +283,8 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
     }
     region->file = std::move(file);
     region->inherited = h.leased == 0;
-    Region* known = region.release();
-    add_region(r, known);
-    if (h.leased != 0) r.joinable.emplace(Registry::Joinable{identity, access}, known);
-    return add_slot(*known, offset, size);
+    Slots::node_type slot = make_node<Slots>();
+    return add_slot(add_region(r, region, h.leased != 0), offset, size, std::move(slot));
 }
 
 /// The tensor of a message that has been checked.

@@ -66,14 +66,14 @@ Error::Error(ErrorCode code, ErrorKind kind, std::string_view message) noexcept
 Error::~Error() {
     if (state_ != nullptr) detail::drop_error_state(state_);
 }
-Error Error::prefixed(std::string_view prefix) const noexcept { return detail::prefixed(*this, prefix); }
-Error detail::prefixed(const Error& old, Message prefix) noexcept {
-    Error error(make_error_state(old.code(), old.kind(), {prefix, old.what()}));
+Error Error::prefixed(std::string_view prefix) const noexcept { return prefixed_by(prefix); }
+Error Error::prefixed_by(detail::Message prefix) const noexcept {
+    Error error(detail::make_error_state(code(), kind(), {prefix, what()}));
     // Without memory for its text it is another error, which has no cause.
-    if (old.cause() != nullptr && error.state_ != &no_memory_state) {
-        error.state_->cause = old.state_->cause;
-        error.state_->cause_holder = old.state_;
-        old.state_->refs.retain();
+    if (cause() != nullptr && error.state_ != &detail::no_memory_state) {
+        error.state_->cause = state_->cause;
+        error.state_->cause_holder = state_;
+        state_->refs.retain();
     }
     return error;
 }

@@ -9,6 +9,7 @@ namespace {
 template <class Value>
 bool read_value(PyObject* object, const char* argument, PyTypeObject* type, Value& out) {
     if (isthmus::detail::value_from_python(object, type, out)) return true;
+    if (PyErr_Occurred() != nullptr) return false;
     const bool right_type = PyUnicode_Check(object) || PyTuple_Check(object);
     (void)isthmus::detail::raise_argument(argument, object, isthmus::detail::wanted_value(object, out),
                                           right_type ? ErrorKind::value : ErrorKind::type);

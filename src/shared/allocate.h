@@ -62,17 +62,19 @@ inline std::size_t next_segment(std::size_t reserved, std::size_t needed, std::s
     return (std::max)(size, needed);
 }
 
-inline bool cut_slot(PoolState& pool, std::size_t size, bool writers, Region*& region, std::size_t& offset) {
+inline bool cut_slot(PoolState& pool, std::size_t size, bool writers, Region*& region, std::size_t& offset,
+                     Slots::node_type& slot) {
     for (Region* candidate : pool.regions)
-        if (candidate->writers == writers && take_range(*candidate, size, offset)) return region = candidate, true;
+        if (candidate->writers == writers && take_range(*candidate, size, offset, slot.mapped().gap))
+            return region = candidate, true;
     return false;
 }
 
 /// A slot that is free already, or that has come back. Call with the lock held.
 inline bool find_slot(PoolState& pool, std::size_t size, bool writers, std::size_t max, Region*& region,
-                      std::size_t& offset) {
-    if (cut_slot(pool, size, writers, region, offset)) return true;
-    return take_back(pool, max) && cut_slot(pool, size, writers, region, offset);
+                      std::size_t& offset, Slots::node_type& slot) {
+    if (cut_slot(pool, size, writers, region, offset, slot)) return true;
+    return take_back(pool, max) && cut_slot(pool, size, writers, region, offset, slot);
 }
 
 /// Makes room below the limit by releasing idle segments that are of the other kind or too small; false if it cannot.
@@ -88,17 +90,18 @@ inline Result<Hold> allocate_in_new(PoolState& pool, std::size_t segment_size, s
     auto made = make_region(RegionKind::pool, segment_size, writers);
     if (!made && segment_size > size) made = make_region(RegionKind::pool, size, writers);
     if (!made) return std::move(made).error();
-    Region* region = made->release();
+    Slots::node_type slot = make_node<Slots>();
+    std::size_t offset = 0;
+    free_range(**made, 0, (*made)->size, make_node<Ranges>());
+    (void)take_range(**made, size, offset, slot.mapped().gap);
     Registry& r = registry();
     Guard guard(r.mutex);
-    add_region(r, region);
-    region->pool = &pool;
-    region->users = 1;
-    free_range(*region, 0, region->size);
-    pool.regions.push_back(region);
-    std::size_t offset = 0;
-    (void)take_range(*region, size, offset);
-    return add_slot(*region, offset, size);
+    pool.regions.reserve(pool.regions.size() + 1);
+    Region& region = add_region(r, *made);
+    region.pool = &pool;
+    region.users = 1;
+    pool.regions.push_back(&region);
+    return add_slot(region, offset, size, std::move(slot));
 }
 
 /// A slot of `bytes` of the pool, in a region that others may or may not write.
@@ -108,6 +111,7 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, c
     const std::size_t size = *pages;
     const Deadline deadline(wait);
     Registry& r = registry();
+    Slots::node_type slot = make_node<Slots>();
     int waits = 0;
     for (std::size_t max = checked_at_once;; max = SIZE_MAX) {
         std::size_t segment_size = 0;
@@ -116,7 +120,8 @@ inline Result<Hold> allocate(PoolState& pool, std::size_t bytes, bool writers, c
             Guard guard(r.mutex);
             Region* region = nullptr;
             std::size_t offset = 0;
-            if (find_slot(pool, size, writers, max, region, offset)) return add_slot(*region, offset, size);
+            if (find_slot(pool, size, writers, max, region, offset, slot))
+                return add_slot(*region, offset, size, std::move(slot));
             if (may_grow(r, pool, size, dead)) segment_size = next_segment(pool.reserved(), size, pool.limit);
         }
         if (segment_size != 0) return allocate_in_new(pool, segment_size, size, writers);

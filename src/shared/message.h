@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <vector>
 
 #if !defined(_WIN32)
 #include <fcntl.h>
@@ -236,7 +235,8 @@ inline Result<void> send_bytes(int socket, const char* bytes, std::size_t size, 
 
 /// The result of one recvmsg() besides bytes.
 struct Arrived {
-    std::vector<File> files;
+    File file;                ///< the first that came; all others are closed
+    std::size_t files = 0;    ///< how many came
     bool lost_files = false;  ///< more came than this process may open
     bool cut = false;         ///< the packet was longer than the room for it
 };
@@ -257,7 +257,8 @@ inline void take_files(struct msghdr& message, Arrived& arrived) {
             int descriptor = -1;
             std::memcpy(&descriptor, CMSG_DATA(head) + i * sizeof(int), sizeof descriptor);
             if (close_on_exec == 0) (void)::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-            arrived.files.emplace_back(descriptor);
+            File came(descriptor);
+            if (arrived.files++ == 0) arrived.file = std::move(came);
         }
     }
     arrived.lost_files |= (message.msg_flags & MSG_CTRUNC) != 0;
@@ -311,7 +312,7 @@ inline bool is_closed(int socket) noexcept {
 inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arrived& arrived) {
     Result<std::size_t> count = receive_some(socket, reinterpret_cast<char*>(&m), sizeof m, Deadline(wait), arrived);
     if (!count) return std::move(count).error();
-    if (*count == 0 && arrived.files.empty() && is_closed(socket)) return peer_closed();
+    if (*count == 0 && arrived.files == 0 && is_closed(socket)) return peer_closed();
     if (*count < sizeof(Header))
         return bad_message({"the message has ", *count, " bytes; expected at least ", sizeof(Header)});
     if (auto good = check_header(m.header); !good) return good;
@@ -355,9 +356,8 @@ inline Result<File> receive_message(int socket, Message& m, const Wait& wait) {
     if (arrived.lost_files)
         return Error(ErrorCode::system_failed,
                      "the descriptor of the message is lost: this process has as many open as it may (RLIMIT_NOFILE)");
-    if (arrived.files.size() != 1)
-        return bad_message({"the message came with ", arrived.files.size(), " descriptors; expected one"});
-    return std::move(arrived.files.front());
+    if (arrived.files != 1) return bad_message({"the message came with ", arrived.files, " descriptors; expected one"});
+    return std::move(arrived.file);
 }
 
 #endif

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -28,17 +28,32 @@ namespace shared::impl {
 
 struct Region;
 
+/// Free ranges: offset -> size.
+using Ranges = std::map<std::size_t, std::size_t>;
+
 /// A range of a region that tensors of this process use.
 struct Slot {
     std::size_t size = 0;
+    Ranges::node_type gap;    ///< of a pool: what it will be among the free ranges: its release needs no memory
     std::uint32_t users = 0;  ///< tensors and other handles
     bool sent = false;        ///< a receiver may hold a lease on it
     bool forked = false;      ///< a forked child may hold one
     bool unleasable = false;  ///< has no lease, so that it is unknown when it is free again
     Region* home = nullptr;   ///< where its pages are, after they have moved to a region of the other kind
     std::size_t home_offset = 0;
-    Mapping aside;  ///< the pages that belong at its address, while others are mapped there
+    Mapping aside;             ///< the pages that belong at its address, while others are mapped there
+    Region* region = nullptr;  ///< while it is lent
+    std::size_t offset = 0;
 };
+using Slots = std::map<std::size_t, Slot>;
+
+/// An element of a map before it has its key: what may throw is done before anything is changed.
+template <class Map>
+typename Map::node_type make_node() {
+    Map one;
+    one.try_emplace({});
+    return one.extract(one.begin());
+}
 
 enum class RegionKind : std::uint8_t {
     segment,   ///< made here; one slot, all of it
@@ -56,15 +71,16 @@ struct Region {
     std::size_t size = 0;
     Identity identity;
     Access access{};  ///< how `map` is mapped
-    std::map<std::size_t, Slot> by_offset;
-    std::map<std::size_t, std::size_t> free;  ///< offset -> size, of a pool
+    Slots by_offset;
+    Ranges free;  ///< of a pool
     std::size_t free_bytes = 0;
     PoolState* pool = nullptr;
     File for_child;  ///< holds leases on what a forked child has inherited
+    std::unique_ptr<Region> next_dead;
 
     std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(map.data()); }
     /// The slot that holds [from, to); end() if there is none.
-    std::map<std::size_t, Slot>::iterator slot_of(std::size_t from, std::size_t to) {
+    Slots::iterator slot_of(std::size_t from, std::size_t to) {
         auto slot = by_offset.upper_bound(from);
         if (slot == by_offset.begin()) return by_offset.end();
         --slot;
@@ -72,26 +88,26 @@ struct Region {
     }
 };
 
-/// A range that is no longer used here but that others may still read.
-struct Lent {
-    Region* region;
-    std::size_t offset, size;
-};
-
 struct PoolState {
     std::size_t limit = SIZE_MAX, idle_limit = SIZE_MAX;
     std::vector<Region*> regions;
-    std::deque<Lent> lent;
+    Slots lent;  ///< ranges that are no longer used here but that others may still read, by the time of their return
+    std::size_t returns = 0;
 
     std::size_t reserved() const noexcept {
         std::size_t sum = 0;
         for (const Region* region : regions) sum += region->size;
         return sum;
     }
+    /// The last of those that are lent.
+    void lend(Slots::node_type slot) noexcept {
+        slot.key() = returns++;
+        lent.insert(lent.end(), std::move(slot));
+    }
 };
 
-/// Returns a range to the free ones, joined with its neighbours.
-inline void free_range(Region& region, std::size_t offset, std::size_t size) {
+/// Returns a range to the free ones, joined with its neighbours; by itself it is `gap`.
+inline void free_range(Region& region, std::size_t offset, std::size_t size, Ranges::node_type gap) noexcept {
     region.free_bytes += size;
     auto next = region.free.lower_bound(offset);
     if (next != region.free.end() && offset + size == next->first) {
@@ -105,18 +121,25 @@ inline void free_range(Region& region, std::size_t offset, std::size_t size) {
             return;
         }
     }
-    region.free.emplace_hint(next, offset, size);
+    gap.key() = offset;
+    gap.mapped() = size;
+    region.free.insert(next, std::move(gap));
 }
 
-/// Takes the first free range that is large enough; false if there is none.
-inline bool take_range(Region& region, std::size_t size, std::size_t& offset) {
+/// Takes the first free range that is large enough, and what it will be when it is free again; false if there is none.
+inline bool take_range(Region& region, std::size_t size, std::size_t& offset, Ranges::node_type& gap) {
     if (region.free_bytes < size) return false;
     for (auto range = region.free.begin(); range != region.free.end(); ++range) {
         if (range->second < size) continue;
-        offset = range->first;
         const std::size_t rest = range->second - size;
-        region.free.erase(range);
-        if (rest != 0) region.free.emplace(offset + size, rest);
+        Ranges::node_type remains = rest != 0 ? make_node<Ranges>() : Ranges::node_type();
+        offset = range->first;
+        gap = region.free.extract(range);
+        if (rest != 0) {
+            remains.key() = offset + size;
+            remains.mapped() = rest;
+            region.free.insert(std::move(remains));
+        }
         region.free_bytes -= size;
         return true;
     }
@@ -139,30 +162,55 @@ inline Registry& registry();
 
 /// One of a process if the dynamic linker merges it, else one of each shared object. A pointer and a lock are all that
 /// the linker sees, so that a module without shared memory leaves the rest out. Never destroyed: tensors may be dropped
-/// while the process ends.
-ISTHMUS_EXPORT inline std::atomic<Registry*> registry_of_process{nullptr};
+/// while the process ends. The number in the names rises with each change of a layout behind them (docs/abi.md).
+ISTHMUS_EXPORT inline std::atomic<Registry*> registry2_of_process{nullptr};
 ISTHMUS_EXPORT inline std::mutex making_one;
 
 using Guard = std::lock_guard<std::mutex>;
 
-/// Adds a region. Call with the lock held.
-inline void add_region(Registry& r, Region* region) {
-    r.regions.insert(region);
-    if (region->map) r.by_address.emplace(region->address(), region);
-}
-
-/// Regions without users, deleted when this is destroyed, which must be after the lock was released.
-using Dead = std::vector<std::unique_ptr<Region>>;
-
-/// One user less. Call with the lock held.
-inline void drop_region(Registry& r, Region* region, Dead& dead) {
-    if (--region->users != 0) return;
+inline void forget_region(Registry& r, Region* region) noexcept {
     r.regions.erase(region);
     if (region->map) r.by_address.erase(region->address());
     if (auto found = r.joinable.find({region->identity, region->access});
         found != r.joinable.end() && found->second == region)
         r.joinable.erase(found);
-    dead.emplace_back(region);
+}
+/// Adds a region, which gets its first user next; it stays the caller's if there is no memory. Call with the lock held.
+inline Region& add_region(Registry& r, std::unique_ptr<Region>& region, bool joinable = false) {
+    try {
+        r.regions.insert(region.get());
+        if (region->map) r.by_address.emplace(region->address(), region.get());
+        if (joinable) r.joinable.emplace(Registry::Joinable{region->identity, region->access}, region.get());
+    } catch (...) {
+        forget_region(r, region.get());
+        throw;
+    }
+    return *region.release();
+}
+
+/// Regions without users, deleted when this is destroyed, which must be after the lock was released.
+class Dead {
+public:
+    Dead() = default;
+    Dead(const Dead&) = delete;
+    Dead& operator=(const Dead&) = delete;
+    ~Dead() {
+        while (first_ != nullptr) first_ = std::move(first_->next_dead);
+    }
+    void take(Region* region) noexcept {
+        region->next_dead = std::move(first_);
+        first_.reset(region);
+    }
+
+private:
+    std::unique_ptr<Region> first_;
+};
+
+/// One user less. Call with the lock held.
+inline void drop_region(Registry& r, Region* region, Dead& dead) noexcept {
+    if (--region->users != 0) return;
+    forget_region(r, region);
+    dead.take(region);
 }
 
 /// The place of a tensor: the region that holds its pages, the slot there, and the offset of its first element.
@@ -237,21 +285,24 @@ inline void after_fork_in_child() noexcept {
 }
 
 inline Registry& registry() {
-    if (Registry* r = registry_of_process.load(std::memory_order_acquire)) return *r;
+    if (Registry* r = registry2_of_process.load(std::memory_order_acquire)) return *r;
     const Guard guard(making_one);
-    if (Registry* r = registry_of_process.load(std::memory_order_acquire)) return *r;
+    if (Registry* r = registry2_of_process.load(std::memory_order_acquire)) return *r;
     auto* made = new Registry;
 #if !defined(_WIN32)
-    (void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        delete made;
+        throw std::bad_alloc();
+    }
 #endif
-    registry_of_process.store(made, std::memory_order_release);
+    registry2_of_process.store(made, std::memory_order_release);
     return *made;
 }
 
 inline bool is_idle(const Region& region) noexcept { return region.free_bytes == region.size; }
 
 /// Releases whole regions that nobody uses to the system, until no more than `keep` bytes of them are left.
-inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead) {
+inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead) noexcept {
     std::size_t idle = 0;
     for (const Region* region : pool.regions)
         if (is_idle(*region)) idle += region->size;
@@ -269,46 +320,49 @@ inline void trim_pool(Registry& r, PoolState& pool, std::size_t keep, Dead& dead
 }
 
 /// Takes back what was lent and is no longer leased, the oldest first, looking at `max` ranges at most.
-inline bool take_back(PoolState& pool, std::size_t max) {
+inline bool take_back(PoolState& pool, std::size_t max) noexcept {
     bool any = false;
     for (std::size_t left = (std::min)(max, pool.lent.size()); left > 0; --left) {
-        const Lent item = pool.lent.front();
-        pool.lent.pop_front();
-        if (leased(item.region->file, item.offset, item.size)) {
-            pool.lent.push_back(item);
+        Slots::node_type oldest = pool.lent.extract(pool.lent.begin());
+        Slot& slot = oldest.mapped();
+        if (leased(slot.region->file, slot.offset, slot.size)) {
+            pool.lend(std::move(oldest));
             continue;
         }
-        free_range(*item.region, item.offset, item.size);
+        free_range(*slot.region, slot.offset, slot.size, std::move(slot.gap));
         any = true;
     }
     return any;
 }
 
 /// The last user of a pool's slot in this process is gone. Call with the lock held.
-inline void retire_slot(Registry& r, Region& region, std::size_t offset, const Slot& slot, Dead& dead) {
+inline void retire_slot(Registry& r, Region& region, Slots::node_type last, Dead& dead) noexcept {
+    Slot& slot = last.mapped();
+    const std::size_t offset = last.key();
     if (region.pool == nullptr || region.inherited) return;  // freed with its region
     // A slot that was sent without a lease counts as lent for good: its memory comes back with the region.
     if (slot.unleasable) return;
     if ((slot.sent || slot.forked) && leased(region.file, offset, slot.size)) {
-        region.pool->lent.push_back({&region, offset, slot.size});
-        return;
+        slot.region = &region;
+        slot.offset = offset;
+        return region.pool->lend(std::move(last));
     }
-    free_range(region, offset, slot.size);
+    free_range(region, offset, slot.size, std::move(slot.gap));
     if (is_idle(region)) trim_pool(r, *region.pool, region.pool->idle_limit, dead);
 }
 
 /// One user of a slot, and of its region, less. Call with the lock held.
-inline void drop_slot(Registry& r, Region* region, std::size_t offset, Dead& dead) {
+inline void drop_slot(Registry& r, Region* region, std::size_t offset, Dead& dead) noexcept {
     const auto found = region->by_offset.find(offset);
     if (found == region->by_offset.end() || --found->second.users != 0) return drop_region(r, region, dead);
-    Slot slot = std::move(found->second);
-    region->by_offset.erase(found);
+    Slots::node_type last = region->by_offset.extract(found);
+    Slot& slot = last.mapped();
     if (region->kind == RegionKind::received && !region->inherited) unlease(region->file, offset, slot.size);
     if (region->kind == RegionKind::pool) {
         // The pages that belong at this address must come back before the range can be used again.
         const bool in_place = slot.home == nullptr || move_pages(std::move(slot.aside), region->map.data() + offset);
         if (slot.home != nullptr) drop_slot(r, slot.home, slot.home_offset, dead);
-        if (in_place) retire_slot(r, *region, offset, slot, dead);
+        if (in_place) retire_slot(r, *region, std::move(last), dead);
     }
     drop_region(r, region, dead);
 }
@@ -353,11 +407,11 @@ inline Hold hold_slot(Region& region, std::size_t offset, Slot& slot) noexcept {
     return {&region, offset};
 }
 
-/// A new slot with one user. Call with the lock held.
-inline Hold add_slot(Region& region, std::size_t offset, std::size_t size) {
-    Slot& slot = region.by_offset[offset] = Slot{};
-    slot.size = size;
-    return hold_slot(region, offset, slot);
+/// A new slot with one user, of a node that was made before. Call with the lock held.
+inline Hold add_slot(Region& region, std::size_t offset, std::size_t size, Slots::node_type made) noexcept {
+    made.key() = offset;
+    made.mapped().size = size;
+    return hold_slot(region, offset, region.by_offset.insert(std::move(made)).position->second);
 }
 
 }  // namespace shared::impl

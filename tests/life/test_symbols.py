@@ -25,7 +25,7 @@ ALLOWED = re.compile(r"^(?:(?:typeinfo|typeinfo name|vtable) for )?isthmus::(?:\
 OF_STD = re.compile(r"^(?:(?:(?:[\w:*& ]+|decltype \(.*\)) )?std::|_ZN?K?St)")
 #: The registry of shared memory is one per process on purpose (src/shared/registry.h).
 SHARED = re.compile(
-    r"isthmus::(?:\w+::)?shared::(?:impl::(?:registry_of_process|pool_of_process|making_one|registry\(\))|Pool::process\(\))(?:$|::\w+$|::\{lambda)"
+    r"isthmus::(?:\w+::)?shared::(?:impl::(?:registry2_of_process|pool2_of_process|making_one|registry\(\))|Pool::process\(\))(?:$|::\w+$|::\{lambda)"
 )
 
 

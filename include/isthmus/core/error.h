@@ -67,8 +67,6 @@ enum class ErrorKind : std::uint8_t {
     buffer,  ///< something that the exchange cannot express (BufferError)
 };
 
-class Error;
-
 namespace detail {
 
 /// Called whenever this shared object makes an Error, so before it can be thrown: sets up what must be ready by then (a
@@ -102,8 +100,6 @@ ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexc
 ErrorState* no_memory_error_state() noexcept;
 /// Removes a reference; the last one releases the cause.
 void drop_error_state(ErrorState* state) noexcept;
-
-Error prefixed(const Error& error, Message prefix) noexcept;
 
 }  // namespace detail
 
@@ -152,6 +148,8 @@ public:
     Error& set_cause(void* cause, void (*drop_cause)(void*)) & noexcept;
     /// The same error with `prefix` before its text: how a caller adds the name of its function.
     Error prefixed(std::string_view prefix) const noexcept;
+    /// For layers above: the same with a prefix of pieces.
+    Error prefixed_by(detail::Message prefix) const noexcept;
 
     /// The kind that goes with a code unless the error says otherwise.
     static constexpr ErrorKind kind_of(ErrorCode code) noexcept {
@@ -169,8 +167,6 @@ public:
     }
 
 private:
-    friend Error detail::prefixed(const Error& error, detail::Message prefix) noexcept;
-
     detail::ErrorState* state_;
 };
 
@@ -182,7 +178,7 @@ std::string argument_prefix(const char* argument);
 Piece of_argument(const char* argument) noexcept;
 
 /// Error::prefixed() with a text of pieces.
-ISTHMUS_COLD Error prefixed(const Error& error, Message prefix) noexcept;
+ISTHMUS_COLD inline Error prefixed(const Error& error, Message prefix) noexcept { return error.prefixed_by(prefix); }
 ISTHMUS_COLD Error make_error(ErrorCode code, Message text) noexcept;
 ISTHMUS_COLD Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept;
 ISTHMUS_COLD Error make_error(ErrorCode code, const char* argument, Message text) noexcept;

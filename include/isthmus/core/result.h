@@ -216,44 +216,53 @@ public:
     using value_type = void;
     using error_type = Error;
 
-    Result() noexcept : error_(nullptr) {}
-    Result(Error error) : error_(new Error(std::move(error))) {}
-    Result(Result&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
-    Result(const Result& other) : error_(other.error_ != nullptr ? new Error(*other.error_) : nullptr) {}
-    Result& operator=(Result other) noexcept {
-        std::swap(error_, other.error_);
-        return *this;
+    Result() noexcept : has_value_(true) {}
+    Result(Error error) noexcept : has_value_(false) { ::new (&error_) Error(std::move(error)); }
+    Result(Result&& other) noexcept : has_value_(other.has_value_) {
+        if (!has_value_) ::new (&error_) Error(std::move(other.error_));
     }
-    ~Result() { delete error_; }
+    Result(const Result& other) noexcept : has_value_(other.has_value_) {
+        if (!has_value_) ::new (&error_) Error(other.error_);
+    }
+    Result& operator=(Result other) noexcept {
+        this->~Result();
+        return *::new (this) Result(std::move(other));
+    }
+    ~Result() {
+        if (!has_value_) error_.~Error();
+    }
 
-    bool has_value() const noexcept { return error_ == nullptr; }
-    explicit operator bool() const noexcept { return error_ == nullptr; }
+    bool has_value() const noexcept { return has_value_; }
+    explicit operator bool() const noexcept { return has_value_; }
     void operator*() const noexcept {}
     void value() const {
-        if (error_ != nullptr) throw Error(*error_);
+        if (!has_value_) throw Error(error_);
     }
-    Error& error() & noexcept { return *error_; }
-    const Error& error() const& noexcept { return *error_; }
-    Error&& error() && noexcept { return std::move(*error_); }
+    Error& error() & noexcept { return error_; }
+    const Error& error() const& noexcept { return error_; }
+    Error&& error() && noexcept { return std::move(error_); }
 
     template <class F>
     auto and_then(F&& f) const {
         using R = std::remove_cvref_t<decltype(std::forward<F>(f)())>;
         static_assert(detail::is_result<R>, "isthmus: the function given to and_then must return a Result");
-        return error_ == nullptr ? std::forward<F>(f)() : R(*error_);
+        return has_value_ ? std::forward<F>(f)() : R(error_);
     }
     template <class F>
     auto transform(F&& f) const {
         using U = std::remove_cv_t<decltype(std::forward<F>(f)())>;
-        return error_ == nullptr ? Result<U>(std::forward<F>(f)()) : Result<U>(*error_);
+        return has_value_ ? Result<U>(std::forward<F>(f)()) : Result<U>(error_);
     }
     template <class F>
     Result or_else(F&& f) const {
-        return error_ == nullptr ? *this : Result(std::forward<F>(f)(*error_));
+        return has_value_ ? *this : Result(std::forward<F>(f)(error_));
     }
 
 private:
-    Error* error_;
+    union {
+        Error error_;
+    };
+    bool has_value_;
 };
 
 ISTHMUS_END

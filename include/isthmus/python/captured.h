@@ -20,8 +20,11 @@ public:
 
     CapturedException() noexcept = default;
     explicit CapturedException(Error error) noexcept : kind_(Kind::error), state_(error.release()) {}
+    /// Of Kind::memory if there is none for the text.
     CapturedException(Kind kind, const char* text) noexcept
-        : kind_(kind), state_(make_error_state(ErrorCode::bad_argument, ErrorKind::value, text)) {}
+        : kind_(kind), state_(make_error_state(ErrorCode::bad_argument, ErrorKind::value, text)) {
+        if (state_->code == ErrorCode::out_of_memory) kind_ = Kind::memory;
+    }
     CapturedException(CapturedException&& other) noexcept
         : kind_(std::exchange(other.kind_, Kind::none)), state_(std::exchange(other.state_, nullptr)) {}
     CapturedException& operator=(CapturedException other) noexcept {

@@ -1,0 +1,46 @@
+"""The short form of `make sweep-allocations`: in every call a few of its allocations fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+SWEEP = Path(__file__).resolve().parent / "sweep.py"
+pytestmark = [
+    pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the sanitizer has taken malloc for itself"),
+    pytest.mark.skipif(sys.platform != "linux", reason="malloc is replaced by names of glibc"),
+    pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="objects do not come from malloc"),
+]
+
+
+def sweep(*options: str) -> subprocess.CompletedProcess[str]:
+    folders = [option for path in sys.path if path for option in ("--pythonpath", path)]
+    command = [sys.executable, SWEEP, *options, *folders]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("world", ["package", "bridge", "operators"])
+def test_each_ends_with_memory_error_or_well(world: str) -> None:
+    done = sweep("--short", "--world", world)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if "not here" in done.stdout:
+        pytest.skip(done.stdout.strip())
+    assert done.stdout.count(" 0 wrong") > 20, done.stdout
+
+
+def test_it_sees_what_goes_wrong() -> None:
+    done = sweep("--short", "--world", "itself")
+    assert done.returncode == 1, done.stdout + done.stderr
+    said = done.stdout
+    assert "raises ValueError: swallowed" in said
+    assert "blocks in 200 calls" in said
+    assert "dies of SIGABRT" in said
+    assert "itself.good (warm): " in said
+    assert said.count(" 0 wrong") >= 2, said
