@@ -19,7 +19,7 @@ CODE = {"cpp", "c", "python", "pycon", "cmake", "meson", "rust", "sh"}
 #: (page, language, number of the block of that language on the page) → the test that compiles or runs it as it stands
 #: there.
 CLAIMED = {
-    ("README.md", "cpp", 0): "tests/install/test_readme.py",
+    **{("README.md", "cpp", i): "tests/install/test_readme.py" for i in range(2)},
     ("README.md", "sh", 0): "tests/install/test_readme.py",
     ("README.md", "pycon", 0): "tests/install/test_readme.py",
     **{("docs/coming_from.md", "cpp", i): "tests/install/test_coming_from.py" for i in range(10)},

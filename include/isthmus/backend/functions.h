@@ -303,7 +303,12 @@
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
       (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
+
+#define ISTHMUS_BACKEND_DEF(F, M, T, X) \
+    F(174, add_function, void, detail::add_function, (PyObject* module, const char* name, \
+      const char* const* parameters, int count, const bool* optional, const char* doc, PyCFunction call), \
+      (module, name, parameters, count, optional, doc, call), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 174
+#define ISTHMUS_BACKEND_COUNT 175
