@@ -144,7 +144,8 @@ def isthmus_with_nanobind_recipe() -> Recipe:
 
 def abi3_recipe() -> Recipe:
     """A module of the stable ABI: the bridge is the installed package's."""
-    flags = [*isthmus_flags(), "-DISTHMUS_BACKEND", "-DISTHMUS_ABI3"]
+    flags = [*isthmus_flags(), "-DISTHMUS_BACKEND", "-DISTHMUS_ABI3", "-DMODULE=bench_isthmus_abi3"]
+    package_folder("isthmus")
     return Recipe([PEERS / "isthmus/module.cpp"], flags, depends=headers())
 
 
@@ -270,6 +271,7 @@ PEER_LIST = [
     Peer("floor", "bench_floor", floor_recipe, lambda: ""),
     Peer("isthmus", "bench_isthmus", isthmus_recipe, isthmus_version),
     Peer("isthmus header-only", "bench_isthmus_header_only", header_only_recipe, isthmus_version),
+    Peer("isthmus, stable ABI", "bench_isthmus_abi3", abi3_recipe, isthmus_version),
     Peer("isthmus operator", "bench_isthmus_operator", operator_recipe, isthmus_version),
     Peer("xla ffi", "bench_xla_ffi", xla_ffi_recipe, lambda: package_version("jaxlib")),
     Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
