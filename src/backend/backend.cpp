@@ -14,6 +14,7 @@
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
+#include <isthmus/shared.h>
 #include <isthmus/tree.h>
 #include "backend.h"
 
@@ -163,6 +164,7 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_LIVE)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_LOAD)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_TREE)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_SHARED)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
