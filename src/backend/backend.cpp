@@ -78,6 +78,15 @@ struct BackendEntry<F, R(A...), is_noexcept> {
     }
 };
 
+template <class Text>
+bool read_text(PyObject* object, Text& text, const char* function, const char* argument) noexcept {
+    std::string_view value;
+    const bool is_read = read_scalar(object, value, function, argument);
+    text.data = value.data();
+    text.size = value.size();
+    return is_read;
+}
+
 /// Shows each tensor of live() to `add`, until that has no memory.
 bool show_live(void* to, bool (*add)(void* to, const LiveFacts& facts)) {
     for (const LiveTensor& t : live()) {

@@ -229,8 +229,10 @@
       const char* argument), (object, value, function, argument), true) \
     F(135, read_bool, bool, detail::read_scalar, (PyObject* object, bool& value, const char* function, \
       const char* argument), (object, value, function, argument), true) \
-    F(136, read_text, bool, detail::read_scalar, (PyObject* object, std::string_view& value, const char* function, \
-      const char* argument), (object, value, function, argument), true) \
+    X(136, read_counted_text, bool, (PyObject* object, CountedText& text, const char* function, \
+      const char* argument), (object, text, function, argument), (read_text(object, text, function, argument)), true) \
+    X(194, read_text, bool, (PyObject* object, TextRef& text, const char* function, const char* argument), \
+      (object, text, function, argument), (read_text(object, text, function, argument)), true) \
     F(137, sort_by_name, bool, detail::sort_by_name, (const char* function, const char* const* names, int count, \
       PyObject* const* args, Py_ssize_t positional, PyObject* kwnames, PyObject** out), (function, names, count, \
       args, positional, kwnames, out), true)
@@ -338,4 +340,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 194
+#define ISTHMUS_BACKEND_COUNT 195
