@@ -76,6 +76,12 @@ static PyObject* total(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObj
     for (const double value : in.get<0>().values) sum += value;
     return PyFloat_FromDouble(sum);
 }
+static PyObject* spelled(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    Arguments<std::string_view, std::optional<std::string>> in("spelled", {"first", "second"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    const auto& [first, second] = in.values();
+    return PyUnicode_FromString((std::string(first) + "|" + second.value_or("none")).c_str());
+}
 /// The names, dtypes, shapes and bytes of a file's tensors, its metadata, and the sum of its tensor "x".
 static PyObject* loaded(PyObject*, PyObject* path) {
     try {
@@ -120,7 +126,7 @@ static void fails(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">>)
 #define FAST(f) {#f, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS, ""}
 static PyMethodDef methods[] = {
     {"borrow", borrow, METH_O, ""}, {"back", back, METH_O, ""}, {"half", half, METH_O, ""},
-    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {"loaded", loaded, METH_O, ""},
+    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(spelled), FAST(total), {"loaded", loaded, METH_O, ""},
     {"alive", alive, METH_NOARGS, ""}, {nullptr, nullptr, 0, nullptr}};
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "one", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
@@ -142,6 +148,7 @@ assert one.half(x).tolist() == [0, 1] and np.shares_memory(one.half(x), x)
 assert one.grown().tolist() == [1, 2, 3]
 assert one.scaled(x, b=x, factor=2.0).tolist() == [0, 2, 8, 18]
 assert one.total({"indptr": np.zeros(2, np.int32), "values": np.ones(3)}) == 3
+assert one.spelled("größer", second="a") == "größer|a" and one.spelled("") == "|none"
 assert one.twice(x).tolist() == [0, 2, 4, 6]
 import json, struct
 header = json.dumps({"__metadata__": {"made": "here"}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
@@ -156,6 +163,7 @@ for call, words in (
     (lambda: one.borrow(np.zeros(3)), "expected float32[:] on cpu, got float64[3] on cpu"),
     (lambda: one.scaled(x, x[:2]), "scaled(): argument 'b'"),
     (lambda: one.scaled(x), "missing required argument 'b'"),
+    (lambda: one.spelled(3), "spelled(): argument 'first': expected a string, got int"),
     (lambda: one.half(np.float32(1)), "dimension"),
     (lambda: one.total({"indptr": np.zeros(2, np.int32)}), "values"),
     (lambda: one.loaded("nowhere"), "nowhere"),
@@ -324,6 +332,10 @@ else:
     python(folder, source)
 
 
+def row_count() -> int:
+    return int(re.search(r"ISTHMUS_BACKEND_COUNT (\d+)", FUNCTIONS.read_text())[1])  # type: ignore[index]
+
+
 def test_an_older_backend_is_refused_with_the_version_that_is_needed(folder: Path) -> None:
     source = """
 import ctypes, sys, types
@@ -340,15 +352,28 @@ sys.modules["isthmus._backend"] = module
 try:
     import one
 except ImportError as error:
-    assert "found isthmus 0.0.5; this module needs isthmus" in str(error), error
+    said = str(error)
+    assert said.startswith("found isthmus 0.0.5 with 3 functions; this module needs isthmus "), said
+    assert " or newer, with ROWS: pip install --upgrade 'isthmus>=" in said, said
 else:
     raise AssertionError
 """
-    python(folder, source)
+    python(folder, source.replace("ROWS", str(row_count())))
+
+
+@pytest.mark.parametrize("compiler", ["GCC", "Clang"])
+def test_layouts_and_signatures_are_those_of_the_backend(compiler: str) -> None:
+    program = {"GCC": compiling.CXX, "Clang": compiling.CLANG}[compiler]
+    if program is None:
+        pytest.skip("clang++ is not installed: apt-get install clang")
+    source = Path(__file__).resolve().parents[1] / "python" / "ext" / "layouts.cpp"
+    command = [program, *isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-fsyntax-only", source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_row_has_its_number() -> None:
     text = FUNCTIONS.read_text()
     numbers = [int(number) for number in re.findall(r"^    [FMTX]\((\d+), ", text, re.MULTILINE)]
     assert sorted(numbers) == list(range(len(numbers)))
-    assert int(re.search(r"ISTHMUS_BACKEND_COUNT (\d+)", text)[1]) == len(numbers)  # type: ignore[index]
+    assert row_count() == len(numbers)
