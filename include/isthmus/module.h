@@ -202,6 +202,33 @@ inline int run_module(PyObject* module, void (*body)(PyObject*)) noexcept {
     });
 }
 
+#if defined(Py_TARGET_ABI3T)
+/// The definition of a module as slots, of which abi3t is made: a PyModuleDef begins with a PyObject, which it hides.
+class ModuleDefinition {
+public:
+    ModuleDefinition(const char* name, int (*run)(PyObject*)) noexcept
+        : slots_{slot(Py_mod_abi, &abi_), slot(Py_mod_name, const_cast<char*>(name)),
+                 slot(Py_mod_exec, reinterpret_cast<void*>(run))} {}
+    ModuleDefinition(const char* name, int (*run)(PyObject*), FreeThreaded) noexcept : ModuleDefinition(name, run) {
+        slots_[3] = slot(Py_mod_gil, Py_MOD_GIL_NOT_USED);
+    }
+    ModuleDefinition(const ModuleDefinition&) = delete;
+    ModuleDefinition& operator=(const ModuleDefinition&) = delete;
+
+    PySlot* init() noexcept { return backend_table != nullptr ? slots_ : nullptr; }
+
+private:
+    static PySlot slot(int id, void* value) noexcept {
+        PySlot made{};
+        made.sl_id = static_cast<std::uint16_t>(id);
+        made.sl_flags = PySlot_INTPTR;
+        made.sl_ptr = value;
+        return made;
+    }
+    PyABIInfo abi_ = _PyABIInfo_DEFAULT;
+    PySlot slots_[5];  // the last is all zeros, which ends the list
+};
+#else
 /// The definition of a module, which the interpreter keeps.
 class ModuleDefinition {
 public:
@@ -222,6 +249,7 @@ private:
     PyModuleDef_Slot slots_[3];
     PyModuleDef definition_;
 };
+#endif
 
 }  // namespace detail
 
@@ -231,6 +259,14 @@ ISTHMUS_END
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_DEF)
 #endif
 
+/// How the interpreter finds a module: in abi3t, the stable ABI of 3.15 and later with and without the GIL, by its
+/// slots.
+#if defined(Py_TARGET_ABI3T)
+#define ISTHMUS_MODULE_ENTRY(name) PyMODEXPORT_FUNC PyModExport_##name()
+#else
+#define ISTHMUS_MODULE_ENTRY(name) PyMODINIT_FUNC PyInit_##name()
+#endif
+
 /// A Python module, and the body that fills it; `variable` is the module, a borrowed PyObject*. A Tensor that a
 /// function returns is in the framework of the call's first tensor argument, unless the body calls
 /// set_default_result().
@@ -238,7 +274,7 @@ ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_DEF)
 ///     ISTHMUS_MODULE(first, m) { isthmus::def<invert>(m, "invert", {"x"}); }
 #define ISTHMUS_MODULE(name, variable, ...)                                               \
     static void isthmus_body_of_##name(PyObject* variable);                               \
-    PyMODINIT_FUNC PyInit_##name() {                                                      \
+    ISTHMUS_MODULE_ENTRY(name) {                                                          \
         static isthmus::detail::ModuleDefinition definition(#name, [](PyObject* module) { \
             return isthmus::detail::run_module(module, isthmus_body_of_##name);           \
         } __VA_OPT__(, ) __VA_ARGS__);                                                    \

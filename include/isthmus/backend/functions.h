@@ -211,7 +211,11 @@
       (const Tensor& tensor, Framework framework, PyObject* parent), (tensor, framework, parent), true) \
     F(127, to_default_result, PyObject*, detail::to_default_result, (DefaultResult form, const Tensor& tensor, \
       PyObject* like, PyObject* parent), (form, tensor, like, parent), true) \
-    F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), true)
+    F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), \
+      true) \
+    X(196, raise_error, void, (ErrorCode code, std::string_view text), \
+      (code, text), (set_python_error(Error(code, text))), true) \
+    X(197, raise_error_state, void, (ErrorState* state), (state), (set_python_error(Error(state))), true)
 
 #define ISTHMUS_BACKEND_CONTAINERS(F, M, T, X) \
     F(129, hold_elements, Loaded, detail::hold_elements, \
@@ -345,4 +349,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 196
+#define ISTHMUS_BACKEND_COUNT 198

@@ -259,11 +259,13 @@ ROW(173, rebuild_tree, Result<PyObject*> (*)(PyObject*, std::size_t, std::span<c
 ROW(194, read_text, bool (*)(PyObject*, TextRef*, const char*, const char*))
 ROW(195, add_function, void (*)(PyObject*, const char*, const char* const*, int, const bool*, const char*,
                                 PyCFunction))
+ROW(196, raise_error, void (*)(ErrorCode, TextRef))
+ROW(197, raise_error_state, void (*)(ErrorState*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 196, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 198, "a new row has its line above");
 
 }  // namespace detail
 
