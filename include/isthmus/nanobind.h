@@ -4,7 +4,7 @@
 
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
-#include <nanobind/nanobind.h>
+#include <isthmus/backend/nanobind.h>
 
 #if NB_VERSION_MAJOR < 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR < 7)
 #error "Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path"

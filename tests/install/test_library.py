@@ -138,21 +138,7 @@ def test_a_module_has_what_it_calls_and_no_more(tmp_path: Path) -> None:
 
 def nanobind_flags() -> list[str]:
     """nanobind's folders, and its library as an object."""
-    nanobind = pytest.importorskip("nanobind")
-    folder = Path(nanobind.include_dir()).parent
-    includes = [f"-isystem{path}" for path in (nanobind.include_dir(), folder / "ext" / "robin_map" / "include")]
-    includes += [flag for flag in isthmus.get_cflags() if flag.startswith("-I")]
-    command = [
-        CXX,
-        "-std=c++20",
-        "-O1",
-        "-fPIC",
-        "-fvisibility=hidden",
-        *includes,
-        "-c",
-        folder / "src" / "nb_combined.cpp",
-    ]
-    return [*includes, str(compiling.compiled("part.o", command, folder / "src") / "part.o")]
+    return compiling.nanobind_flags(Path(pytest.importorskip("nanobind").include_dir()).parent)
 
 
 def pybind11_flags() -> list[str]:
