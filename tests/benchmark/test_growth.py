@@ -106,3 +106,10 @@ for array in (pixels.transpose(2, 0, 1), pixels.reshape(3, 100, 100).transpose(1
     elements = (30_000, 30_000, 173 * 173, 173 * 87, 173 * 173)
     each = [calls / count for calls, count in zip(instructions(shapes), elements, strict=True)]
     assert max(each) <= 8, f"{each} instructions an element"
+
+
+def test_an_element_is_converted_in_vectors(instructions) -> None:
+    pairs = [("uint8", "float32"), ("int32", "int64"), ("bool", "float32")]
+    code = f"for a, b in {pairs!r}: growth.converted(np.zeros(30_000, a), b, 1)"
+    each = [calls / 30_000 for calls in instructions(code)]
+    assert max(each) <= 12, f"{each} instructions an element of {pairs}"
