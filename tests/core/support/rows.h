@@ -256,11 +256,12 @@ ROW(161, raise_captured, void (*)(const char*, const CapturedException*))
 ROW(172, walk_tree, ErrorState* (*)(PyObject*, const ImportOptions*, void*, bool (*)(void*, TextRef, Tensor&)))
 ROW(173, rebuild_tree, Result<PyObject*> (*)(PyObject*, std::size_t, std::span<const Tensor>))
 ROW(194, read_text, bool (*)(PyObject*, TextRef*, const char*, const char*))
+ROW(195, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 195, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 196, "a new row has its line above");
 
 }  // namespace detail
 
