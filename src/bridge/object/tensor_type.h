@@ -29,13 +29,22 @@ inline void tensor_drop_block(TensorObject* object) {
     if (block != nullptr) drop(block);
 }
 
+/// Without a GIL the last weak reference may end on another thread at this moment: CPython looks, with its lock.
+inline bool may_have_weak_references([[maybe_unused]] const TensorObject* object) noexcept {
+#if defined(Py_GIL_DISABLED)
+    return true;
+#else
+    return object->weak_references != nullptr;
+#endif
+}
+
 inline void tensor_dealloc(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     // First of all: the callbacks of weak references are Python, which may ask for the object that shows the block.
     tensor_hide(object);
-    if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    if (may_have_weak_references(object)) PyObject_ClearWeakRefs(self);
     tensor_drop_block(object);
     PyObject_GC_Del(self);
     Py_DECREF(type);
