@@ -94,7 +94,7 @@ test-old-torch: ## The torch tests on PyTorch 2.9, without its newer C interface
 	@if $(BOOTSTRAP) build old-torch --package; then \
 		$(with_path) $(call configure,dev,$(BUILD),-DISTHMUS_TORCH=ON) \
 		&& cmake --build $(BUILD) -j $(JOBS) --target isthmus_test_ext isthmus_torch_stable_ext isthmus_torch_test_ext \
-		&& $(py) -m pytest -o pythonpath=$(BUILD)/ext $(PYTEST_ARGS) tests/torch; \
+		&& $(py) -m pytest -o pythonpath=$(BUILD)/ext $(PYTEST_ARGS) tests/torch tests/install/test_one_wheel.py; \
 	else echo "skipped: requirements/old-torch.txt cannot be installed here"; fi
 
 sanitize: VENV := $(LITE)

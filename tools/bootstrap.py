@@ -30,7 +30,7 @@ OLDEST_PYTHON = (3, 10)
 # Build tools that pip also has: (program, oldest version, requirement).
 BUILD_TOOLS = (("cmake", (3, 22), "cmake>=3.22"), ("ninja", (1, 10), "ninja>=1.10"))
 # They have no wheels for every interpreter without the GIL, and cannot always be compiled there: what needs them skips.
-OFTEN_WITHOUT_WHEELS = ("apache-tvm-ffi", "safetensors")
+OFTEN_WITHOUT_WHEELS = ("apache-tvm-ffi", "nanobind-backend", "safetensors")
 # For 3.13t it compiles for minutes, and fails.
 ONLY_WHEELS = "--only-binary=apache-tvm-ffi"
 TESTED = ROOT / "requirements" / "tested.txt"

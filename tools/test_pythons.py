@@ -4,9 +4,9 @@
 Usage:
     tools/test_pythons.py [VERSION ...]    for example 3.13 3.13t, in this order; without versions every one found
 
-Each has its own environment (.venv-py3.X) and build folder (build/py3.X). Interpreters that are not on PATH are named
-by ISTHMUS_PYTHONS, with colons between them. A free-threaded one (python3.14t) is another version than that with the
-GIL.
+The wheel of examples/one_wheel is built once, and its tests run on each. Each has its own environment (.venv-py3.X)
+and build folder (build/py3.X). Interpreters that are not on PATH are named by ISTHMUS_PYTHONS, with colons between
+them. A free-threaded one (python3.14t) is another version than that with the GIL.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import run_tests
 
 # Where JAX and NumPy have newer versions than on the older interpreters, which behave differently.
 FULL = "3.12"
+TESTED = run_tests.ROOT / "requirements" / "tested.txt"
 ASK = """
 import sys, sysconfig
 letter = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
@@ -64,17 +65,49 @@ def chosen(wanted: list[str]) -> dict[str, str]:
     return {version: found[version] for version in wanted or found}
 
 
+def place_of(version: str, suite: str) -> str:
+    return f"py{version}" + ("-lite" if suite == "test-lite" else "")
+
+
+def build_one_wheel(version: str, executable: str) -> Path:
+    """The wheel of examples/one_wheel, by this interpreter and its lite environment."""
+    root, folder = run_tests.ROOT, run_tests.ROOT / "build" / "one_wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    venv = root / f".venv-{place_of(version, 'test-lite')}"
+    python, tools = venv / "bin" / "python", folder / "tools"
+    groups = ["build", "test-lite", "--package"]
+    subprocess.run([executable, root / "tools" / "bootstrap.py", "--venv", venv, *groups], cwd=root, check=True)
+    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    # Not into the environment: the lite suite runs without a binder.
+    subprocess.run([*pip, "install", "--quiet", "--target", tools, "nanobind>=3", "-c", TESTED], check=True)
+    paths = {
+        "nanobind_DIR": str(tools / "nanobind" / "cmake"),
+        "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
+    make = [*pip, "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder]
+    subprocess.run([*make, root / "examples" / "one_wheel"], env={**os.environ, **paths}, check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 def main() -> int:
     names = []
     found = chosen(sys.argv[1:])
     print(f"[isthmus] interpreters: {', '.join(found)}", flush=True)
+    with_gil = [version for version in found if not version.endswith("t")]
+    if with_gil:
+        try:
+            os.environ["ISTHMUS_ONE_WHEEL"] = str(build_one_wheel(with_gil[0], found[with_gil[0]]))
+        except subprocess.CalledProcessError as error:
+            names.append("one-wheel")
+            run_tests.save(names[-1], run_tests.Counts(failed=1, failures=[str(error)]))
     for version, executable in found.items():
         for suite in ["test-lite", "test"] if version == FULL else ["test-lite"]:
             name = f"{suite}-py{version}"
             names.append(name)
             run_tests.forget(name)
             print(f"[isthmus] {name}", flush=True)
-            place = f"py{version}" + ("-lite" if suite == "test-lite" else "")
+            place = place_of(version, suite)
             settings = {
                 "PYTHON": executable,
                 "NAME": name,

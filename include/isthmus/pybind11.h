@@ -4,7 +4,7 @@
 
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
-#include <pybind11/pybind11.h>
+#include <isthmus/backend/pybind11.h>
 
 #if PYBIND11_VERSION_MAJOR < 2 || (PYBIND11_VERSION_MAJOR == 2 && PYBIND11_VERSION_MINOR < 13)
 #error "Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path"

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if defined(ISTHMUS_BACKEND)
+#error "isthmus/torch.h needs a bridge in the module: link isthmus::torch in place of isthmus::abi3 or isthmus::backend"
+#endif
 #define ISTHMUS_WITH_TORCH 1  // <isthmus/nanobind.h> and <isthmus/pybind11.h> then take at::Tensor
 
 #include <isthmus/python.h>  // Python.h must come before any standard header

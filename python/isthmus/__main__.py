@@ -23,6 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--ldflags", action="store_true", help="print what its linker is told, and end")
     where.add_argument("--cmakedir", action="store_true", help="print the folder for CMake's isthmus_DIR, and end")
     parser.add_argument("--abi3", action="store_true", help="with --cflags: for one file that every Python loads")
+    parser.add_argument("--backend", action="store_true", help="the same for one Python, which pybind11 needs")
     where.add_argument("--version", action="version", version=isthmus.__version__)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     probe.add_command(commands)
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.includes:
             print(*(f"-I{folder}" for folder in isthmus.get_includes()))
         elif options.cflags:
-            print(*isthmus.get_cflags(abi3=options.abi3))
+            print(*isthmus.get_cflags(abi3=options.abi3, backend=options.backend))
         elif options.ldflags:
             print(*isthmus.get_ldflags(), *packed_relocations())
         elif options.cmakedir:

@@ -69,14 +69,15 @@ def get_library() -> str:
     )
 
 
-def get_cflags(*, abi3: bool = False) -> list[str]:
+def get_cflags(*, abi3: bool = False, backend: bool = False) -> list[str]:
     """What a compiler is told of an extension that links `get_library`; a newer -std may follow.
 
     With ``abi3`` it is one of the stable ABI: the file, named ``.abi3.so``, loads into CPython 3.10 and newer, links
-    nothing, and needs the package isthmus when it is imported.
+    nothing, and needs the package isthmus when it is imported. With ``backend`` it does the same, but is one of this
+    Python, without the limited API: for pybind11, which has none.
     """
     release = f"-DISTHMUS_PREBUILT={_isthmus.__cxx_library_release__}"
-    mode = ["-DISTHMUS_BACKEND", "-DISTHMUS_ABI3"] if abi3 else [release]
+    mode = ["-DISTHMUS_BACKEND", *(["-DISTHMUS_ABI3"] if abi3 else [])] if abi3 or backend else [release]
     return ["-std=c++20", "-fPIC", "-fvisibility=hidden", *mode, *(f"-I{folder}" for folder in get_includes())]
 
 

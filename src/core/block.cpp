@@ -23,10 +23,18 @@ static void release_owner(Block* block) noexcept {
     std::free(block);
 }
 
+ISTHMUS_COLD static void release_waiting(Releases& here) noexcept {
+    while (Block* next = here.waiting) {
+        here.waiting = static_cast<Block*>(next->wrapper.load_relaxed());
+        release_owner(next);
+    }
+}
+
 /// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released
 /// without a recursion of its length. `here` is this thread's `releases`, which are looked up once.
 ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
-    const auto place = reinterpret_cast<std::uintptr_t>(ISTHMUS_FRAME_ADDRESS());
+    [[maybe_unused]] char mark;  // for its address
+    const auto place = reinterpret_cast<std::uintptr_t>(&mark);
     int depth = here.depth;
     if (ISTHMUS_UNLIKELY(depth >= deepest_release)) {
         // Stacks grow down. A release that began further down is none that this one lies in: it was left suspended (a
@@ -41,10 +49,7 @@ ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
     here.depth = depth + 1;
     here.innermost = place;
     release_owner(block);
-    while (Block* next = here.waiting) {
-        here.waiting = static_cast<Block*>(next->wrapper.load_relaxed());
-        release_owner(next);
-    }
+    if (ISTHMUS_UNLIKELY(here.waiting != nullptr)) release_waiting(here);
     here.depth = depth;  // not one less: those that are suspended end in any order
 }
 

@@ -199,7 +199,7 @@ def test_meson(project: Path) -> None:
     use(project / "build")
 
 
-CMAKE, NANOBIND, PRIVATE = blocks(ONE_FILE, "cmake")
+CMAKE, NANOBIND, PYBIND11, PRIVATE = blocks(ONE_FILE, "cmake")
 
 
 def wheel_of(folder: Path, tag: str = "cp310-abi3") -> Path:
@@ -248,6 +248,26 @@ def test_nanobind_in_split_mode(tmp_path: Path) -> None:
     (tmp_path / "mine.cpp").write_text(blocks("scikit-build-core and nanobind", "cpp")[0])
     run("pip wheel --no-deps .", tmp_path)
     use(wheel_of(tmp_path))
+
+
+@needs_cmake
+def test_pybind11_over_the_backend(tmp_path: Path) -> None:
+    pybind11 = pytest.importorskip("pybind11")
+    start = CMAKE[: CMAKE.index("Python_add_library")]
+    (tmp_path / "CMakeLists.txt").write_text(start + PYBIND11)
+    source = blocks("scikit-build-core and nanobind", "cpp")[0]
+    for there, here in (
+        ("isthmus/nanobind.h", "isthmus/pybind11.h"),
+        ("NB_MODULE", "PYBIND11_MODULE"),
+        ("nanobind::borrow(", "pybind11::reinterpret_borrow<pybind11::object>("),
+    ):
+        source = source.replace(there, here)
+    (tmp_path / "mine.cpp").write_text(source)
+    configure = blocks("CMake", "sh")[0].splitlines()
+    run("\n".join(configure).replace(" -B", f" -Dpybind11_DIR={pybind11.get_cmake_dir()} -B"), tmp_path)
+    use(tmp_path / "build")
+    (module,) = (tmp_path / "build").glob("mine.*.so")
+    assert module.stat().st_size < 250_000  # with a bridge 350
 
 
 def test_setuptools_of_one_file(project: Path) -> None:

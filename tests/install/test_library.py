@@ -22,15 +22,16 @@ pytestmark = pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the c
 HEADERS = Path(isthmus.get_include()) / "isthmus"
 CONSUMER = Path(__file__).resolve().parent / "consumer"
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-FIRST = re.search(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # type: ignore[index]
+FIRST = re.findall(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # without a binder
 USE_FIRST = """
 import numpy as np, first
 x = np.zeros((2, 3), np.float32)
-assert first.invert(x) is x and x[1, 2] == 1
+first.invert(x)
+assert (x == 1).all()
 try:
     first.invert(np.zeros((2, 3)))
 except ValueError as error:
-    assert "argument 'x'" in str(error)
+    assert "argument 'image'" in str(error)
 else:
     raise AssertionError("float64 was taken for float32")
 """
@@ -132,26 +133,12 @@ def test_a_module_has_what_it_calls_and_no_more(tmp_path: Path) -> None:
     for left_out in ("OperatorDefinition", "register_torch", "shared::Segment", "load_impl"):
         assert left_out not in symbols
     run("strip", tmp_path / "first.so")
-    assert (tmp_path / "first.so").stat().st_size <= 300_000
+    assert (tmp_path / "first.so").stat().st_size <= 260_000
 
 
 def nanobind_flags() -> list[str]:
     """nanobind's folders, and its library as an object."""
-    nanobind = pytest.importorskip("nanobind")
-    folder = Path(nanobind.include_dir()).parent
-    includes = [f"-isystem{path}" for path in (nanobind.include_dir(), folder / "ext" / "robin_map" / "include")]
-    includes += [flag for flag in isthmus.get_cflags() if flag.startswith("-I")]
-    command = [
-        CXX,
-        "-std=c++20",
-        "-O1",
-        "-fPIC",
-        "-fvisibility=hidden",
-        *includes,
-        "-c",
-        folder / "src" / "nb_combined.cpp",
-    ]
-    return [*includes, str(compiling.compiled("part.o", command, folder / "src") / "part.o")]
+    return compiling.nanobind_flags(Path(pytest.importorskip("nanobind").include_dir()).parent)
 
 
 def pybind11_flags() -> list[str]:

@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 #: The folders of examples/ whose README is a tutorial.
 TUTORIALS = [
+    "one_wheel",
     "with_nanobind",
     "with_pybind11",
     "bare",

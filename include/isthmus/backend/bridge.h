@@ -73,11 +73,16 @@ ISTHMUS_WHEN_LOADED static void find_backend_when_loaded() {
     PyGILState_Release(gil);
 }
 
+/// Whether the module may be created; else with the exception set. Looks again if an earlier import found no backend.
+ISTHMUS_COLD inline bool have_backend() {
+    if (backend_table == nullptr && PyErr_Occurred() == nullptr) find_backend();
+    return backend_table != nullptr;
+}
 inline PyObject* create_module(PyModuleDef* definition, int version) {
-    return backend_table != nullptr ? PyModule_Create2(definition, version) : nullptr;
+    return have_backend() ? PyModule_Create2(definition, version) : nullptr;
 }
 inline PyObject* init_module(PyModuleDef* definition) {
-    return backend_table != nullptr ? PyModuleDef_Init(definition) : nullptr;
+    return have_backend() ? PyModuleDef_Init(definition) : nullptr;
 }
 
 }  // namespace detail
@@ -87,3 +92,10 @@ ISTHMUS_END
 // The module's init function returns NULL, with the ImportError set, if no backend was found.
 #define PyModule_Create2(definition, version) ::isthmus::detail::create_module(definition, version)
 #define PyModuleDef_Init(definition) ::isthmus::detail::init_module(definition)
+
+/// The same of a binder's macro: the head of a module's init function, behind which the binder writes the body.
+#define ISTHMUS_BACKEND_INIT(name, exported)                                                                  \
+    static PyObject* isthmus_init_##name();                                                                   \
+    extern "C" exported PyObject* PyInit_##name();                                                            \
+    PyObject* PyInit_##name() { return ::isthmus::detail::have_backend() ? isthmus_init_##name() : nullptr; } \
+    static PyObject* isthmus_init_##name()

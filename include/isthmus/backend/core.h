@@ -8,6 +8,13 @@
 
 #include <isthmus/backend/call.h>
 #include <isthmus/converted.h>
+#include <isthmus/core/blob.h>
+#include <isthmus/core/copy.h>
+#include <isthmus/core/memory.h>
+#include <isthmus/core/rearrange.h>
+#include <isthmus/core/tensor.h>
+#include <isthmus/core/view/for_each.h>
+#include <isthmus/core/view/match.h>
 
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_CORE)
 

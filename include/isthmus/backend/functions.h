@@ -175,7 +175,7 @@
       (PyObject* example, const Shape& shape, DType dtype, Device device), (example, shape, dtype, device), false) \
     F(105, py_owner_checked, PyObject*, PyOwner::checked, (PyObject* object), (object), false) \
     F(106, py_owner_keeper, const detail::OwnerOps*, PyOwner::keeper, (), (), true) \
-    F(195, traverse, int, traverse, \
+    F(198, traverse, int, traverse, \
       (const Tensor& tensor, visitproc visit, void* arg), (tensor, visit, arg), true)
 
 #define ISTHMUS_BACKEND_BINDING(F, M, T, X) \
@@ -213,7 +213,11 @@
       (const Tensor& tensor, Framework framework, PyObject* parent), (tensor, framework, parent), true) \
     F(127, to_default_result, PyObject*, detail::to_default_result, (DefaultResult form, const Tensor& tensor, \
       PyObject* like, PyObject* parent), (form, tensor, like, parent), true) \
-    F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), true)
+    F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), \
+      true) \
+    X(196, raise_error, void, (ErrorCode code, std::string_view text), \
+      (code, text), (set_python_error(Error(code, text))), true) \
+    X(197, raise_error_state, void, (ErrorState* state), (state), (set_python_error(Error(state))), true)
 
 #define ISTHMUS_BACKEND_CONTAINERS(F, M, T, X) \
     F(129, hold_elements, Loaded, detail::hold_elements, \
@@ -339,7 +343,12 @@
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
       (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
+
+#define ISTHMUS_BACKEND_DEF(F, M, T, X) \
+    F(195, add_function, void, detail::add_function, (PyObject* module, const char* name, \
+      const char* const* parameters, int count, const bool* optional, const char* doc, PyCFunction call), \
+      (module, name, parameters, count, optional, doc, call), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 196
+#define ISTHMUS_BACKEND_COUNT 199

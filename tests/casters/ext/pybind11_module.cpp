@@ -41,11 +41,12 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     m.def("signal_then", casters::signal_then<pybind11::function>);
     m.def("signal_strict", casters::signal_sum, pybind11::arg("x").noconvert());
     casters::bind_overloads<pybind11::arg>(m);
-    pybind11::class_<casters::Scale> scale(m, "Scale");
+    // Of this module: another one of the same sources is in the process.
+    pybind11::class_<casters::Scale> scale(m, "Scale", pybind11::module_local());
     casters::bind_scale<pybind11::arg>(scale.def(pybind11::init<>()));
     namespace py = pybind11;
     using casters::Grid;
-    py::class_<Grid>(m, "Grid")
+    py::class_<Grid>(m, "Grid", py::module_local())
         .def(py::init<>())
         .def("tensor", &Grid::tensor, py::return_value_policy::reference_internal)
         .def("numpy", &Grid::numpy, py::return_value_policy::reference_internal)

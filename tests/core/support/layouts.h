@@ -257,6 +257,7 @@ LAYOUT(detail::InputSpec, 32, 8, (name, 0), (kind, 8), (value, 16))
 LAYOUT(detail::OperatorFunctions, 56, 8, (name, 0), (overloads, 8), (count, 16), (torch, 24), (xla, 32), (xla_cuda, 40),
        (definition, 48))
 LAYOUT(detail::OperatorRegistration, 24, 8, (op_, 0), (object_, 8), (sets_error_, 16))
+LAYOUT(detail::BoundFunction, 16, 8, (name, 0), (parameters, 8))
 // clang-format on
 
 }  // namespace frozen
@@ -271,6 +272,7 @@ CHECK_ROWS(ISTHMUS_BACKEND_TREE)
 CHECK_ROWS(ISTHMUS_BACKEND_OVERLOADS)
 CHECK_ROWS(ISTHMUS_BACKEND_FIELDS)
 CHECK_ROWS(ISTHMUS_BACKEND_OPERATORS)
+CHECK_ROWS(ISTHMUS_BACKEND_DEF)
 }  // namespace detail
 
 #endif

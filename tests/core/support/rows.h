@@ -180,6 +180,7 @@ FIND_ROWS(ISTHMUS_BACKEND_TREE)
 FIND_ROWS(ISTHMUS_BACKEND_OVERLOADS)
 FIND_ROWS(ISTHMUS_BACKEND_FIELDS)
 FIND_ROWS(ISTHMUS_BACKEND_OPERATORS)
+FIND_ROWS(ISTHMUS_BACKEND_DEF)
 
 // clang-format off
 ROW(87, drop_ref, void (*)(PyObject*, ErrorState**))
@@ -256,12 +257,16 @@ ROW(161, raise_captured, void (*)(const char*, const CapturedException*))
 ROW(172, walk_tree, ErrorState* (*)(PyObject*, const ImportOptions*, void*, bool (*)(void*, TextRef, Tensor&)))
 ROW(173, rebuild_tree, Result<PyObject*> (*)(PyObject*, std::size_t, std::span<const Tensor>))
 ROW(194, read_text, bool (*)(PyObject*, TextRef*, const char*, const char*))
-ROW(195, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
+ROW(195, add_function, void (*)(PyObject*, const char*, const char* const*, int, const bool*, const char*,
+                                PyCFunction))
+ROW(196, raise_error, void (*)(ErrorCode, TextRef))
+ROW(197, raise_error_state, void (*)(ErrorState*))
+ROW(198, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 196, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 199, "a new row has its line above");
 
 }  // namespace detail
 

@@ -4,5 +4,6 @@ CASTERS = [
     "isthmus_nanobind_test_ext",
     "isthmus_nanobind_abi3_test_ext",
     "isthmus_pybind11_test_ext",
+    "isthmus_pybind11_backend_test_ext",
     "isthmus_pybind11_213_test_ext",
 ]

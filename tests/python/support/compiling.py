@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,3 +70,16 @@ def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
             assert done.returncode == 0, done.stderr
             (folder / f"part-{name}").rename(folder / name)
     return folder
+
+
+def nanobind_flags(folder: Path) -> list[str]:
+    """The folders of headers of this nanobind, and its library as an object: for a module that links it."""
+    includes = [f"-isystem{path}" for path in (folder / "include", folder / "ext" / "robin_map" / "include")]
+    told = [*includes, f"-I{sysconfig.get_path('include')}", *free_threaded_flags()]
+    source = folder / "src" / "nb_combined.cpp"
+    command = [CXX, "-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", *told, "-c", source]
+    return [*includes, *free_threaded_flags(), str(compiled("part.o", command, folder / "src") / "part.o")]
+
+
+def free_threaded_flags() -> list[str]:
+    return ["-DNB_FREE_THREADED"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
