@@ -100,16 +100,27 @@ ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, st
     return true;
 }
 /// Loads what a caster of arguments is for. An owning handle may be cast by hand, a borrow may not.
-template <class X>
-ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
-                                    nanobind::detail::cleanup_list* cleanup) {
+template <class X, class Load>
+ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, PyObject* object, std::uint32_t flags,
+                                            nanobind::detail::cleanup_list* cleanup) {
     if (!std::is_same_v<X, Tensor> && !is_call(flags)) return false;
     // nanobind tries every overload without conversions first, and a function without overloads with them at once.
     const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
-    const Loaded loaded = loader.try_load(object, value, last);
+    const Loaded loaded = load(last);
     if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply))
         return true;
     return nanobind_finish(loaded, object, flags, cleanup);
+}
+template <class X>
+ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
+                                    nanobind::detail::cleanup_list* cleanup) {
+    return nanobind_load_by<X>([&](bool last) { return loader.try_load(object, value, last); }, object, flags, cleanup);
+}
+/// The same of the views of all types: a third of a module of many functions.
+ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* object, std::uint32_t flags,
+                                                const Requirement& r, nanobind::detail::cleanup_list* cleanup) {
+    return nanobind_load_by<Borrowed>([&](bool last) { return slot.try_load(object, r, last); }, object, flags,
+                                      cleanup);
 }
 
 }  // namespace detail
@@ -206,10 +217,30 @@ struct isthmus_same_name {
     static constexpr auto text() { return type_caster<X>::Name; }
 };
 
+/// Keeps what was borrowed, and makes the view of it once every argument of the call was read.
 template <class T, int N, class... C>
-struct type_caster<isthmus::View<T, N, C...>>
-    : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {
+struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
+    using Value = isthmus::View<T, N, C...>;
+    static constexpr auto Name = isthmus_view_name<Value>::text();
+    template <class U>
+    using Cast = movable_cast_t<U>;
     type_caster() noexcept {}  // NOLINT(modernize-use-equals-default): nanobind's own tuples would write zeros first
+    explicit operator Value*() { return &committed(); }
+    explicit operator Value&() { return committed(); }
+    explicit operator Value&&() { return static_cast<Value&&>(committed()); }
+
+    bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
+        return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
+    }
+
+private:
+    Value& committed() {
+        slot.commit_or_throw(nullptr, nullptr);
+        return value = isthmus::detail::view_of<Value>(slot.descriptor());
+    }
+
+    Value value;
+    isthmus::detail::BorrowSlot slot;
 };
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
