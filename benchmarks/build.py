@@ -144,7 +144,8 @@ def isthmus_with_nanobind_recipe() -> Recipe:
 
 def abi3_recipe() -> Recipe:
     """A module of the stable ABI: the bridge is the installed package's."""
-    flags = [*isthmus_flags(), "-DISTHMUS_BACKEND", "-DISTHMUS_ABI3"]
+    flags = [*isthmus_flags(), "-DISTHMUS_BACKEND", "-DISTHMUS_ABI3", "-DMODULE=bench_isthmus_abi3"]
+    package_folder("isthmus")
     return Recipe([PEERS / "isthmus/module.cpp"], flags, depends=headers())
 
 
@@ -264,13 +265,22 @@ class Peer:
     recipe: Callable[[], Recipe] | None  # None: cargo
     version: Callable[[], str]
     links_torch: bool = False  # loads only where torch is in the process
+    crate: Path | None = None  # a crate of this repository that the peer's manifest names
 
 
 PEER_LIST = [
     Peer("floor", "bench_floor", floor_recipe, lambda: ""),
     Peer("isthmus", "bench_isthmus", isthmus_recipe, isthmus_version),
     Peer("isthmus header-only", "bench_isthmus_header_only", header_only_recipe, isthmus_version),
+    Peer("isthmus, stable ABI", "bench_isthmus_abi3", abi3_recipe, isthmus_version),
     Peer("isthmus operator", "bench_isthmus_operator", operator_recipe, isthmus_version),
+    Peer(
+        "isthmus in Rust",
+        "bench_isthmus_rust",
+        None,
+        isthmus_version,
+        crate=ROOT / "examples" / "rust" / "extension",
+    ),
     Peer("xla ffi", "bench_xla_ffi", xla_ffi_recipe, lambda: package_version("jaxlib")),
     Peer("nanobind", "bench_nanobind", nanobind_recipe, lambda: package_version("nanobind")),
     Peer("pybind11", "bench_pybind11", pybind11_recipe, lambda: package_version("pybind11")),
@@ -362,7 +372,9 @@ def build_cargo(peer: Peer) -> Path:
     copy = OUT / "cargo" / source.name
     target = MODULES / (peer.module + SUFFIX)
     stamp = OUT / f"{peer.module}.stamp"
-    state = fingerprint(sorted(p for p in source.rglob("*") if p.is_file()), [peer.module])
+    sources = [source, *([peer.crate / "src"] if peer.crate else [])]
+    files = sorted(p for folder in sources for p in folder.rglob("*") if p.is_file())
+    state = fingerprint(files, [peer.module])
     if not (target.exists() and stamp.exists() and stamp.read_text() == state):
         shutil.copytree(source, copy, dirs_exist_ok=True)
         target_folder = OUT / "cargo" / "target"

@@ -13,6 +13,7 @@ from peers import Peers
 
 FLOOR = "floor"
 OURS = "isthmus"
+OURS_RUST = "isthmus in Rust"
 
 # The other libraries' modules, as build.py and peers.py call them.
 NANOBIND, PYBIND11, TVM_FFI, TVM_PACKAGE, TORCH = "nanobind", "pybind11", "tvm-ffi", "tvm_ffi", "torch/extension.h"

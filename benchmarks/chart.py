@@ -22,7 +22,7 @@ PANELS = {
 #: Library → its name where the peer's own is the name of a function.
 NAMES = {"pybind11 array": "pybind11", "torch/extension.h": "PyTorch's own (C++)", "isthmus": "Isthmus"}
 #: Variants of a library of which another one is shown.
-VARIANTS = {"pybind11 array_t", "rust-numpy read-only", "nanobind typed", "tvm_ffi.from_dlpack"}
+VARIANTS = {"pybind11 array_t", "rust-numpy read-only", "nanobind typed", "tvm_ffi.from_dlpack", "isthmus in Rust"}
 MOST = 6  # bars of one panel
 WIDTH, LABELS, VALUES, LINE, HEAD = 480, 168, 66, 22, 34
 LEAST = 10.0  # nanoseconds at the left end of the bars

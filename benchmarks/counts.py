@@ -21,7 +21,7 @@ REGION = "isthmus_bench_region"
 TIMES = 1000
 PROBES = build.ROOT / "benchmarks" / "probes"
 RECORDED = build.ROOT / "benchmarks" / "instructions.json"
-COUNTED = ("floor", "isthmus", "isthmus header-only")
+COUNTED = ("floor", "isthmus", "isthmus header-only", "isthmus, stable ABI")
 
 
 def run_callgrind(region: str, folder: str, options: list[str], program: list[str]) -> str:

@@ -14,6 +14,7 @@ from calls import (
     FLOOR,
     NANOBIND,
     OURS,
+    OURS_RUST,
     PYBIND11,
     PYO3_DLPACK,
     PYO3_TCH,
@@ -62,6 +63,7 @@ def torch_rows(torch: Any) -> list[Row]:
                 FLOOR: Call(FLOOR, "borrow_inside"),
                 SHIMS: Call(FLOOR, "borrow_shims"),
                 OURS: Call(OURS, "borrow"),
+                OURS_RUST: Call(OURS_RUST, "borrow"),
                 "exchange API in C": Call(FLOOR, "borrow_exchange"),
                 "libtorch in C++": Call(TORCH, "unpack_borrow"),
                 "torch/extension.h": Call(TORCH, "own"),
@@ -76,6 +78,7 @@ def torch_rows(torch: Any) -> list[Row]:
                 FLOOR: Call(FLOOR, "own_inside"),
                 SHIMS: Call(FLOOR, "own_shims"),
                 OURS: Call(OURS, "own"),
+                OURS_RUST: Call(OURS_RUST, "own"),
                 "exchange API in C": Call(FLOOR, "own_exchange"),
                 "libtorch in C++": Call(TORCH, "unpack_own"),
                 "torch/extension.h": Call(TORCH, "own"),
@@ -90,6 +93,7 @@ def torch_rows(torch: Any) -> list[Row]:
                 FLOOR: Call(FLOOR, "kernel_inside", THREE),
                 SHIMS: Call(FLOOR, "kernel_shims", THREE),
                 OURS: Call(OURS, "kernel", THREE),
+                OURS_RUST: Call(OURS_RUST, "kernel", THREE),
                 "torch/extension.h": Call(TORCH, "kernel", THREE),
                 "pyo3-tch": Call(PYO3_TCH, "kernel", THREE),
                 "tvm-ffi": Call(TVM_FFI, "kernel", THREE),
@@ -136,12 +140,26 @@ def numpy_rows(np: Any) -> list[Row]:
         Row(
             "numpy → C++, borrowed",
             "in",
-            {FLOOR: Call(FLOOR, "borrow_numpy"), OURS: Call(OURS, "borrow"), **ins},
+            {
+                FLOOR: Call(FLOOR, "borrow_numpy"),
+                OURS: Call(OURS, "borrow"),
+                OURS_RUST: Call(OURS_RUST, "borrow"),
+                **ins,
+            },
             scope,
             notes,
         ),
         Row(
-            "numpy → C++, owned", "in", {FLOOR: Call(FLOOR, "own_numpy"), OURS: Call(OURS, "own"), **ins}, scope, notes
+            "numpy → C++, owned",
+            "in",
+            {
+                FLOOR: Call(FLOOR, "own_numpy"),
+                OURS: Call(OURS, "own"),
+                OURS_RUST: Call(OURS_RUST, "own"),
+                **ins,
+            },
+            scope,
+            notes,
         ),
         Row(
             "numpy: f(x, y, out)",
@@ -149,6 +167,7 @@ def numpy_rows(np: Any) -> list[Row]:
             {
                 FLOOR: Call(FLOOR, "kernel_numpy", THREE),
                 OURS: Call(OURS, "kernel", THREE),
+                OURS_RUST: Call(OURS_RUST, "kernel", THREE),
                 "pybind11 array": Call(PYBIND11, "kernel", THREE),
                 "rust-numpy": Call(RUST_NUMPY, "kernel", THREE),
                 "tvm-ffi": Call(TVM_FFI, "kernel", THREE),
@@ -259,6 +278,7 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             {
                 FLOOR: Call(FLOOR, "to_torch_shims"),
                 OURS: Call(OURS, "to_torch"),
+                OURS_RUST: Call(OURS_RUST, "to_torch"),
                 "exchange API in C": Call(FLOOR, "to_exchange"),
                 "libtorch in C++": Call(TORCH, "wrap"),
                 "torch/extension.h": Call(TORCH, "to_torch"),
@@ -282,6 +302,7 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             {
                 FLOOR: Call(FLOOR, "to_numpy"),
                 OURS: Call(OURS, "to_numpy"),
+                OURS_RUST: Call(OURS_RUST, "to_numpy"),
                 "rust-numpy": Call(RUST_NUMPY, "to_numpy"),
                 "pybind11 array_t": Call(PYBIND11, "to_numpy"),
                 "nanobind": Call(NANOBIND, "to_numpy"),
@@ -296,6 +317,7 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             {
                 FLOOR: Call(FLOOR, "to_capsule"),
                 OURS: Call(OURS, "to_capsule"),
+                OURS_RUST: Call(OURS_RUST, "to_capsule"),
                 "dlpark": Call(DLPARK, "to_capsule"),
                 "pyo3-dlpack": Call(PYO3_DLPACK, "to_capsule"),
                 "nanobind": Call(NANOBIND, "to_capsule"),
@@ -310,6 +332,7 @@ def out_rows(torch: Any, np: Any, jax: Any, peers: Peers) -> list[Row]:
             {
                 FLOOR: Call(FLOOR, "vector_to_capsule"),
                 OURS: Call(OURS, "vector_to_capsule"),
+                OURS_RUST: Call(OURS_RUST, "vector_to_capsule"),
                 "dlpark": Call(DLPARK, "vector_to_capsule"),
                 "pyo3-dlpack": Call(PYO3_DLPACK, "vector_to_capsule"),
                 "nanobind": Call(NANOBIND, "vector_to_capsule"),

@@ -8,6 +8,7 @@
 #include "bridge/framework/facts.cpp"
 #include "bridge/from_py.cpp"
 #include "bridge/handles.cpp"
+#include "bridge/module.cpp"
 #include "bridge/operators/call.cpp"
 #include "bridge/operators/definition.cpp"
 #include "bridge/operators/eager.cpp"

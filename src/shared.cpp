@@ -6,6 +6,41 @@ ISTHMUS_BEGIN
 
 namespace shared {
 
+namespace impl {
+
+/// What the copies of a Segment, and its tensors, share.
+struct SegmentState {
+    std::atomic<std::uint32_t> users{1};
+    Hold hold;
+};
+void hold_segment(SegmentState* segment) noexcept { segment->users.fetch_add(1, std::memory_order_relaxed); }
+void drop_segment(SegmentState* segment) noexcept {
+    if (segment->users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete segment;
+}
+
+PoolState* make_pool(const PoolOptions& options) {
+    auto pool = std::make_unique<PoolState>();
+    pool->limit = options.limit;
+    pool->idle_limit = options.idle_limit;
+    Registry& r = registry();
+    const Guard guard(r.mutex);
+    r.pools.insert(pool.get());
+    return pool.release();
+}
+void end_pool(PoolState* pool) noexcept {
+    const std::unique_ptr<PoolState> ended(pool);
+    Dead dead;
+    Registry& r = registry();
+    const Guard guard(r.mutex);
+    r.pools.erase(pool);
+    for (Region* region : pool->regions) {
+        region->pool = nullptr;
+        drop_region(r, region, dead);
+    }
+}
+
+}  // namespace impl
+
 Result<Segment> Segment::create(std::size_t nbytes, Access max_access) {
     auto made = impl::make_region(impl::RegionKind::segment, nbytes, max_access == Access::shared);
     if (!made) return std::move(made).error();
@@ -16,13 +51,13 @@ Result<Segment> Segment::create(std::size_t nbytes, Access max_access) {
         impl::Region& region = impl::add_region(r, *made);
         return impl::add_slot(region, 0, region.size, std::move(slot));
     };
-    return Segment(std::make_shared<impl::Hold>(hold()));
+    return Segment(new impl::SegmentState{.hold = hold()});
 }
 
-void* Segment::data() const noexcept { return hold_->region().map.data(); }
-std::size_t Segment::size() const noexcept { return hold_->region().size; }
-int Segment::descriptor() const noexcept { return hold_->region().file.get(); }
-bool Segment::allows_writers() const noexcept { return hold_->region().writers; }
+void* Segment::data() const noexcept { return state_->hold.region().map.data(); }
+std::size_t Segment::size() const noexcept { return state_->hold.region().size; }
+int Segment::descriptor() const noexcept { return state_->hold.region().file.get(); }
+bool Segment::allows_writers() const noexcept { return state_->hold.region().writers; }
 
 Result<Tensor> Segment::tensor(const Shape& shape, DType dtype, std::size_t byte_offset) const {
     const Result<std::size_t> bytes = impl::bytes_of(shape, dtype);
@@ -33,27 +68,7 @@ Result<Tensor> Segment::tensor(const Shape& shape, DType dtype, std::size_t byte
             {"argument 'shape': ", isthmus::detail::sizes_text(shape.data(), static_cast<int>(shape.size())), " of ",
              dtype, " needs ", *bytes, " bytes from ", byte_offset, "; the segment has ", size()});
     return impl::catch_error(
-        [&] { return Tensor::wrap(static_cast<char*>(data()) + byte_offset, shape, {}, dtype, Device::cpu(), hold_); });
-}
-
-Pool::Pool(PoolOptions options) : state_(std::make_unique<impl::PoolState>()) {
-    state_->limit = options.limit;
-    state_->idle_limit = options.idle_limit;
-    impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    r.pools.insert(state_.get());
-}
-Pool::Pool(Pool&&) noexcept = default;
-Pool::~Pool() {
-    if (state_ == nullptr) return;
-    impl::Dead dead;
-    impl::Registry& r = impl::registry();
-    impl::Guard guard(r.mutex);
-    r.pools.erase(state_.get());
-    for (impl::Region* region : state_->regions) {
-        region->pool = nullptr;
-        impl::drop_region(r, region, dead);
-    }
+        [&] { return Tensor::wrap(static_cast<char*>(data()) + byte_offset, shape, {}, dtype, Device::cpu(), *this); });
 }
 
 Result<Tensor> Pool::empty(const Shape& shape, DType dtype, Access max_access, const Wait& wait) {

@@ -10,8 +10,12 @@ from typing import Any
 
 Case = tuple[str, str, Any, Any]
 
-#: Library → module: the bridge as a library, and compiled into the module's one file.
-OURS = {"isthmus": "bench_isthmus", "isthmus header-only": "bench_isthmus_header_only"}
+#: Library → module: the bridge as a library, compiled into the module's one file, and behind the package's table.
+OURS = {
+    "isthmus": "bench_isthmus",
+    "isthmus header-only": "bench_isthmus_header_only",
+    "isthmus, stable ABI": "bench_isthmus_abi3",
+}
 #: Row → the floor's function, and ours.
 NUMPY = {
     "numpy → C++, borrowed": ("borrow_numpy", "borrow"),

@@ -4,10 +4,9 @@
 
 #include <isthmus/python/arguments.h>  // Python.h must come before any standard header
 
-#include <new>
-#include <string>
-#include <tuple>
-#include <vector>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include <isthmus/python/captured.h>
 
@@ -15,68 +14,38 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A function of a module as its calls need it; the function's `__self__`, a capsule, owns it.
+/// What the calls of a function of a module read; the function's `__self__`, a capsule, owns it.
 struct BoundFunction {
-    PyMethodDef method{};
     const char* name;
-    std::string doc;
-    std::vector<const char*> parameters;
+    const char* const* parameters;
 
-    static BoundFunction& of(PyObject* self) noexcept {
-        return *static_cast<BoundFunction*>(PyCapsule_GetPointer(self, nullptr));
+    static const BoundFunction& of(PyObject* self) noexcept {
+        return *static_cast<const BoundFunction*>(PyCapsule_GetPointer(self, nullptr));
     }
 };
 
-/// "scale(x, k=None)\n--\n\nThe doc": from the first line inspect.signature() reads the parameters.
-ISTHMUS_COLD inline std::string signature_and_doc(const BoundFunction& function, const bool* optional,
-                                                  const char* doc) {
-    std::string text = std::string(function.name) + "(";
-    for (std::size_t i = 0; i < function.parameters.size(); ++i) {
-        if (i > 0) text += ", ";
-        text += function.parameters[i];
-        if (optional[i]) text += "=None";
-    }
-    return text + ")\n--\n\n" + doc;
-}
-
-/// Adds the function to the module; nothing if an exception is set, and with an exception if it cannot.
-ISTHMUS_COLD inline void add_function(PyObject* module, const char* name, const char* const* parameters, int count,
-                                      const bool* optional, const char* doc, PyCFunction call) noexcept {
-    if (PyErr_Occurred() != nullptr) return;
-    try {
-        auto* made = new BoundFunction{{}, name, {}, {parameters, parameters + count}};
-        const Ref self(PyCapsule_New(made, nullptr, [](PyObject* capsule) { delete &BoundFunction::of(capsule); }));
-        if (!self) return delete made;
-        made->doc = signature_and_doc(*made, optional, doc);
-        made->method = {name, call, METH_FASTCALL | METH_KEYWORDS, made->doc.c_str()};
-        const Ref module_name(PyModule_GetNameObject(module));
-        if (!module_name) return;
-        const Ref function(PyCFunction_NewEx(&made->method, self.get(), module_name.get()));
-        if (function) PyModule_AddObjectRef(module, name, function.get());
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-    }
-}
+/// Adds a function to the module; nothing if an exception is set, and with an exception if it cannot.
+void add_function(PyObject* module, const char* name, const char* const* parameters, int count, const bool* optional,
+                  const char* doc, PyCFunction call) noexcept;
 
 template <class R>
 inline constexpr bool is_as = false;
 template <Framework framework>
 inline constexpr bool is_as<As<framework>> = true;
+/// A vector, without a word of <vector>.
 template <class R>
-inline constexpr bool is_list = false;
-template <class E, class A>
-inline constexpr bool is_list<std::vector<E, A>> = true;
+concept List = requires(R list, typename R::value_type element) { list.push_back(element), list.begin(), list.end(); };
+/// A pair or tuple.
 template <class R>
-inline constexpr bool is_tuple = false;
-template <class... E>
-inline constexpr bool is_tuple<std::tuple<E...>> = true;
-template <class A, class B>
-inline constexpr bool is_tuple<std::pair<A, B>> = true;
+concept TupleLike = requires { std::tuple_size<R>::value; };
 
 template <Framework framework>
 PyObject* in_framework(const As<framework>& result) noexcept {
     return to_result(result.tensor, framework);
 }
+
+template <class In, class X, std::size_t... i>
+PyObject* make_tuple(const In& in, X& result, std::index_sequence<i...>);
 
 /// A new reference to the result of a function, or NULL with the exception set. `in`: the Arguments of the call.
 template <class In, class R>
@@ -105,22 +74,15 @@ PyObject* make_result(const In& in, R&& result) {
         return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
     } else if constexpr (is_optional<X>) {
         return result ? make_result(in, *std::forward<R>(result)) : Py_NewRef(Py_None);
-    } else if constexpr (is_list<X>) {
+    } else if constexpr (List<X>) {
         Ref list(PyList_New(0));
         for (auto&& element : result) {
             const Ref made(list ? make_result(in, std::move(element)) : nullptr);
             if (!made || PyList_Append(list.get(), made.get()) != 0) return nullptr;
         }
         return list.release();
-    } else if constexpr (is_tuple<X>) {
-        Ref tuple(PyTuple_New(std::tuple_size_v<X>));
-        const auto put = [&](Py_ssize_t i, auto& element) {
-            PyObject* made = make_result(in, std::move(element));
-            return made != nullptr && PyTuple_SetItem(tuple.get(), i, made) == 0;
-        };
-        Py_ssize_t i = 0;
-        const bool whole = tuple && std::apply([&](auto&... element) { return (put(i++, element) && ...); }, result);
-        return whole ? tuple.release() : nullptr;
+    } else if constexpr (TupleLike<X>) {
+        return make_tuple(in, result, std::make_index_sequence<std::tuple_size_v<X>>());
     } else if constexpr (requires { fields_to_py(std::forward<R>(result)); }) {
         return fields_to_py(std::forward<R>(result));
     } else {
@@ -131,6 +93,18 @@ PyObject* make_result(const In& in, R&& result) {
             "or an optional, vector, pair or tuple of these");
         return nullptr;
     }
+}
+
+template <class In, class X, std::size_t... i>
+PyObject* make_tuple(const In& in, X& result, std::index_sequence<i...>) {
+    using std::get;
+    const Ref tuple(PyTuple_New(sizeof...(i)));
+    const auto put = [&](Py_ssize_t index, auto& element) {
+        PyObject* made = make_result(in, std::move(element));
+        return made != nullptr && PyTuple_SetItem(tuple.get(), index, made) == 0;
+    };
+    const bool whole = tuple && (put(i, get<i>(result)) && ...);
+    return whole ? Py_NewRef(tuple.get()) : nullptr;
 }
 
 /// How a function without parameters is asked for its results.
@@ -154,7 +128,7 @@ struct BoundCall<f, R (*)(A...)> {
             return raising<PyObject*>(bound.name, nullptr, [] { return finish(NoArguments(), f); });
         } else {
             using Names = const char* const[sizeof...(A)];
-            Arguments<std::remove_cvref_t<A>...> in(bound.name, *reinterpret_cast<Names*>(bound.parameters.data()));
+            Arguments<std::remove_cvref_t<A>...> in(bound.name, *reinterpret_cast<Names*>(bound.parameters));
             if (!in.parse(args, nargs, kwnames)) return nullptr;
             return raising<PyObject*>(bound.name, nullptr, [&] { return pass(in, std::index_sequence_for<A...>()); });
         }
@@ -228,6 +202,33 @@ inline int run_module(PyObject* module, void (*body)(PyObject*)) noexcept {
     });
 }
 
+#if defined(Py_TARGET_ABI3T)
+/// The definition of a module as slots, of which abi3t is made: a PyModuleDef begins with a PyObject, which it hides.
+class ModuleDefinition {
+public:
+    ModuleDefinition(const char* name, int (*run)(PyObject*)) noexcept
+        : slots_{slot(Py_mod_abi, &abi_), slot(Py_mod_name, const_cast<char*>(name)),
+                 slot(Py_mod_exec, reinterpret_cast<void*>(run))} {}
+    ModuleDefinition(const char* name, int (*run)(PyObject*), FreeThreaded) noexcept : ModuleDefinition(name, run) {
+        slots_[3] = slot(Py_mod_gil, Py_MOD_GIL_NOT_USED);
+    }
+    ModuleDefinition(const ModuleDefinition&) = delete;
+    ModuleDefinition& operator=(const ModuleDefinition&) = delete;
+
+    PySlot* init() noexcept { return backend_table != nullptr ? slots_ : nullptr; }
+
+private:
+    static PySlot slot(int id, void* value) noexcept {
+        PySlot made{};
+        made.sl_id = static_cast<std::uint16_t>(id);
+        made.sl_flags = PySlot_INTPTR;
+        made.sl_ptr = value;
+        return made;
+    }
+    PyABIInfo abi_ = _PyABIInfo_DEFAULT;
+    PySlot slots_[5];  // the last is all zeros, which ends the list
+};
+#else
 /// The definition of a module, which the interpreter keeps.
 class ModuleDefinition {
 public:
@@ -248,10 +249,23 @@ private:
     PyModuleDef_Slot slots_[3];
     PyModuleDef definition_;
 };
+#endif
 
 }  // namespace detail
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_DEF)
+#endif
+
+/// How the interpreter finds a module: in abi3t, the stable ABI of 3.15 and later with and without the GIL, by its
+/// slots.
+#if defined(Py_TARGET_ABI3T)
+#define ISTHMUS_MODULE_ENTRY(name) PyMODEXPORT_FUNC PyModExport_##name()
+#else
+#define ISTHMUS_MODULE_ENTRY(name) PyMODINIT_FUNC PyInit_##name()
+#endif
 
 /// A Python module, and the body that fills it; `variable` is the module, a borrowed PyObject*. A Tensor that a
 /// function returns is in the framework of the call's first tensor argument, unless the body calls
@@ -260,7 +274,7 @@ ISTHMUS_END
 ///     ISTHMUS_MODULE(first, m) { isthmus::def<invert>(m, "invert", {"x"}); }
 #define ISTHMUS_MODULE(name, variable, ...)                                               \
     static void isthmus_body_of_##name(PyObject* variable);                               \
-    PyMODINIT_FUNC PyInit_##name() {                                                      \
+    ISTHMUS_MODULE_ENTRY(name) {                                                          \
         static isthmus::detail::ModuleDefinition definition(#name, [](PyObject* module) { \
             return isthmus::detail::run_module(module, isthmus_body_of_##name);           \
         } __VA_OPT__(, ) __VA_ARGS__);                                                    \

@@ -123,6 +123,50 @@ ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* obje
                                       cleanup);
 }
 
+/// Whether the function that calls from_python() is one that an exception may leave: nanobind's containers are
+/// noexcept.
+constexpr bool may_throw_through(std::string_view caller) noexcept {
+    // GCC writes the arguments of a template behind its name.
+    return caller.starts_with("operator()") || caller.starts_with("from_python_remember_conv") || caller == "load" ||
+           caller.starts_with("load<");
+}
+ISTHMUS_COLD inline bool is_main_thread() noexcept {
+    const Ref threading(PyImport_ImportModule("threading"));
+    const Ref main(threading ? PyObject_CallMethod(threading.get(), "main_thread", nullptr) : nullptr);
+    const Ref ident(main ? PyObject_GetAttrString(main.get(), "ident") : nullptr);
+    return ident && PyLong_AsUnsignedLong(ident.get()) == PyThread_get_thread_ident();
+}
+/// After an exception where none may be thrown: false, so that nanobind tries the next overload, which must start
+/// without one. An interrupt or a lack of memory is raised by the interpreter, as soon as it looks for signals; on
+/// another thread than the main one without its arguments.
+ISTHMUS_COLD inline bool postpone_for_nanobind(nanobind::python_error& error) noexcept {
+    if (!error.matches(PyExc_MemoryError) && error.matches(PyExc_Exception)) return false;
+    auto* kept = is_main_thread() ? new (std::nothrow) nanobind::python_error(std::move(error)) : nullptr;
+    PyErr_Clear();
+    const auto raise = [](void* raised) noexcept {
+        auto* later = static_cast<nanobind::python_error*>(raised);
+        later->restore();
+        delete later;
+        return -1;
+    };
+    if (kept != nullptr && Py_AddPendingCall(raise, kept) == 0) return false;
+    (void)PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), (kept != nullptr ? *kept : error).type().ptr());
+    delete kept;
+    return false;
+}
+template <class F>
+ISTHMUS_ALWAYS_INLINE bool nanobind_try(const char* caller, F&& load) {
+    if (may_throw_through(caller)) return load();
+    try {
+        return load();
+    } catch (nanobind::python_error& error) {
+        return postpone_for_nanobind(error);
+    } catch (const std::bad_alloc&) {
+        (void)PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), PyExc_MemoryError);
+        return false;
+    }
+}
+
 }  // namespace detail
 
 ISTHMUS_END
@@ -146,8 +190,10 @@ struct isthmus_argument_caster {
     explicit operator X&() { return committed(); }
     explicit operator X&&() { return static_cast<X&&>(committed()); }
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return isthmus::detail::nanobind_load(loader, src.ptr(), flags, value, cleanup);
+    ISTHMUS_ALWAYS_INLINE bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                           const char* caller = ISTHMUS_CALLER) {
+        return isthmus::detail::nanobind_try(
+            caller, [&] { return isthmus::detail::nanobind_load(loader, src.ptr(), flags, value, cleanup); });
     }
 
 private:
@@ -327,15 +373,17 @@ template <>
 struct type_caster<at::Tensor> {
     NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
 
-    bool from_python(handle src, std::uint32_t, cleanup_list*) {
-        if (isthmus::detail::is_no_tensor(src.ptr())) return false;
-        auto result = isthmus::from_py_torch(src.ptr());
-        if (!result && isthmus::detail::pass_on(result.error(), false) == isthmus::detail::Loaded::raised)
-            nanobind::raise_python_error();
-        if (!result) return false;
-        isthmus::nanobind_translate_errors();
-        value = std::move(*result);
-        return true;
+    bool from_python(handle src, std::uint32_t flags, cleanup_list*, const char* caller = ISTHMUS_CALLER) {
+        return isthmus::detail::nanobind_try(caller, [&] {
+            if (isthmus::detail::is_no_tensor(src.ptr())) return false;
+            auto result = isthmus::from_py_torch(src.ptr());
+            if (!result && isthmus::detail::pass_on(result.error(), false) == isthmus::detail::Loaded::raised)
+                nanobind::raise_python_error();
+            if (!result) return false;
+            isthmus::nanobind_translate_errors();
+            value = std::move(*result);
+            return true;
+        });
     }
     static handle from_cpp(const at::Tensor& tensor, rv_policy, cleanup_list*) noexcept {
         return isthmus::detail::finish(isthmus::to_py(tensor, isthmus::Undefined::none));

@@ -60,8 +60,10 @@ struct isthmus_container_caster : isthmus_refused_outside_a_call {
     explicit operator X&() { return loader.get(); }
     explicit operator X&&() { return static_cast<X&&>(loader.get()); }
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return isthmus::detail::is_call(flags) && loader.load(src.ptr(), {flags, cleanup});
+    ISTHMUS_ALWAYS_INLINE bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                           const char* caller = ISTHMUS_CALLER) {
+        return isthmus::detail::nanobind_try(
+            caller, [&] { return isthmus::detail::is_call(flags) && loader.load(src.ptr(), {flags, cleanup}); });
     }
 
 private:

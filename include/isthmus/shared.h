@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <utility>
 
 #include <isthmus/isthmus.h>
 #include <isthmus/shared/access.h>
@@ -13,7 +13,7 @@ ISTHMUS_BEGIN
 namespace shared {
 
 namespace impl {
-class Hold;
+struct SegmentState;
 struct PoolState;
 }  // namespace impl
 
@@ -21,32 +21,10 @@ struct PoolState;
 struct Wait {
     /// Milliseconds: negative for as long as it takes, 0 for not at all.
     std::int64_t timeout_ms = -1;
-    /// Called with `context` whenever a signal has arrived: true ends the call with an Error. May be NULL.
+    /// Called with `context` whenever a signal has arrived: true ends the call with an Error. May be NULL, and throws
+    /// nothing.
     bool (*interrupted)(void* context) = nullptr;
     void* context = nullptr;  ///< handed to `interrupted`
-};
-
-/// Memory of this process that others can map: reserved whole, of a size that never changes, and without a name, so
-/// that the kernel frees it when the last process that has it is gone, however it ended.
-class Segment {
-public:
-    /// At least `nbytes` bytes, in whole pages, all zero. `max_access` is what receivers may ever be allowed: under
-    /// `shared` they may map it writable, otherwise the kernel keeps every writer but this process away.
-    static Result<Segment> create(std::size_t nbytes, Access max_access = Access::read_only);
-    /// The first byte of this process's mapping, at the beginning of a page.
-    void* data() const noexcept;
-    /// Bytes, a multiple of the page size.
-    std::size_t size() const noexcept;
-    /// The memfd, for system calls; it stays this object's.
-    int descriptor() const noexcept;
-    /// Whether `shared` may be allowed.
-    bool allows_writers() const noexcept;
-    /// A row-major tensor that begins `byte_offset` bytes into the segment and keeps it alive.
-    Result<Tensor> tensor(const Shape& shape, DType dtype, std::size_t byte_offset = 0) const;
-
-private:
-    explicit Segment(std::shared_ptr<impl::Hold> hold) noexcept : hold_(std::move(hold)) {}
-    std::shared_ptr<impl::Hold> hold_;
 };
 
 /// How much memory a Pool may keep.
@@ -65,6 +43,50 @@ struct PoolStats {
     std::size_t lent = 0;      ///< slots that only other processes still use, as of the last check
 };
 
+// No type of the C++ library crosses to a module of the stable ABI, so the classes below count and end what they hold
+// by these.
+namespace impl {
+void hold_segment(SegmentState* segment) noexcept;
+void drop_segment(SegmentState* segment) noexcept;
+PoolState* make_pool(const PoolOptions& options);
+void end_pool(PoolState* pool) noexcept;
+}  // namespace impl
+
+/// Memory of this process that others can map: reserved whole, of a size that never changes, and without a name, so
+/// that the kernel frees it when the last process that has it is gone, however it ended.
+class Segment {
+public:
+    /// At least `nbytes` bytes, in whole pages, all zero. `max_access` is what receivers may ever be allowed: under
+    /// `shared` they may map it writable, otherwise the kernel keeps every writer but this process away.
+    static Result<Segment> create(std::size_t nbytes, Access max_access = Access::read_only);
+    Segment(const Segment& other) noexcept : state_(other.state_) {
+        if (state_ != nullptr) impl::hold_segment(state_);
+    }
+    Segment(Segment&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+    Segment& operator=(Segment other) noexcept {
+        std::swap(state_, other.state_);
+        return *this;
+    }
+    ~Segment() {
+        if (state_ != nullptr) impl::drop_segment(state_);
+    }
+
+    /// The first byte of this process's mapping, at the beginning of a page.
+    void* data() const noexcept;
+    /// Bytes, a multiple of the page size.
+    std::size_t size() const noexcept;
+    /// The memfd, for system calls; it stays this object's.
+    int descriptor() const noexcept;
+    /// Whether `shared` may be allowed.
+    bool allows_writers() const noexcept;
+    /// A row-major tensor that begins `byte_offset` bytes into the segment and keeps it alive.
+    Result<Tensor> tensor(const Shape& shape, DType dtype, std::size_t byte_offset = 0) const;
+
+private:
+    explicit Segment(impl::SegmentState* state) noexcept : state_(state) {}
+    impl::SegmentState* state_;  ///< NULL after a move
+};
+
 /// Shared memory for many tensors, recycled: few segments and descriptors, and warm pages. A slot comes back with the
 /// last view of it in any process, also when a receiver is killed. Tensors keep their memory alive, not the pool.
 ///
@@ -72,10 +94,12 @@ struct PoolStats {
 /// it: use a pool for each group of processes that trust each other that far.
 class Pool {
 public:
-    explicit Pool(PoolOptions options = {});
-    Pool(Pool&&) noexcept;
+    explicit Pool(PoolOptions options = {}) : state_(impl::make_pool(options)) {}
+    Pool(Pool&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
     Pool& operator=(Pool&&) = delete;
-    ~Pool();
+    ~Pool() {
+        if (state_ != nullptr) impl::end_pool(state_);
+    }
 
     /// A new, row-major, writable tensor at the beginning of a page; what it holds is not defined. `max_access` is the
     /// access that it is meant for: memory moves once, with a copy, if send() is called with another kind. If the
@@ -98,7 +122,7 @@ public:
     static Pool& process();
 
 private:
-    std::unique_ptr<impl::PoolState> state_;
+    impl::PoolState* state_;  ///< NULL after a move
 };
 
 /// As Pool::empty(), from the process's own pool.
@@ -128,6 +152,10 @@ Result<Tensor> receive(int socket, std::optional<Access> access = {}, const Wait
 }  // namespace shared
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/shared.h>
+#endif
 
 #if defined(ISTHMUS_IMPLEMENTATION)
 #if __has_include("src/shared.cpp")

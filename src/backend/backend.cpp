@@ -10,10 +10,12 @@
 #include <isthmus/core/live.h>
 #include <isthmus/fields.h>
 #include <isthmus/load.h>
+#include <isthmus/module.h>
 #include <isthmus/op.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
+#include <isthmus/shared.h>
 #include <isthmus/tree.h>
 #include "backend.h"
 
@@ -76,6 +78,15 @@ struct BackendEntry<F, R(A...), is_noexcept> {
             return throwing;
     }
 };
+
+template <class Text>
+bool read_text(PyObject* object, Text& text, const char* function, const char* argument) noexcept {
+    std::string_view value;
+    const bool is_read = read_scalar(object, value, function, argument);
+    text.data = value.data();
+    text.size = value.size();
+    return is_read;
+}
 
 /// Shows each tensor of live() to `add`, until that has no memory.
 bool show_live(void* to, bool (*add)(void* to, const LiveFacts& facts)) {
@@ -163,8 +174,10 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_LIVE)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_LOAD)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_TREE)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_SHARED)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_DEF)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
     }
 };

@@ -71,7 +71,7 @@ ISTHMUS_COLD bool make_cupy_result(MadeResult& made, DType dtype, Device device,
     if (name) made.object = Ref(PyObject_CallMethod(module.get(), "empty", "OO", sizes.get(), name.get()));
     const PendingException pending;
     Ref left(PyObject_CallMethod(chosen.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
-    if (!left) PyErr_Clear();
+    if (!left && is_interrupted()) made.object = Ref();
     return static_cast<bool>(made.object);
 }
 

@@ -36,7 +36,7 @@ def counted() -> dict[str, dict[str, float]]:
         sys.path.remove(str(BENCHMARKS))
 
 
-@pytest.mark.parametrize("library", ["isthmus", "isthmus header-only"])
+@pytest.mark.parametrize("library", ["isthmus", "isthmus header-only", "isthmus, stable ABI"])
 @pytest.mark.parametrize("row", [row for row in RECORDED if "torch" not in row])
 def test_an_exchange_takes_no_more_instructions_than_recorded(
     row: str, library: str, counted: dict[str, dict[str, float]]

@@ -221,6 +221,56 @@ def test_an_error_in_a_sequence_is_passed_on_and_an_interrupt_is_not(ext):
         ext.total_of_vector(broken(KeyboardInterrupt), lambda: None)
 
 
+OWNED = {
+    "own_vector": lambda x: [x],
+    "own_optional": lambda x: x,
+    "own_map": lambda x: {"a": x},
+    "own_pair": lambda x: (x, 1.0),
+    "own_tuple": lambda x: (x, np.ones(3, np.float32), 1.0),
+    "own_variant": lambda x: x,
+    "own_either": lambda x: (x, "text"),
+}
+
+
+@pytest.mark.parametrize("name", OWNED)
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_an_interrupt_leaves_the_binders_own_containers(ext, name, kind) -> None:
+    """nanobind calls from_python() of an element where no exception may pass."""
+
+    class Interrupted:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **_):
+            raise kind("mine")
+
+    take, wrap = getattr(ext, name), OWNED[name]
+    assert take(wrap(np.ones(3, np.float32))) == "taken"
+
+    def take_and_go_on() -> None:
+        """pybind11 raises at once; nanobind's TypeError is overtaken a few instructions later."""
+        try:
+            take(wrap(Interrupted()))
+        except TypeError:
+            for _ in range(100):
+                pass
+
+    with pytest.raises(kind) as info:
+        take_and_go_on()
+    assert info.type is kind
+    assert info.value.args == ("mine",)
+    assert take(wrap(np.ones(3, np.float32))) == "taken"
+
+
+@pytest.mark.parametrize("name", ["total_of_pair", "total_of_views", "total_of_tuple"])
+def test_a_tensor_that_requires_grad_is_refused_in_any_container(ext, name) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(3, requires_grad=True)
+    whole = {"total_of_pair": (x, 1.0), "total_of_views": (x, x), "total_of_tuple": (x, "text", x)}
+    with pytest.raises((TypeError, BufferError)):
+        getattr(ext, name)(whole[name], lambda: None)
+
+
 def test_writes_are_announced_once_all_fit(ext):
     torch = pytest.importorskip("torch")
     x, y = torch.zeros(3), torch.zeros(2)

@@ -1,57 +1,46 @@
 // The layout of what extensions with one ISTHMUS_ABI share: a change of it raises the number (docs/abi.md).
 // SPDX-License-Identifier: Apache-2.0
-#include <cstddef>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <span>
 
 #include <gtest/gtest.h>
 
 #include <isthmus/core/block.h>
-#include <isthmus/core/error.h>
 
 #include "src/core/observer.h"
+#include "support/rows.h"
 
 namespace {
 
-using isthmus::detail::Block;
-using isthmus::detail::LiveRecord;
-using isthmus::detail::Observer;
 using isthmus::detail::ObserverHub;
 using isthmus::detail::ObserverLink;
 using isthmus::detail::OwnerOps;
 
 static_assert(ISTHMUS_ABI == 2, "these figures are those of ABI 2");
-static_assert(sizeof(void*) == 8, "frozen for 64-bit systems");
 
-TEST(Abi, Block) {
-    EXPECT_EQ(sizeof(Block), 96u);
-    EXPECT_EQ(offsetof(Block, dl), 0u);
-    EXPECT_EQ(offsetof(Block, refs), 48u);
-    EXPECT_EQ(offsetof(Block, wrapper_aliases), 52u);
-    EXPECT_EQ(offsetof(Block, flags), 56u);
-    EXPECT_EQ(offsetof(Block, ops), 64u);
-    EXPECT_EQ(offsetof(Block, owner), 72u);
-    EXPECT_EQ(offsetof(Block, wrapper), 80u);
-    EXPECT_EQ(offsetof(Block, stream), 88u);
-}
+TEST(Abi, OwnerOpsKnowTheirSize) { EXPECT_EQ(isthmus::detail::no_owner_ops.size, sizeof(OwnerOps)); }
 
-TEST(Abi, OwnerOps) {
-    EXPECT_GE(sizeof(OwnerOps), 48u);  // it may grow at its end
-    EXPECT_EQ(offsetof(OwnerOps, size), 0u);
-    EXPECT_EQ(offsetof(OwnerOps, framework), 4u);
-    EXPECT_EQ(offsetof(OwnerOps, release), 8u);
-    EXPECT_EQ(offsetof(OwnerOps, source), 16u);
-    EXPECT_EQ(offsetof(OwnerOps, array), 24u);
-    EXPECT_EQ(offsetof(OwnerOps, native), 32u);
-    EXPECT_EQ(offsetof(OwnerOps, producer), 40u);
-    EXPECT_EQ(offsetof(OwnerOps, release_shared), 48u);
-    EXPECT_EQ(offsetof(OwnerOps, owns_memory), 56u);
-    EXPECT_EQ(isthmus::detail::no_owner_ops.size, sizeof(OwnerOps));
+/// The C++ libraries agree on these, so that they cross as they are.
+TEST(Abi, ASpanIsAnAddressAndANumber) {
+    static constexpr std::int64_t values[] = {1, 2, 3};
+    const auto words_of = [](const auto& of) {
+        static_assert(sizeof(of) == 2 * sizeof(std::size_t));
+        std::array<std::uintptr_t, 2> words{};
+        std::memcpy(words.data(), &of, sizeof words);
+        return words;
+    };
+    const std::span<const std::int64_t> span(values);
+    EXPECT_EQ(words_of(span), (std::array<std::uintptr_t, 2>{reinterpret_cast<std::uintptr_t>(values), 3}));
+    const std::initializer_list<int> list{1, 2};
+    EXPECT_EQ(words_of(list), (std::array<std::uintptr_t, 2>{reinterpret_cast<std::uintptr_t>(list.begin()), 2}));
 }
 
 TEST(Abi, Observers) {
-    EXPECT_EQ(sizeof(Observer), 48u);
     EXPECT_EQ(sizeof(ObserverHub), 16u);
     EXPECT_EQ(sizeof(ObserverLink), sizeof(void*) * 3);
-    EXPECT_EQ(sizeof(LiveRecord), 64u);
 }
 
 TEST(Abi, FlagsAboveTheLow32AreOurs) {
@@ -64,11 +53,6 @@ TEST(Abi, FlagsAboveTheLow32AreOurs) {
     EXPECT_EQ(observed_flag | unowned_flag | alias_flag | stream_flag | tracked_flag | unannounced_flag |
                   wrapper_alias_flag | producer_flag,
               isthmus::Flags{255} << 32);
-}
-
-TEST(Abi, NumbersOfErrors) {
-    EXPECT_EQ(static_cast<int>(isthmus::ErrorCode::not_a_tensor), 1);
-    EXPECT_EQ(static_cast<int>(isthmus::ErrorCode::out_of_memory), 19);
 }
 
 }  // namespace

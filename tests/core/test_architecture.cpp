@@ -121,6 +121,7 @@ std::string layer_of(const std::string& file) {
         {"include/isthmus/backend/bridge.h", "python"},
         {"include/isthmus/backend/tree.h", "python"},
         {"include/isthmus/backend/load.h", "load"},
+        {"include/isthmus/backend/shared.h", "shared"},
         {"include/isthmus/backend/nanobind.h", "top"},
         {"include/isthmus/backend/pybind11.h", "top"},
         {"include/isthmus/backend/", "core"},

@@ -19,7 +19,7 @@ CODE = {"cpp", "c", "python", "pycon", "cmake", "meson", "rust", "sh"}
 #: (page, language, number of the block of that language on the page) → the test that compiles or runs it as it stands
 #: there.
 CLAIMED = {
-    ("README.md", "cpp", 0): "tests/install/test_readme.py",
+    **{("README.md", "cpp", i): "tests/install/test_readme.py" for i in range(2)},
     ("README.md", "sh", 0): "tests/install/test_readme.py",
     ("README.md", "pycon", 0): "tests/install/test_readme.py",
     **{("docs/coming_from.md", "cpp", i): "tests/install/test_coming_from.py" for i in range(10)},
@@ -29,7 +29,7 @@ CLAIMED = {
     **{("docs/fields.md", "cpp", i): "tests/install/test_fields_guide.py" for i in range(2)},
     **{("docs/install.md", "cmake", i): "tests/install/test_install_guide.py" for i in range(8)},
     **{("docs/install.md", "sh", i): "tests/install/test_install_guide.py" for i in (1, 3, 4, 5, 6)},
-    ("docs/install.md", "sh", 7): "tests/install/test_abi3.py",
+    **{("docs/install.md", "sh", i): "tests/install/test_abi3.py" for i in (7, 8)},
     **{("docs/install.md", language, 1): "tests/install/test_install_guide.py" for language in ("python", "meson")},
     **{("docs/install.md", "cpp", i): "tests/install/test_install_guide.py" for i in range(2)},
     **{("docs/install.md", language, 0): "tests/install/test_install_guide.py" for language in ("python", "meson")},

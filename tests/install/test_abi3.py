@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import compiling
@@ -76,6 +77,12 @@ static PyObject* total(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObj
     for (const double value : in.get<0>().values) sum += value;
     return PyFloat_FromDouble(sum);
 }
+static PyObject* spelled(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    Arguments<std::string_view, std::optional<std::string>> in("spelled", {"first", "second"});
+    if (!in.parse(args, nargs, kwnames)) return nullptr;
+    const auto& [first, second] = in.values();
+    return PyUnicode_FromString((std::string(first) + "|" + second.value_or("none")).c_str());
+}
 /// The names, dtypes, shapes and bytes of a file's tensors, its metadata, and the sum of its tensor "x".
 static PyObject* loaded(PyObject*, PyObject* path) {
     try {
@@ -120,7 +127,7 @@ static void fails(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">>)
 #define FAST(f) {#f, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS, ""}
 static PyMethodDef methods[] = {
     {"borrow", borrow, METH_O, ""}, {"back", back, METH_O, ""}, {"half", half, METH_O, ""},
-    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {"loaded", loaded, METH_O, ""},
+    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(spelled), FAST(total), {"loaded", loaded, METH_O, ""},
     {"alive", alive, METH_NOARGS, ""}, {nullptr, nullptr, 0, nullptr}};
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "one", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
@@ -142,6 +149,7 @@ assert one.half(x).tolist() == [0, 1] and np.shares_memory(one.half(x), x)
 assert one.grown().tolist() == [1, 2, 3]
 assert one.scaled(x, b=x, factor=2.0).tolist() == [0, 2, 8, 18]
 assert one.total({"indptr": np.zeros(2, np.int32), "values": np.ones(3)}) == 3
+assert one.spelled("größer", second="a") == "größer|a" and one.spelled("") == "|none"
 assert one.twice(x).tolist() == [0, 2, 4, 6]
 import json, struct
 header = json.dumps({"__metadata__": {"made": "here"}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
@@ -156,6 +164,7 @@ for call, words in (
     (lambda: one.borrow(np.zeros(3)), "expected float32[:] on cpu, got float64[3] on cpu"),
     (lambda: one.scaled(x, x[:2]), "scaled(): argument 'b'"),
     (lambda: one.scaled(x), "missing required argument 'b'"),
+    (lambda: one.spelled(3), "spelled(): argument 'first': expected a string, got int"),
     (lambda: one.half(np.float32(1)), "dimension"),
     (lambda: one.total({"indptr": np.zeros(2, np.int32)}), "values"),
     (lambda: one.loaded("nowhere"), "nowhere"),
@@ -195,6 +204,8 @@ LIBCXX = [
 
 
 def compiled(folder: Path, compiler: str, *flags: str) -> Path:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("without the GIL there is abi3t alone, which has no PyModuleDef")
     (folder / "one.cpp").write_text(SOURCE)
     told = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-shared", "-Wl,-z,now", *flags]
     command = [compiler, *told, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
@@ -261,12 +272,12 @@ def test_abi3audit_finds_nothing(folder: Path) -> None:
 
 def test_the_command_of_the_guide_compiles_the_example_of_the_readme(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
-    example = re.search(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # type: ignore[index]
-    (tmp_path / "mine.cpp").write_text(example.replace("PyInit_first", "PyInit_mine"))
+    example = re.findall(r"(?ms)^```cpp\n(.*?)^```$", README)[1]
+    (tmp_path / "mine.cpp").write_text(example.replace("ISTHMUS_MODULE(first,", "ISTHMUS_MODULE(mine,"))
     command = re.search(r"(?m)^```sh\n(g\+\+ .*--abi3.*)$", GUIDE)[1]  # type: ignore[index]
     command = command.replace("g++", compiling.CXX, 1).replace("$(python ", f"$({sys.executable} ")
     subprocess.run(command, shell=True, check=True, cwd=tmp_path, timeout=600)
-    use = "import mine, numpy as np; x = np.zeros((1, 2), np.float32); assert mine.invert(x) is x and x[0, 0] == 1"
+    use = "import mine, numpy as np; x = np.zeros((1, 2), np.float32); mine.invert(x); assert (x == 1).all()"
     python(tmp_path, use)
 
 
@@ -324,6 +335,10 @@ else:
     python(folder, source)
 
 
+def row_count() -> int:
+    return int(re.search(r"ISTHMUS_BACKEND_COUNT (\d+)", FUNCTIONS.read_text())[1])  # type: ignore[index]
+
+
 def test_an_older_backend_is_refused_with_the_version_that_is_needed(folder: Path) -> None:
     source = """
 import ctypes, sys, types
@@ -340,15 +355,89 @@ sys.modules["isthmus._backend"] = module
 try:
     import one
 except ImportError as error:
-    assert "found isthmus 0.0.5; this module needs isthmus" in str(error), error
+    said = str(error)
+    assert said.startswith("found isthmus 0.0.5 with 3 functions; this module needs isthmus "), said
+    assert " or newer, with ROWS: pip install --upgrade 'isthmus>=" in said, said
 else:
     raise AssertionError
 """
-    python(folder, source)
+    python(folder, source.replace("ROWS", str(row_count())))
+
+
+@pytest.mark.parametrize("compiler", ["GCC", "Clang"])
+def test_layouts_and_signatures_are_those_of_the_backend(compiler: str) -> None:
+    program = {"GCC": compiling.CXX, "Clang": compiling.CLANG}[compiler]
+    if program is None:
+        pytest.skip("clang++ is not installed: apt-get install clang")
+    source = Path(__file__).resolve().parents[1] / "python" / "ext" / "layouts.cpp"
+    command = [program, *isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-fsyntax-only", source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+ABI3T = r"""
+#include <isthmus/module.h>
+#include <isthmus/op.h>
+#include <isthmus/tree.h>
+using namespace isthmus;
+static void scale(View<float, 1> x, float k) { for (float& v : x) v *= k; }
+static Tensor count(int n) {
+    std::vector<float> values(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    return Tensor::own(std::move(values));
+}
+static void twice(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
+}
+ISTHMUS_MODULE(both, m, free_threaded) {
+    isthmus::def<scale>(m, "scale", {"x", "k"}, "In place.");
+    isthmus::def<count>(m, "count", {"n"});
+    isthmus::op<"both::twice", twice>(m, {"x"});
+}
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="abi3t begins with Python 3.15")
+def test_one_file_for_builds_with_and_without_the_gil(tmp_path: Path) -> None:
+    """PEP 803: the module is found by its slots, and shows nothing of a PyObject."""
+    pytest.importorskip("numpy")
+    (tmp_path / "both.cpp").write_text(ABI3T)
+    command = re.search(r"(?m)^(g\+\+ .*Py_TARGET_ABI3T.*)$", GUIDE)[1]  # type: ignore[index]
+    command = command.replace("g++", f"{compiling.CXX} -Wall -Wextra -Werror", 1).replace("python3.15", sys.executable)
+    done = subprocess.run(
+        command.replace("mine", "both"), shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    source = """
+import gc, sys, both, numpy as np
+x = np.ones(3, np.float32)
+references = sys.getrefcount(x)
+both.scale(x, 2)
+assert x.tolist() == [2, 2, 2] and both.twice(x).tolist() == [4, 4, 4]
+assert np.asarray(both.count(3)).tolist() == [0, 1, 2]
+try:
+    both.scale(np.ones(3), 2)
+except ValueError as error:
+    assert "scale(): argument 'x': expected writable float32[:]" in str(error), error
+else:
+    raise AssertionError
+gc.collect()
+assert sys.getrefcount(x) == references
+if not sys._is_gil_enabled():
+    print("without the GIL,", end=" ")
+print(both.__file__.rpartition(".abi3t")[1])
+"""
+    told = python(tmp_path, source)
+    without_gil = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    assert told == ("without the GIL, .abi3t\n" if without_gil else ".abi3t\n")
+    (tmp_path / "isthmus").mkdir()
+    (tmp_path / "isthmus" / "__init__.py").touch()
+    refused = "try:\n    import both\nexcept ImportError as error:\n    print(error)"
+    assert "pip install 'isthmus>=" in python(tmp_path, refused)
 
 
 def test_every_row_has_its_number() -> None:
     text = FUNCTIONS.read_text()
     numbers = [int(number) for number in re.findall(r"^    [FMTX]\((\d+), ", text, re.MULTILINE)]
     assert sorted(numbers) == list(range(len(numbers)))
-    assert int(re.search(r"ISTHMUS_BACKEND_COUNT (\d+)", text)[1]) == len(numbers)  # type: ignore[index]
+    assert row_count() == len(numbers)

@@ -22,15 +22,16 @@ pytestmark = pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the c
 HEADERS = Path(isthmus.get_include()) / "isthmus"
 CONSUMER = Path(__file__).resolve().parent / "consumer"
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-FIRST = re.search(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # type: ignore[index]
+FIRST = re.findall(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # without a binder
 USE_FIRST = """
 import numpy as np, first
 x = np.zeros((2, 3), np.float32)
-assert first.invert(x) is x and x[1, 2] == 1
+first.invert(x)
+assert (x == 1).all()
 try:
     first.invert(np.zeros((2, 3)))
 except ValueError as error:
-    assert "argument 'x'" in str(error)
+    assert "argument 'image'" in str(error)
 else:
     raise AssertionError("float64 was taken for float32")
 """
@@ -132,7 +133,7 @@ def test_a_module_has_what_it_calls_and_no_more(tmp_path: Path) -> None:
     for left_out in ("OperatorDefinition", "register_torch", "shared::Segment", "load_impl"):
         assert left_out not in symbols
     run("strip", tmp_path / "first.so")
-    assert (tmp_path / "first.so").stat().st_size <= 300_000
+    assert (tmp_path / "first.so").stat().st_size <= 260_000
 
 
 def nanobind_flags() -> list[str]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import readmes
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
-def block(language: str) -> str:
-    """The first block of a language."""
-    found = re.search(rf"(?ms)^```{language}\n(.*?)^```$", README)
+def blocks(language: str) -> list[str]:
+    found = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", README)
     assert found, f"README.md has no {language} block"
-    return found[1]
+    return found
 
 
 class AnyAddress(doctest.OutputChecker):
@@ -27,14 +28,29 @@ class AnyAddress(doctest.OutputChecker):
 
 def test_the_first_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    (tmp_path / "first.cpp").write_text(block("cpp"))
+    (tmp_path / "first.cpp").write_text(blocks("cpp")[1])
     # "python" in the command is this one, and nothing is optimised, which takes half the time.
-    command = f'python() {{ "{sys.executable}" "$@"; }}; g++() {{ command g++ "$@" -O0; }}; {block("sh")}'
+    command = f'python() {{ "{sys.executable}" "$@"; }}; g++() {{ command g++ "$@" -O0; }}; {blocks("sh")[0]}'
     subprocess.run(["bash", "-euc", command], cwd=tmp_path, check=True)
 
     monkeypatch.syspath_prepend(tmp_path)
-    session = doctest.DocTestParser().get_doctest(block("pycon"), {}, "README.md", "README.md", 0)
+    session = doctest.DocTestParser().get_doctest(blocks("pycon")[0], {}, "README.md", "README.md", 0)
     shown: list[str] = []
     results = doctest.DocTestRunner(AnyAddress()).run(session, out=shown.append)
     assert results.attempted
     assert not results.failed, "".join(shown)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer")
+def test_the_nanobind_module_in_a_new_project(tmp_path: Path) -> None:
+    for package in ("nanobind", "scikit_build_core", "numpy"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install -r requirements/test.txt")
+    command = re.search(r"`(python -m isthmus new first)`", README)[1]  # type: ignore[index]
+    readmes.shell(command, tmp_path)
+    (tmp_path / "first" / "first.cpp").write_text(blocks("cpp")[0])
+    packages = os.pathsep.join(filter(None, ("site", os.environ.get("PYTHONPATH"))))
+    install = "python -m pip install --no-deps --no-build-isolation --no-index --target site ."
+    readmes.shell(install, tmp_path / "first", PYTHONPATH=packages)
+    use = "import first, numpy as np; x = np.zeros((2, 3), np.float32); first.invert(x); assert (x == 1).all()"
+    readmes.shell(f"python -c '{use}'", tmp_path / "first", PYTHONPATH=packages)

@@ -176,6 +176,29 @@ def test_an_interrupt_as_torch_is_told_of_an_operator_passes(run_script):
     assert said == "interrupted 0\n2.0 2.0\n"
 
 
+def test_an_interrupt_as_a_module_registers_its_operators_comes_again(run_script):
+    pytest.importorskip("torch")
+    said = run_script(
+        """
+        import torch, isthmus.operators
+        def interrupt(*arguments):
+            raise KeyboardInterrupt
+        isthmus.operators._offer, offer = interrupt, isthmus.operators._offer
+        try:
+            import isthmus_operators_test_ext as ext
+            for _ in range(1000):
+                pass
+        except KeyboardInterrupt:
+            print("interrupted")
+        isthmus.operators._offer = offer
+        import isthmus_operators_test_ext as ext
+        x = torch.ones(1, 2)
+        print(ext.distance(x, 2 * x).item())
+        """
+    )
+    assert said == "interrupted\n2.0\n"
+
+
 class LeavesInference:
     """An array that ends torch's inference mode as it is imported."""
 

@@ -26,6 +26,12 @@ struct BackendTable {
     void (*const* functions)();  ///< by the numbers of isthmus/backend/functions.h
 };
 
+/// A std::string_view as GCC's library lays it out, which modules without row 194 have read.
+struct CountedText {
+    std::size_t size;
+    const char* data;
+};
+
 /// A LiveTensor as it crosses; valid during the call that shows it.
 struct LiveFacts {
     std::uint64_t serial;

@@ -56,9 +56,9 @@ ISTHMUS_COLD inline void find_backend() {
                                 " cannot be imported: pip install 'isthmus>=" ISTHMUS_VERSION "'");
     if (table->count < needed) {
         PyErr_Format(PyExc_ImportError,
-                     "found isthmus %s; this module needs isthmus " ISTHMUS_VERSION
-                     " or newer: pip install --upgrade 'isthmus>=" ISTHMUS_VERSION "'",
-                     table->version_text);
+                     "found isthmus %s with %d functions; this module needs isthmus " ISTHMUS_VERSION
+                     " or newer, with %d: pip install --upgrade 'isthmus>=" ISTHMUS_VERSION "'",
+                     table->version_text, static_cast<int>(table->count), static_cast<int>(needed));
         return;
     }
     backend_table = table;

@@ -39,31 +39,41 @@ struct BackendCall<row, R(A...), is_noexcept> {
             ErrorState* failed = run(f, x...);
             return failed != nullptr ? Result<void>(Error(failed)) : Result<void>();
         } else if constexpr (is_result<R>) {
-            R made = run(f, x...);
-            // The Error is made again, so that its functions are this module's.
-            if (ISTHMUS_UNLIKELY(!made)) made.fail(Error(made.error().release()));
-            return made;
+            return run_for_result(f, x...);
         } else {
             return run(f, x...);
         }
     }
 
 private:
+    using F = typename Slot::Type;
+    using C = typename Slot::C;
+
+    // A result is declared in the outermost block of its function: elsewhere GCC before 14 moves it out.
+    ISTHMUS_ALWAYS_INLINE static R run_for_result(F f, std::remove_reference_t<A>&... x) noexcept(is_noexcept) {
+        R made = run(f, x...);
+        // The Error is made again, so that its functions are this module's.
+        if (ISTHMUS_UNLIKELY(!made)) made.fail(Error(made.error().release()));
+        return made;
+    }
     template <class... Out>
-    ISTHMUS_ALWAYS_INLINE static typename Slot::C run(typename Slot::Type f, std::remove_reference_t<A>&... x,
-                                                      Out*... out) noexcept(is_noexcept) {
+    ISTHMUS_ALWAYS_INLINE static C run(F f, std::remove_reference_t<A>&... x, Out*... out) noexcept(is_noexcept) {
         if constexpr (is_noexcept) {
             return f(Border<A>::lower(x)..., out...);
-        } else if constexpr (std::is_void_v<typename Slot::C>) {
+        } else if constexpr (std::is_void_v<C>) {
             ErrorState* raised = nullptr;
             f(Border<A>::lower(x)..., out..., &raised);
             if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
         } else {
-            ErrorState* raised = nullptr;
-            auto made = f(Border<A>::lower(x)..., out..., &raised);
-            if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
-            return made;
+            return run_that_throws(f, x..., out...);
         }
+    }
+    template <class... Out>
+    ISTHMUS_ALWAYS_INLINE static C run_that_throws(F f, std::remove_reference_t<A>&... x, Out*... out) {
+        ErrorState* raised = nullptr;
+        auto made = f(Border<A>::lower(x)..., out..., &raised);
+        if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+        return made;
     }
 };
 

@@ -211,7 +211,11 @@
       (const Tensor& tensor, Framework framework, PyObject* parent), (tensor, framework, parent), true) \
     F(127, to_default_result, PyObject*, detail::to_default_result, (DefaultResult form, const Tensor& tensor, \
       PyObject* like, PyObject* parent), (form, tensor, like, parent), true) \
-    F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), true)
+    F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), \
+      true) \
+    X(196, raise_error, void, (ErrorCode code, std::string_view text), \
+      (code, text), (set_python_error(Error(code, text))), true) \
+    X(197, raise_error_state, void, (ErrorState* state), (state), (set_python_error(Error(state))), true)
 
 #define ISTHMUS_BACKEND_CONTAINERS(F, M, T, X) \
     F(129, hold_elements, Loaded, detail::hold_elements, \
@@ -229,8 +233,10 @@
       const char* argument), (object, value, function, argument), true) \
     F(135, read_bool, bool, detail::read_scalar, (PyObject* object, bool& value, const char* function, \
       const char* argument), (object, value, function, argument), true) \
-    F(136, read_text, bool, detail::read_scalar, (PyObject* object, std::string_view& value, const char* function, \
-      const char* argument), (object, value, function, argument), true) \
+    X(136, read_counted_text, bool, (PyObject* object, CountedText& text, const char* function, \
+      const char* argument), (object, text, function, argument), (read_text(object, text, function, argument)), true) \
+    X(194, read_text, bool, (PyObject* object, TextRef& text, const char* function, const char* argument), \
+      (object, text, function, argument), (read_text(object, text, function, argument)), true) \
     F(137, sort_by_name, bool, detail::sort_by_name, (const char* function, const char* const* names, int count, \
       PyObject* const* args, Py_ssize_t positional, PyObject* kwnames, PyObject** out), (function, names, count, \
       args, positional, kwnames, out), true)
@@ -265,6 +271,38 @@
       (show_tree(root, options, to, add)), true) \
     F(173, rebuild_tree, Result<PyObject*>, Tree::rebuild, (PyObject* root, std::size_t expected, \
       std::span<const Tensor> tensors), (root, expected, tensors), true)
+
+#define ISTHMUS_BACKEND_SHARED(F, M, T, X) \
+    F(174, create_segment, Result<shared::Segment>, shared::Segment::create, \
+      (std::size_t nbytes, shared::Access max_access), (nbytes, max_access), false) \
+    F(175, hold_segment, void, shared::impl::hold_segment, (shared::impl::SegmentState* segment), (segment), true) \
+    F(176, drop_segment, void, shared::impl::drop_segment, (shared::impl::SegmentState* segment), (segment), true) \
+    M(177, segment_data, void*, shared::Segment, data, (), (), const, true) \
+    M(178, segment_size, std::size_t, shared::Segment, size, (), (), const, true) \
+    M(179, segment_descriptor, int, shared::Segment, descriptor, (), (), const, true) \
+    M(180, segment_allows_writers, bool, shared::Segment, allows_writers, (), (), const, true) \
+    M(181, segment_tensor, Result<Tensor>, shared::Segment, tensor, (const Shape& shape, DType dtype, \
+      std::size_t byte_offset), (shape, dtype, byte_offset), const, false) \
+    F(182, make_pool, shared::impl::PoolState*, shared::impl::make_pool, \
+      (const shared::PoolOptions& options), (options), false) \
+    F(183, end_pool, void, shared::impl::end_pool, (shared::impl::PoolState* pool), (pool), true) \
+    M(184, pool_empty, Result<Tensor>, shared::Pool, empty, (const Shape& shape, DType dtype, \
+      shared::Access max_access, const shared::Wait& wait), (shape, dtype, max_access, wait), , false) \
+    M(185, pool_share, Result<Tensor>, shared::Pool, share, (const Tensor& tensor, shared::Access max_access, \
+      const shared::Wait& wait), (tensor, max_access, wait), , false) \
+    M(186, pool_stats, shared::PoolStats, shared::Pool, stats, (), (), const, false) \
+    M(187, pool_trim, void, shared::Pool, trim, (), (), , false) \
+    X(188, pool_of_process, shared::Pool*, (), (), (&shared::Pool::process()), false) \
+    F(189, shared_empty, Result<Tensor>, shared::empty, \
+      (const Shape& shape, DType dtype, shared::Access max_access), (shape, dtype, max_access), false) \
+    F(190, is_shared, bool, shared::is_shared, (const Tensor& tensor), (tensor), false) \
+    F(191, shared_share, Result<Tensor>, shared::share, (const Tensor& tensor, shared::Access max_access, \
+      shared::Pool& pool, const shared::Wait& wait), (tensor, max_access, pool, wait), false) \
+    F(192, shared_send, Result<void>, shared::send, (int socket, const Tensor& tensor, shared::Access access, \
+      const shared::Wait& wait), (socket, tensor, access, wait), false) \
+    X(193, shared_receive, Result<Tensor>, (int socket, const shared::Access* access, const shared::Wait& wait), \
+      (socket, access, wait), (shared::receive(socket, access != nullptr ? std::optional(*access) : std::nullopt, \
+      wait)), false)
 
 #define ISTHMUS_BACKEND_OVERLOADS(F, M, T, X) \
     F(138, raise_overloads, void, detail::raise_overloads, \
@@ -303,7 +341,12 @@
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
       (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
+
+#define ISTHMUS_BACKEND_DEF(F, M, T, X) \
+    F(195, add_function, void, detail::add_function, (PyObject* module, const char* name, \
+      const char* const* parameters, int count, const bool* optional, const char* doc, PyCFunction call), \
+      (module, name, parameters, count, optional, doc, call), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 174
+#define ISTHMUS_BACKEND_COUNT 198

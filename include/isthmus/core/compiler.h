@@ -63,6 +63,8 @@
 #else
 #define ISTHMUS_OUTLIVES
 #endif
+/// As a default argument: the name of the function that calls.
+#define ISTHMUS_CALLER __builtin_FUNCTION()
 /// After a call that does not return, of a function that is not declared so.
 #define ISTHMUS_UNREACHABLE() __builtin_unreachable()
 /// A function that runs when the shared object is loaded, ahead of the constructors of its static objects.

@@ -235,6 +235,17 @@ ISTHMUS_END
 #if defined(ISTHMUS_BACKEND)
 #include <isthmus/backend/call.h>
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_ARGUMENTS)
+ISTHMUS_BEGIN
+namespace detail {
+inline bool read_scalar(PyObject* object, std::string_view& value, const char* function,
+                        const char* argument) noexcept {
+    TextRef text{};
+    const bool is_read = backend::read_text(object, text, function, argument);
+    value = text;
+    return is_read;
+}
+}  // namespace detail
+ISTHMUS_END
 #endif
 
 #if !defined(ISTHMUS_FIELDS)

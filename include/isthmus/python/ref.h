@@ -8,7 +8,14 @@
 #if defined(Py_PYTHON_H)
 #error "isthmus::abi3: Python.h was included before: include Isthmus first, or compile with -DPy_LIMITED_API=0x030A0000"
 #endif
+#if defined(Py_TARGET_ABI3T)
+#define Py_LIMITED_API Py_TARGET_ABI3T
+#else
 #define Py_LIMITED_API 0x030A0000
+#endif
+#endif
+#if defined(Py_TARGET_ABI3T) && !defined(ISTHMUS_ABI3)
+#error "Py_TARGET_ABI3T asks for a stable ABI: compile with the flags of isthmus::abi3 (--cflags --abi3)"
 #endif
 #include <Python.h>
 

@@ -265,6 +265,8 @@ OperatorRegistration::~OperatorRegistration() {
     surviving_exit([&] {
         const PendingException pending;
         if (loaded_module("torch")) offer_to_torch(*op_, object_);  // a failure is reported by the first use
+        // A destructor cannot raise: Ctrl-C comes again as soon as Python code runs.
+        if (is_interrupted() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) PyErr_SetInterrupt();
         PyErr_Clear();
     });
     Py_DECREF(object_);

@@ -207,11 +207,11 @@ struct UfuncHead {
 
 /// NumPy assumes that an out= that shares memory with an input is read and written element by element, which is true
 /// only without core dimensions. For np.matmul it knows better, by flags that no API offers to other ufuncs: ours get
-/// the same ones.
+/// the same ones. An exception that passes_through() stays set.
 void let_results_overlap(PyObject* numpy, PyObject* made) {
     constexpr std::uint32_t write_only = 0x00040000, assume_elementwise = 0x40000000;
     Ref matmul(PyObject_GetAttrString(numpy, "matmul"));
-    if (!matmul) return PyErr_Clear();
+    if (!matmul) return (void)is_interrupted();
     if (Py_TYPE(matmul.get()) != Py_TYPE(made)) return;
     const auto& known = *reinterpret_cast<const UfuncHead*>(matmul.get());
     auto& ours = *reinterpret_cast<UfuncHead*>(made);
@@ -244,7 +244,7 @@ PyObject* make_ufunc(const OperatorDefinition& op) {
         if (!made) return nullptr;
         [[maybe_unused]] const auto* kept = ufunc.release();  // NumPy keeps its addresses for good
         let_results_overlap(core.get(), made.get());
-        return made.release();
+        return PyErr_Occurred() == nullptr ? made.release() : nullptr;
     });
 }
 

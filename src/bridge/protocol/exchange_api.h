@@ -41,14 +41,14 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
 }
 
 /// The current stream of the framework behind an exchange table (DLPack 1.3, dlpack.h: DLPackCurrentWorkStream);
-/// no_stream if it cannot tell.
+/// no_stream if it cannot tell, with the exception set if that is one that passes_through().
 ISTHMUS_NOINLINE inline std::int64_t current_stream(const DLPackExchangeAPI* api, Device device) noexcept {
     void* stream = nullptr;
     if (api == nullptr || api->current_work_stream == nullptr) return no_stream;
     // For managed memory a framework knows only the device's stream.
     const auto type = static_cast<DLDeviceType>(device.type == kDLCUDAManaged ? kDLCUDA : device.type);
     if (api->current_work_stream(type, device.id, &stream) == 0) return stream_number(device, stream);
-    PyErr_Clear();
+    (void)is_interrupted();
     return no_stream;
 }
 
@@ -199,6 +199,7 @@ inline bool order_export(const Block* block, const DLPackExchangeAPI* api) {
     const Device device = block->dl.device;
     if (ISTHMUS_LIKELY(!has_streams(device.type))) return true;
     const std::int64_t theirs = current_stream(api, device);
+    if (theirs == no_stream && PyErr_Occurred() != nullptr) return false;
     return order_on_device(block, theirs == no_stream ? legacy_stream(device) : theirs);
 }
 

@@ -299,6 +299,8 @@ inline bool accept_stream(ImportRequest& request, Device device) {
 /// stream. `ordered`: the consumer's stream already waits for that work.
 ISTHMUS_NOINLINE inline bool settle_device_stream(ImportRequest& request, std::int64_t producer, bool ordered) {
     const Device device = request.out.dl().device;
+    if (producer == no_stream && PyErr_Occurred() != nullptr)
+        return request.fail_with_exception(ErrorCode::producer_failed, "asking for the current stream");
     if (request.options.has_stream()) {
         if (!accept_stream(request, device)) return false;
         const std::int64_t consumer = request.options.stream;

@@ -98,15 +98,12 @@ inline std::string_view utf8_of(PyObject* text) noexcept {
                            : std::string_view();  // the size may be -1
 }
 
-/// "ValueError: no such buffer": an exception in one line.
+/// "ValueError: no such buffer": an exception in one line. What its own __str__ raised and passes_through() stays set.
 ISTHMUS_COLD inline TextBuffer exception_text(PyObject* exception) noexcept {
     TextBuffer text = compose({Py_TYPE(exception)->tp_name});
     Ref message(PyObject_Str(exception));
     const std::string_view utf8 = utf8_of(message.get());
-    if (utf8.data() == nullptr) {
-        if (PyErr_ExceptionMatches(PyExc_MemoryError)) text.fail();
-        PyErr_Clear();
-    }
+    if (utf8.data() == nullptr) (void)is_interrupted();
     if (!utf8.empty()) (text += ": ") += utf8;
     return text;
 }
@@ -129,8 +126,14 @@ inline constexpr void (*drop_cause_of_session[session_slots])(void*) = {drop_cau
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
     if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
+    TextBuffer words = exception_text(exception);
+    if (PyErr_Occurred() != nullptr) {  // an interrupt, or no memory for the words
+        Py_DECREF(exception);
+        exception = take_exception();
+        words = compose({Py_TYPE(exception)->tp_name});
+    }
     if (PyErr_GivenExceptionMatches(exception, PyExc_MemoryError)) code = ErrorCode::out_of_memory;
-    Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
+    Error error = make_error(code, argument, {what, " raised ", words});
     const PyInterpreterState* ours = interpreter_session.interpreter.load_relaxed();
     if (ours != nullptr && ours != PyInterpreterState_Get())
         Py_DECREF(exception);

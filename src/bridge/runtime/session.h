@@ -14,6 +14,7 @@
 #include <isthmus/core/memory.h>
 #include "../../core/system.h"
 #include "free_threaded.h"
+#include "lookups.h"
 
 ISTHMUS_BEGIN
 
@@ -187,8 +188,8 @@ inline void hook_is_gone(PyObject*) {
     if (!python_code_is_running()) return;
     Py_AddPendingCall(
         [](void*) {
-            if (interpreter_session.interpreter.load() == PyInterpreterState_Get() && !hook_the_end()) PyErr_Clear();
-            return 0;
+            const bool is_done = interpreter_session.interpreter.load() != PyInterpreterState_Get() || hook_the_end();
+            return !is_done && is_interrupted() ? -1 : 0;
         },
         nullptr);
 }

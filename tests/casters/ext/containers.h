@@ -119,6 +119,18 @@ void bind_containers(Def def) {
     one("total_of_tuple", std::type_identity<std::tuple<Row, std::string, Row>>{});
     one("total_of_pairs", std::type_identity<std::vector<std::pair<std::string, Row>>>{});
     one("total_of_nested", std::type_identity<std::map<std::string, std::vector<Row>>>{});
+    // In the binders' own containers, of which nanobind's may not be left by an exception.
+    const auto owned = [&def]<class X>(const char* name, std::type_identity<X>) {
+        def(name, [](const X&) { return std::string("taken"); });
+    };
+    owned("own_vector", std::type_identity<std::vector<Tensor>>{});
+    owned("own_optional", std::type_identity<std::optional<Tensor>>{});
+    owned("own_map", std::type_identity<std::map<std::string, Tensor>>{});
+    owned("own_pair", std::type_identity<std::pair<Tensor, double>>{});
+    owned("own_tuple", std::type_identity<std::tuple<Tensor, Row, double>>{});
+    owned("own_variant", std::type_identity<std::variant<Tensor, double>>{});
+    owned("own_either", std::type_identity<std::pair<Tensor, double>>{});
+    owned("own_either", std::type_identity<std::pair<Tensor, std::string>>{});
     def("fill_all", [](const std::vector<View<float, 1>>& all, float value) {
         for (const auto& each : all)
             for (std::int64_t i = 0; i < each.extent(0); ++i) each(i) = value;

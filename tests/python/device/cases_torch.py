@@ -104,6 +104,27 @@ def torch_in_a_capture(d: Driver) -> None:
         t.__dlpack__(**V1)
 
 
+@case("torch_method")
+def an_interrupt_as_torch_is_asked_for_its_stream_passes(d: Driver) -> None:
+    torch, x = torch_module(), tensor(d)
+    t = ext.hand(x, "tensor").as_read_only()
+    ask = torch.cuda.current_stream
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for take in (lambda: ext.own(x), lambda: ext.borrow(x), lambda: t.to("torch", allow_read_only_loss=True)):
+        torch.cuda.current_stream = interrupted
+        try:
+            take()
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("the interrupt was lost")
+        torch.cuda.current_stream = ask
+        take()
+
+
 @case(*DRIVERS)
 def torchs_tensor_is_handed_back_itself(d: Driver) -> None:
     x = tensor(d)

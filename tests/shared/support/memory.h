@@ -37,7 +37,7 @@ inline isthmus::shared::impl::File memory(std::size_t size, std::size_t reserved
 /// What came over a socket, taken without Isthmus.
 struct Raw {
     std::vector<char> bytes;
-    std::vector<isthmus::shared::impl::File> files;
+    isthmus::shared::impl::File file;
 };
 inline Raw take(int socket) {
     Raw raw;
@@ -54,7 +54,7 @@ inline Raw take(int socket) {
     raw.bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     isthmus::shared::impl::Arrived arrived;
     isthmus::shared::impl::take_files(message, arrived);
-    raw.files = std::move(arrived.files);
+    raw.file = std::move(arrived.file);
     return raw;
 }
 inline void put(int socket, const std::vector<char>& bytes, const std::vector<int>& descriptors) {

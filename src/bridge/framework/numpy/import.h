@@ -23,11 +23,12 @@ inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
     return true;
 }
 
-/// What gives the bytes of a void type without fields. That is also how NumPy saves the types of ml_dtypes.
+/// What gives the bytes of a void type without fields. That is also how NumPy saves the types of ml_dtypes. An
+/// exception that passes_through() stays set, here and below.
 ISTHMUS_COLD inline std::string view_of_void(PyObject* dtype) {
     const Ref size(PyObject_GetAttrString(dtype, "itemsize"));
     const long bytes = size ? PyLong_AsLong(size.get()) : -1;
-    PyErr_Clear();
+    (void)is_interrupted();
     if (bytes == 1) return "x.view('uint8'), or x.view(ml_dtypes.float8_e4m3fn) if they are such";
     if (bytes == 2) return "x.view('uint16'), or x.view(ml_dtypes.bfloat16) if they are such";
     if (bytes == 4 || bytes == 8) return concat({"x.view('uint", 8 * bytes, "')"});
@@ -38,8 +39,7 @@ ISTHMUS_COLD inline std::string first_field(PyObject* dtype) {
     const Ref names(PyObject_GetAttrString(dtype, "names"));
     const Ref first(names && PyTuple_Check(names.get()) ? PySequence_GetItem(names.get(), 0) : nullptr);
     const Ref text(first ? PyObject_Repr(first.get()) : nullptr);
-    PyErr_Clear();
-    return text_of(text.get());
+    return is_interrupted() ? std::string() : text_of(text.get());
 }
 
 /// `dtype` is NumPy's own, and `kind` its kind.
@@ -74,14 +74,16 @@ ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* d
                                                        "numpy.array(x.tolist()).view('uint32') for the characters"});
         case 'V': {
             const std::string field = first_field(dtype);
+            const std::string bytes = field.empty() && PyErr_Occurred() == nullptr ? view_of_void(dtype) : "";
+            if (PyErr_Occurred() != nullptr)
+                return request.fail_with_exception(ErrorCode::producer_failed, "reading the dtype's fields");
             if (!field.empty())
                 return request.fail(
                     ErrorCode::bad_dtype,
                     {found, ": structured types have no counterpart in DLPack; take one field, x[", field, "]"});
             return request.fail(
                 ErrorCode::bad_dtype,
-                {found, ": void types without fields have no counterpart in DLPack; say what they are: ",
-                 view_of_void(dtype)});
+                {found, ": void types without fields have no counterpart in DLPack; say what they are: ", bytes});
         }
         default:
             return request.fail(ErrorCode::bad_dtype, {found, " has no counterpart in DLPack"});

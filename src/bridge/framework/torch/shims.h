@@ -249,7 +249,7 @@ ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_shim(Device device) noexcep
     return ask != nullptr && ask(device.id, &stream) == 0 ? stream_number(device, stream) : no_stream;
 }
 
-/// By torch.cuda.current_stream(), which every version has. no_stream if it cannot tell.
+/// By torch.cuda.current_stream(), which every version has. As current_stream() if it cannot tell.
 ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
     Ref module(import_torch("torch.cuda"));
     Ref stream(module ? PyObject_CallMethod(module.get(), "current_stream", "i", static_cast<int>(device.id))
@@ -257,7 +257,7 @@ ISTHMUS_NOINLINE inline std::int64_t torch_stream_by_python(Device device) {
     Ref number(stream ? PyObject_GetAttrString(stream.get(), "cuda_stream") : nullptr);
     void* handle = number ? PyLong_AsVoidPtr(number.get()) : nullptr;
     const bool known = PyErr_Occurred() == nullptr;
-    PyErr_Clear();
+    (void)is_interrupted();
     return known ? stream_number(device, handle) : no_stream;
 }
 
@@ -271,6 +271,7 @@ inline std::int64_t torch_current_stream(Device device, const DLPackExchangeAPI*
 
 /// Makes one of torch's streams wait for the work on a block's memory. False with a Python exception set.
 inline bool order_for_torch(const Block* block, std::int64_t stream) {
+    if (stream == no_stream && PyErr_Occurred() != nullptr) return false;
     return order_export(block, stream == no_stream ? legacy_stream(block->dl.device) : stream);
 }
 

@@ -92,7 +92,8 @@ ISTHMUS_COLD inline bool can_hold_torch_storage() noexcept {
     return good && drops == 1;
 }
 
-/// Whether the mark against resizing has the expected offset, checked on a storage made for the purpose.
+/// Whether the mark against resizing has the expected offset, checked on a storage made for the purpose. An exception
+/// that passes_through() stays set.
 ISTHMUS_COLD inline bool can_mark_torch_storage() {
     Ref torch(import_torch("torch"));
     Ref storage(torch ? PyObject_CallMethod(torch.get(), "UntypedStorage", "i", 8) : nullptr);
@@ -108,13 +109,15 @@ ISTHMUS_COLD inline bool can_mark_torch_storage() {
         good = says(Py_False);
         own->resizable = true;
     }
-    PyErr_Clear();
-    return good;
+    return !is_interrupted() && good;
 }
 
+/// Asked again by the next import if an exception is set.
 ISTHMUS_COLD inline bool find_torch_storages() {
     const bool known = can_hold_torch_storage();
-    store_shared(torch_storages.markable, known && can_mark_torch_storage());
+    const bool markable = known && can_mark_torch_storage();
+    if (PyErr_Occurred() != nullptr) return false;
+    store_shared(torch_storages.markable, markable);
     store_shared(torch_storages.state, known ? TorchStorages::State::as_above : TorchStorages::State::other);
     return known;
 }
@@ -132,6 +135,8 @@ inline constexpr OwnerOps torch_storage_ops{.release = release_torch_storage,
 /// those on the CPU. False with an error on an exception that must not be swallowed; if Python cannot tell, what is
 /// held stays as it is.
 ISTHMUS_COLD inline bool hold_torch_storage_by_python(ImportRequest& request) {
+    if (PyErr_Occurred() != nullptr)
+        return request.fail_with_exception(ErrorCode::producer_failed, "looking at a storage of torch");
     request.keep_alive();
     const DLTensor& t = request.out.dl();
     Ref storage(PyObject_CallMethod(request.object, "untyped_storage", nullptr));

@@ -14,12 +14,12 @@ ISTHMUS_BEGIN
 namespace detail {
 
 /// Whether a TypeError means that the producer does not know one of these keywords, rather than that something failed
-/// inside it. Without memory to read it, it becomes a MemoryError. A Python function that could not be called has no
-/// frame in the traceback; a C function says it only in its text.
+/// inside it. An interrupt while it is read, or a lack of memory for that, takes its place. A Python function that
+/// could not be called has no frame in the traceback; a C function says it only in its text.
 ISTHMUS_COLD inline bool refuses_keyword(Ref& exception, std::initializer_list<const char*> keywords) {
     const TextBuffer text = exception_text(exception.get());
-    if (text.failed()) {
-        PyErr_NoMemory();
+    if (text.failed() && PyErr_Occurred() == nullptr) PyErr_NoMemory();
+    if (PyErr_Occurred() != nullptr) {
         exception = Ref(take_exception());
         return false;
     }

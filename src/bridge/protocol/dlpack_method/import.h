@@ -138,16 +138,20 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
     const auto may_call_again = [&] {
         return outcome == DLPackOutcome::keyword_refused || outcome == DLPackOutcome::buffer_error;
     };
-    if (outcome == DLPackOutcome::keyword_refused && arguments.needs_newer_producer())
-        return request.fail(ErrorCode::needs_copy,
-                            {type_name(request.object),
-                             ".__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data (",
-                             exception_text(first.get()), ")"});
+    if (outcome == DLPackOutcome::keyword_refused && arguments.needs_newer_producer()) {
+        const TextBuffer why = exception_text(first.get());
+        if (PyErr_Occurred() != nullptr) return fail_producer(request, Ref(take_exception()));
+        return request.fail(
+            ErrorCode::needs_copy,
+            {type_name(request.object),
+             ".__dlpack__() knows neither dl_device nor copy, so it cannot move or copy the data (", why, ")"});
+    }
     if (!may_call_again() || arguments.needs_newer_producer()) return fail_producer(request, std::move(first));
     if (outcome == DLPackOutcome::keyword_refused && arguments.copy) {
         arguments.copy = Ref();
         // A producer that does not know the older of the two keywords does not know the newer one either.
         const TextBuffer words = exception_text(first.get());
+        if (PyErr_Occurred() != nullptr) return fail_producer(request, Ref(take_exception()));
         const std::string_view text = words.view();
         const bool too_old = text.find("max_version") != text.npos && text.find("copy") == text.npos;
         if (!too_old) {

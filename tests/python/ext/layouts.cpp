@@ -1,0 +1,10 @@
+// The layouts and signatures that modules of the stable ABI and their backend share, the bridge's among them.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/op.h>  // Python.h must come before any standard header
+
+#include <isthmus/fields.h>
+#include <isthmus/module.h>
+#include <isthmus/python/overloads.h>
+#include <isthmus/tree.h>
+
+#include "../../core/support/rows.h"

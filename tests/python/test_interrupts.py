@@ -1,0 +1,86 @@
+"""Interrupts and a lack of memory that come while the library asks something on the way: they are not swallowed, and
+what was asked is asked again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import processes
+import pytest
+
+ext = pytest.importorskip("isthmus_test_ext")
+
+KINDS = [KeyboardInterrupt, SystemExit, MemoryError]
+
+
+def words_that_raise(base: type[Exception], kind: type[BaseException]) -> Exception:
+    class Wordless(base):  # type: ignore[misc, valid-type]
+        def __str__(self) -> str:
+            raise kind
+
+    return Wordless()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("base", [ValueError, TypeError, BufferError])
+@pytest.mark.parametrize("options", [{}, {"dl_device": (1, 0), "copy": True}])
+def test_in_the_words_of_a_producers_exception(base: type, kind: type, options: dict) -> None:
+    class Producer:
+        def __dlpack__(self, **_: object) -> object:
+            raise words_that_raise(base, kind)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    isthmus = pytest.importorskip("isthmus")
+    with pytest.raises(kind):
+        ext.tensor_of(Producer())
+    if options:
+        with pytest.raises(kind):
+            isthmus.from_dlpack(Producer(), device=isthmus.Device("cpu"), copy=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_the_name_of_a_field(kind: type) -> None:
+    np = pytest.importorskip("numpy")
+
+    calm = [True]  # for str(dtype), which comes first
+
+    class Name(str):
+        def __repr__(self) -> str:
+            if calm:
+                calm.clear()
+                return "'a'"
+            raise kind
+
+    x = np.zeros(2, np.dtype([(Name("a"), "f4")]))
+    with pytest.raises(kind):
+        ext.tensor_of(x)
+    assert not calm
+
+
+def test_at_the_first_look_at_torchs_storages() -> None:
+    pytest.importorskip("torch")
+    source = """
+import torch, isthmus_test_ext as ext
+storage = torch.UntypedStorage
+def interrupted(*_):
+    raise KeyboardInterrupt
+torch.UntypedStorage = interrupted
+x = torch.zeros(3)
+try:
+    ext.tensor_of(x)
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError("the interrupt was lost")
+torch.UntypedStorage = storage
+t = ext.tensor_of(x)
+try:
+    x.resize_(100)
+except RuntimeError as error:
+    assert "not resizable" in str(error), error
+else:
+    raise AssertionError("the storage is not marked")
+"""
+    processes.run_python(source, Path(ext.__file__).parent)
