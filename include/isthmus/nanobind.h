@@ -4,6 +4,8 @@
 
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
+#include <cstring>
+
 #include <isthmus/backend/nanobind.h>
 
 #if NB_VERSION_MAJOR < 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR < 7)
@@ -124,11 +126,11 @@ ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* obje
 }
 
 /// Whether the function that calls from_python() is one that an exception may leave: nanobind's containers are
-/// noexcept.
-constexpr bool may_throw_through(std::string_view caller) noexcept {
+/// noexcept. Inlined, so that the compiler knows: it is asked for every argument.
+ISTHMUS_FOLDED bool may_throw_through(const char* caller) noexcept {
     // GCC writes the arguments of a template behind its name.
-    return caller.starts_with("operator()") || caller.starts_with("from_python_remember_conv") || caller == "load" ||
-           caller.starts_with("load<");
+    return std::strncmp(caller, "operator()", 10) == 0 || std::strncmp(caller, "from_python_remember_conv", 25) == 0 ||
+           std::strcmp(caller, "load") == 0 || std::strncmp(caller, "load<", 5) == 0;
 }
 ISTHMUS_COLD inline bool is_main_thread() noexcept {
     const Ref threading(PyImport_ImportModule("threading"));
@@ -155,7 +157,7 @@ ISTHMUS_COLD inline bool postpone_for_nanobind(nanobind::python_error& error) no
     return false;
 }
 template <class F>
-ISTHMUS_ALWAYS_INLINE bool nanobind_try(const char* caller, F&& load) {
+ISTHMUS_FOLDED bool nanobind_try(const char* caller, F&& load) {
     if (may_throw_through(caller)) return load();
     try {
         return load();
@@ -190,8 +192,8 @@ struct isthmus_argument_caster {
     explicit operator X&() { return committed(); }
     explicit operator X&&() { return static_cast<X&&>(committed()); }
 
-    ISTHMUS_ALWAYS_INLINE bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
-                                           const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                    const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(
             caller, [&] { return isthmus::detail::nanobind_load(loader, src.ptr(), flags, value, cleanup); });
     }
@@ -275,8 +277,14 @@ struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
     explicit operator Value&() { return committed(); }
     explicit operator Value&&() { return static_cast<Value&&>(committed()); }
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup) {
-        return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                    const char* caller = ISTHMUS_CALLER) {
+        // Without a lambda where one call is enough: with -Os it would stay a function, which is handed references.
+        if (isthmus::detail::may_throw_through(caller))
+            return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
+        return isthmus::detail::nanobind_try(caller, [&] {
+            return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
+        });
     }
 
 private:
@@ -373,7 +381,8 @@ template <>
 struct type_caster<at::Tensor> {
     NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*, const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list*,
+                                    const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(caller, [&] {
             if (isthmus::detail::is_no_tensor(src.ptr())) return false;
             auto result = isthmus::from_py_torch(src.ptr());

@@ -60,8 +60,8 @@ struct isthmus_container_caster : isthmus_refused_outside_a_call {
     explicit operator X&() { return loader.get(); }
     explicit operator X&&() { return static_cast<X&&>(loader.get()); }
 
-    ISTHMUS_ALWAYS_INLINE bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
-                                           const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                    const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(
             caller, [&] { return isthmus::detail::is_call(flags) && loader.load(src.ptr(), {flags, cleanup}); });
     }

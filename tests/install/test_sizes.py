@@ -28,7 +28,8 @@ pytestmark = [
     pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the compiler would run under the sanitizer"),
 ]
 
-README = re.search(r"(?ms)^```cpp\n(.*?)^```$", (REPOSITORY / "README.md").read_text())[1]  # type: ignore[index]
+BLOCKS = re.findall(r"(?ms)^```cpp\n(.*?)^```$", (REPOSITORY / "README.md").read_text())
+(README,) = (block for block in BLOCKS if "ISTHMUS_MODULE" in block)
 SPLIT = footprint.SOURCES["isthmus with nanobind, stable ABI"][0]
 LIMIT = 25_000  # bytes of a module of one function
 
