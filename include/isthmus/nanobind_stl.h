@@ -1,8 +1,20 @@
-// Containers of views as arguments of nanobind's functions: vector, array, map, optional, variant and the others.
+// Containers for nanobind's functions: of views as arguments, of tensors as results (vector, map, optional, variant).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/nanobind.h>  // Python.h must come before any standard header
+
+// What borrows nothing (Tensor, Reply, As) is theirs: without them such a result is a TypeError of the first call.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/list.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <isthmus/python/containers.h>
 
