@@ -53,6 +53,25 @@ def test_it_is_read_only() -> None:
     assert torch._C._data_address(x) == torch._C._data_address(y)
 
 
+@in_place
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_handle_outlives_every_write(first: int, run_script) -> None:
+    """A write takes the memory out of the storage of the tensor that is written: the last one to leave it frees it."""
+    run_script(f"""
+import gc, torch, isthmus
+pair = [torch.full((1 << 18,), 7.0)]
+pair.append(torch._lazy_clone(pair[0]))
+t = isthmus.from_dlpack(pair[{first}])
+assert t.read_only
+for x in (pair[{first}], pair[1 - {first}]):
+    x.add_(1)
+del x, pair
+gc.collect()
+held = [torch.full((1 << 18,), -1.0) for _ in range(8)]  # whoever asks for memory next gets what was freed
+assert set(t.to("numpy").tolist()) == {{7.0}}
+""")
+
+
 def test_writing_makes_it_its_own() -> None:
     x, y = shared()
     ext.add_in_place(y, 1.0)

@@ -268,7 +268,9 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const int status = ISTHMUS_UNLIKELY(writes) ? torch.get_mutable_data_ptr(handle, &t.data)
                                                 : torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data));
     if (ISTHMUS_UNLIKELY(status != 0)) return explain_torch_layout(request, torch.what());
+    bool copy_on_write = false;
     if (!writes && ISTHMUS_LIKELY(t.data != nullptr) && ISTHMUS_UNLIKELY(is_copy_on_write(request, handle))) {
+        copy_on_write = true;
         flags |= flag::read_only;
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, "asking torch about copy-on-write");
@@ -280,7 +282,9 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
         return false;
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
     if (ISTHMUS_UNLIKELY(writes) && !bump_torch_version(request, handle)) return false;
-    if (request.owning && !hold_torch_storage(request, handle)) return false;
+    if (request.owning &&
+        !(ISTHMUS_UNLIKELY(copy_on_write) ? hold_lazy_clone(request) : hold_torch_storage(request, handle)))
+        return false;
     return ISTHMUS_LIKELY(t.device.device_type == kDLCPU) || settle_torch_stream(request);
 }
 

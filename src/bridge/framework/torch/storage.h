@@ -180,6 +180,22 @@ ISTHMUS_ALWAYS_INLINE bool hold_torch_storage(ImportRequest& request, void* hand
     return true;
 }
 
+/// For copy-on-write memory, which a write to any tensor that shares it takes out of that tensor's storage: one more
+/// that shares it is held, so that the elements stay as the handle saw them.
+ISTHMUS_COLD inline bool hold_lazy_clone(ImportRequest& request) {
+    request.keep_alive();
+    const Ref torch(import_torch("torch"));
+    const Ref same(torch ? PyObject_CallMethod(request.object, "detach", nullptr) : nullptr);
+    Ref clone(same ? PyObject_CallMethod(torch.get(), "_lazy_clone", "O", same.get()) : nullptr);
+    if (!clone)
+        return request.fail_with_exception(ErrorCode::producer_failed,
+                                           {"torch._lazy_clone() of this ", type_name(request.object)});
+    request.out.keep_dims();
+    request.out.reset();
+    request.out.hold(clone.release(), python_owners->keeper_object);
+    return true;
+}
+
 }  // namespace detail
 
 ISTHMUS_END
