@@ -54,6 +54,8 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
+/// The same with -Os too: for a function that asks about a constant of its caller.
+#define ISTHMUS_FOLDED inline __attribute__((always_inline))
 /// A function whose body depends on an option of the file that is compiled: as a symbol, the linker would take one
 /// file's for that of another, which may have another option.
 #define ISTHMUS_OF_THIS_FILE __attribute__((always_inline))
