@@ -92,9 +92,16 @@ void notify_observer(Block* block) noexcept {
 Block* alias_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (ordering_flags | unowned_flag | tracked_flag)));
-    alias->stream = block->stream;
+    const Flags passed_on = block->flags & (ordering_flags | unowned_flag | tracked_flag);
     Block* root = root_of(block);
+    alias->stream = block->stream;
+    // The part of memory that nothing keeps is as good as the whole: whoever answers for the memory may tie it to the
+    // object that shows the part. One that shows the whole may have been tied to it already.
+    if (ISTHMUS_UNLIKELY(passed_on & unowned_flag) && root->wrapper.load_relaxed() == nullptr) {
+        describe(alias, t, flags | passed_on);
+        return announce(alias);
+    }
+    describe(alias, t, flags | alias_flag | passed_on);
     retain(root);
     alias->owner = root;
     alias->ops = &ops;
