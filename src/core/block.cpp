@@ -33,8 +33,7 @@ ISTHMUS_COLD static void release_waiting(Releases& here) noexcept {
 /// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released
 /// without a recursion of its length. `here` is this thread's `releases`, which are looked up once.
 ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
-    [[maybe_unused]] char mark;  // for its address
-    const auto place = reinterpret_cast<std::uintptr_t>(&mark);
+    const auto place = reinterpret_cast<std::uintptr_t>(ISTHMUS_FRAME_ADDRESS());
     int depth = here.depth;
     if (ISTHMUS_UNLIKELY(depth >= deepest_release)) {
         // Stacks grow down. A release that began further down is none that this one lies in: it was left suspended (a
