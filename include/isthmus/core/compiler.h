@@ -69,6 +69,8 @@
 #define ISTHMUS_CALLER __builtin_FUNCTION()
 /// After a call that does not return, of a function that is not declared so.
 #define ISTHMUS_UNREACHABLE() __builtin_unreachable()
+/// Where the frame of the function that runs is, on the stack.
+#define ISTHMUS_FRAME_ADDRESS() __builtin_frame_address(0)
 /// A function that runs when the shared object is loaded, ahead of the constructors of its static objects.
 #define ISTHMUS_WHEN_LOADED __attribute__((constructor(101)))
 /// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one
