@@ -117,8 +117,86 @@ def rows_of_arguments(growth: Any) -> list[Row]:
     ]
 
 
+def rows_of_results(growth: Any) -> list[Row]:
+    def row(count: int, size: int) -> Row:
+        name = f"a result of {size >> 10:,} KiB, {count} alive at once, filled"
+        return Row("results", name, lambda: growth.results(count, size, max(1, (64 << 20) // (count * size)))[0])
+
+    sizes = [(count, 64 << 10) for count in (1, 64, 256)] + [(count, 1 << 20) for count in (1, 64, 256)]
+    return [row(*each) for each in [*sizes, (1, 4 << 20), (16, 4 << 20), (24, 4 << 20), (64, 4 << 20), (1, 256 << 20)]]
+
+
+def rows_of_copies(growth: Any) -> list[Row]:
+    """Each beside NumPy, and torch with one thread."""
+    import time
+
+    import numpy as np
+
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+    except ImportError:
+        torch = None
+
+    def timed(call: Callable[[], object]) -> Callable[[], float]:
+        def run() -> float:
+            start = time.perf_counter_ns()
+            call()
+            return float(time.perf_counter_ns() - start)
+
+        return run
+
+    pixels = (np.random.default_rng(0).random((1080, 1920, 3)) * 255).astype(np.uint8)
+    planes = np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    square = np.random.default_rng(0).random((2000, 2000))
+    copies = {
+        "HWC → CHW, uint8": pixels.transpose(2, 0, 1),
+        "CHW → HWC, uint8": planes.transpose(1, 2, 0),
+        "HWC → CHW, float32": pixels.astype(np.float32).transpose(2, 0, 1),
+        "CHW → HWC, float32": planes.astype(np.float32).transpose(1, 2, 0),
+        "a transposed matrix, uint8": square.astype(np.uint8).T,
+        "a transposed matrix, float32": square.astype(np.float32).T,
+        "a transposed matrix, float64": square.T,
+        "every second column, uint8": np.tile(square.astype(np.uint8), 2)[:, ::2],
+        "every second column, float32": np.tile(square.astype(np.float32), 2)[:, ::2],
+        "every second column, float64": np.tile(square, 2)[:, ::2],
+        "backwards, float32": square.astype(np.float32)[:, ::-1],
+    }
+    conversions = [
+        ("float64", "float32"), ("float32", "float64"), ("uint8", "float32"), ("uint8", "float64"),
+        ("int32", "int64"), ("int64", "int32"), ("int32", "float32"), ("int64", "float64"), ("int16", "float32"),
+    ]  # fmt: skip
+    rows = []
+    for name, source in copies.items():
+        rows.append(Row("copies", name, lambda source=source: growth.copied(source, 1)))
+        rows.append(Row("copies", f"{name}: NumPy", timed(lambda source=source: np.array(source, order="C"))))
+        if torch is not None and all(step > 0 for step in source.strides):
+            tensor = torch.from_numpy(source)
+            rows.append(Row("copies", f"{name}: torch", timed(lambda tensor=tensor: tensor.contiguous())))
+    for before, after in conversions:
+        source = (square * 200).astype(before)
+        name = f"{before} → {after}"
+        rows.append(Row("conversions", name, lambda source=source, after=after: growth.converted(source, after, 1)))
+        rows.append(
+            Row("conversions", f"{name}: NumPy", timed(lambda source=source, after=after: source.astype(after)))
+        )
+        if torch is not None:
+            tensor, dtype = torch.from_numpy(source), getattr(torch, after)
+            rows.append(
+                Row("conversions", f"{name}: torch", timed(lambda tensor=tensor, dtype=dtype: tensor.to(dtype)))
+            )
+    return rows
+
+
 def all_rows(growth: Any) -> list[Row]:
-    return [*rows_of_types(growth), *rows_of_live_tensors(growth), *rows_of_arguments(growth)]
+    return [
+        *rows_of_types(growth),
+        *rows_of_live_tensors(growth),
+        *rows_of_arguments(growth),
+        *rows_of_results(growth),
+        *rows_of_copies(growth),
+    ]
 
 
 def main() -> None:

@@ -52,6 +52,9 @@ function(isthmus_define_library name)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # a tenth of a module; what the fast paths need inlined says so itself
       target_compile_options(isthmus_${name} PRIVATE --param=max-inline-insns-single=20 -fno-reorder-blocks-and-partition
                                                      -fno-align-functions -fno-align-jumps -fno-align-loops)
+      if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # texts and tables lie where they must, not at a cache line
+        target_compile_options(isthmus_${name} PRIVATE -malign-data=abi)
+      endif()
     endif()
     if(NOT ISTHMUS_TOP_LEVEL) # a part of another project, whose warnings (errors, perhaps) are not for these sources
       target_compile_options(isthmus_${name} PRIVATE -w)

@@ -4,13 +4,17 @@
 #include <isthmus/python/containers.h>
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <isthmus/converted.h>
+#include <isthmus/core/copy.h>
 #include <isthmus/core/live.h>
 #include <isthmus/isthmus.h>
 
@@ -148,6 +152,72 @@ PyObject* vector_of_borrowed(PyObject*, PyObject* objects) {
 }
 PyObject* map_of_views(PyObject*, PyObject* objects) { return container<std::map<std::string, Row>>(objects); }
 
+/// results(count, bytes, rounds): (nanoseconds, faults of fresh pages) of one of `count` results that are alive at
+/// once, filled, and made of what the round before has left.
+PyObject* results(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<std::int64_t, std::int64_t, std::int64_t> in("results", {"count", "bytes", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [count, bytes, rounds] = in.values();
+    const auto round = [count = count, bytes = bytes] {
+        std::vector<Tensor> made;
+        made.reserve(static_cast<std::size_t>(count));
+        for (std::int64_t i = 0; i < count; ++i) {
+            made.push_back(Tensor::empty({bytes}, isthmus::uint8));
+            std::memset(made.back().data(), 1, static_cast<std::size_t>(bytes));
+        }
+        return true;
+    };
+    const auto faults = [] {
+        rusage usage{};
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_minflt;
+    };
+    round();
+    const auto before = faults();
+    const auto all = static_cast<double>(count * rounds);
+    PyObject* ns = timed(all, [&, rounds = rounds] {
+        for (std::int64_t i = 0; i < rounds; ++i) round();
+        return true;
+    });
+    return Py_BuildValue("Nd", ns, static_cast<double>(faults() - before) / all);
+}
+
+/// copied(array, rounds): a compact copy.
+PyObject* copied(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<isthmus::Borrowed, std::int64_t> in("copied", {"array", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    return timed(static_cast<double>(in.get<1>()), [&] {
+        for (std::int64_t i = 0; i < in.get<1>(); ++i) {
+            const auto copy = isthmus::copy_of(in.get<0>());
+            if (!copy) return raise(copy.error()) != nullptr;
+            sink = copy->data();
+        }
+        return true;
+    });
+}
+
+/// converted(array, dtype, rounds): as the argument of a function that takes it as that dtype.
+template <class T>
+PyObject* converted_to(PyObject* array, std::int64_t rounds) {
+    return timed(static_cast<double>(rounds), [&] {
+        for (std::int64_t i = 0; i < rounds; ++i) {
+            isthmus::Arguments<View<const T, isthmus::dynamic_rank, isthmus::converted>> in("f", {"x"});
+            if (!in.parse(&array, 1)) return false;
+            sink = const_cast<T*>(in.template get<0>().data());
+        }
+        return true;
+    });
+}
+PyObject* converted(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<PyObject*, std::string_view, std::int64_t> in("converted", {"array", "dtype", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [array, dtype, rounds] = in.values();
+    if (dtype == "float32") return converted_to<float>(array, rounds);
+    if (dtype == "float64") return converted_to<double>(array, rounds);
+    if (dtype == "int32") return converted_to<std::int32_t>(array, rounds);
+    return converted_to<std::int64_t>(array, rounds);
+}
+
 #define FAST(function) \
     {#function, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 PyMethodDef methods[] = {
@@ -155,6 +225,9 @@ PyMethodDef methods[] = {
     FAST(drop_listed),
     FAST(list_live),
     FAST(eight),
+    FAST(results),
+    FAST(copied),
+    FAST(converted),
     {"vector_of_views", vector_of_views, METH_O, nullptr},
     {"vector_of_borrowed", vector_of_borrowed, METH_O, nullptr},
     {"map_of_views", map_of_views, METH_O, nullptr},

@@ -2,23 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/converted.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <isthmus/core/copy.h>
 #include <isthmus/small_floats.h>
 
 #include "memory.h"
+#include "strided_copy.h"
 #include "walk_rows.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-// Elements are converted in blocks, by way of the widest type of their kind, which holds every value of the narrower
-// ones.
+// Elements are converted in blocks: from one of C++'s own types to another at once, else by way of the widest type of
+// their kind, which holds every value of the narrower ones.
 
 /// In the order in which NumPy's "same_kind" casts go: to the same kind, or to one further down.
 enum class NumberKind : std::uint8_t { unsigned_integer, signed_integer, real, complex };
@@ -167,17 +170,101 @@ static const NumberType* find_number_type(DType dtype) noexcept {
     return nullptr;
 }
 
+/// Converts one element; not 0 if it has no counterpart, or may have none (NaN). Without a branch, so that the compiler
+/// uses vectors.
+template <class To, class From>
+ISTHMUS_ALWAYS_INLINE std::uint64_t convert_directly(const char* from, char* to) noexcept {
+    From x;
+    std::memcpy(&x, from, sizeof x);
+    const To y = static_cast<To>(x);
+    std::memcpy(to, &y, sizeof y);
+    if constexpr (std::is_same_v<From, ByteBool>) {
+        return 0;
+    } else if constexpr (std::is_integral_v<To>) {
+        const bool may_be_negative = std::is_signed_v<To> && !std::is_signed_v<From>;
+        return (static_cast<From>(y) != x) | (may_be_negative & (y < 0));
+    } else if constexpr (sizeof(To) < sizeof(From) && !std::is_integral_v<From>) {
+        return !(std::fabs(y) <= std::numeric_limits<To>::max());
+    } else {
+        return 0;
+    }
+}
+using ConvertDirectly = bool (*)(const char*, std::int64_t, char*) noexcept;
+/// Converts compact elements. False if one may have no counterpart.
+template <class To, class From>
+bool convert_block_directly(const char* ISTHMUS_RESTRICT from, std::int64_t count, char* ISTHMUS_RESTRICT to) noexcept {
+    constexpr std::int64_t at_once = 32;
+    constexpr std::int64_t f = sizeof(From), t = sizeof(To);
+    // As wide as the wider of the two, so that it stays in the same vectors.
+    constexpr std::size_t width = std::max(sizeof(From), sizeof(To));
+    using Refused = std::conditional_t<
+        width == 8, std::uint64_t,
+        std::conditional_t<width == 4, std::uint32_t, std::conditional_t<width == 2, std::uint16_t, std::uint8_t>>>;
+    Refused refused = 0;
+    std::int64_t i = 0;
+    for (; i + at_once <= count; i += at_once) {
+        const char* ISTHMUS_RESTRICT first = from + i * f;
+        char* ISTHMUS_RESTRICT out = to + i * t;
+        for (std::int64_t j = 0; j < at_once; ++j)
+            refused |= static_cast<Refused>(convert_directly<To, From>(first + j * f, out + j * t));
+    }
+    for (; i < count; ++i) refused |= static_cast<Refused>(convert_directly<To, From>(from + i * f, to + i * t));
+    return refused == 0;
+}
+template <class... T>
+struct DirectTypes {
+    /// The place of a dtype, or -1.
+    static int place(DType dtype) noexcept {
+        constexpr DType all[] = {dtype_of<T>()...};
+        for (int i = 0; i < static_cast<int>(sizeof...(T)); ++i)
+            if (all[i] == dtype) return i;
+        return -1;
+    }
+    template <class To, class From>
+    static constexpr ConvertDirectly one() {
+        if constexpr (std::is_same_v<To, ByteBool> || std::is_same_v<To, From> ||
+                      NumberOf<From>::kind > NumberOf<To>::kind)
+            return nullptr;
+        else
+            return convert_block_directly<To, From>;
+    }
+    template <class From>
+    static ConvertDirectly from(int to) noexcept {
+        static constexpr ConvertDirectly all[] = {one<T, From>()...};
+        return all[to];
+    }
+    static ConvertDirectly find(DType from_dtype, DType to_dtype) noexcept {
+        static constexpr ConvertDirectly (*all[])(int) noexcept = {from<T>...};
+        const int a = place(from_dtype), b = place(to_dtype);
+        return a >= 0 && b >= 0 ? all[a](b) : nullptr;
+    }
+};
+using Direct = DirectTypes<ByteBool, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
+                           std::int16_t, std::int32_t, std::int64_t, float, double>;
+
 /// Writes the elements of `t`, in row-major order, to `to`. The place of the first that has no counterpart, or -1.
-static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, WriteNumbers write,
-                                     std::size_t itemsize, char* to) noexcept {
+static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, const NumberType& wanted,
+                                     WriteNumbers write, char* to) noexcept {
     WideBlock block;
     std::int64_t done = 0, refused = -1;
     const std::int64_t bytes = from.dtype.itemsize();
+    const auto itemsize = static_cast<std::size_t>(wanted.dtype.itemsize());
+    const ConvertDirectly directly = Direct::find(from.dtype, wanted.dtype);
+    alignas(64) char compact[conversion_block * sizeof(double)];
     walk_rows(t, [&](const char* row, std::int64_t step, std::int64_t count) {
         for (std::int64_t begin = 0; begin < count && refused < 0; begin += conversion_block) {
             const std::int64_t now = count - begin < conversion_block ? count - begin : conversion_block;
-            from.read(row + begin * step * bytes, step * bytes, now, block);
-            const std::int64_t found = write(block, now, to + static_cast<std::size_t>(done) * itemsize);
+            const char* first = row + begin * step * bytes;
+            char* out = to + static_cast<std::size_t>(done) * itemsize;
+            if (directly != nullptr) {
+                if (step != 1) move_elements({first, step * bytes, compact, bytes, now}, log2_of(bytes));
+                if (ISTHMUS_LIKELY(directly(step != 1 ? compact : first, now, out))) {
+                    done += now;
+                    continue;
+                }
+            }
+            from.read(first, step * bytes, now, block);
+            const std::int64_t found = write(block, now, out);
             if (found >= 0) refused = done + found;
             done += now;
         }
@@ -224,6 +311,20 @@ struct ConvertedLayout {
         source.shape = source_shape;
         source.strides = source_strides;
     }
+    /// The source with the dimensions that lie as one taken together, for longer rows.
+    const DLTensor& merge() noexcept {
+        int n = 0;
+        for (int d = 0; d < source.ndim; ++d) {
+            const std::int64_t size = source_shape[d], step = source_strides[d];
+            if (n > 0 && source_strides[n - 1] == step * size)
+                source_shape[n - 1] *= size;
+            else
+                source_shape[n++] = size;
+            source_strides[n - 1] = step;
+        }
+        source.ndim = n;
+        return source;
+    }
 };
 
 Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
@@ -241,7 +342,7 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
         const std::size_t alignment = r.alignment > 64 ? r.alignment : 64;
         const std::int64_t bytes =
             bytes_of_new(t.shape, t.ndim, wanted.is_subbyte() ? uint8 : wanted, static_cast<std::int64_t>(alignment));
-        const ConvertedLayout layout(t, r.order == Order::f);
+        ConvertedLayout layout(t, r.order == Order::f);
         DLTensor made{nullptr, Device::cpu(), t.ndim, wanted, t.shape, const_cast<std::int64_t*>(layout.strides), 0};
         Block* block = new_elements(made, flag::copied | (wanted.is_subbyte() ? flag::padded : 0), bytes, alignment);
         const bool apart = block->ops->release != nullptr;
@@ -252,7 +353,7 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
         if (same)
             copy_elements(layout.source, data);
         else
-            refused = convert_elements(layout.source, *from, write, static_cast<std::size_t>(wanted.itemsize()), data);
+            refused = convert_elements(layout.merge(), *from, *to, write, data);
         if (refused >= 0) return refuse_element(t, r, wanted, refused);
         return converted;
     } catch (Error& error) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/text.h>
 
+#include <cstring>
 #include <new>
 
 ISTHMUS_BEGIN
@@ -47,6 +48,17 @@ ISTHMUS_RARE void Piece::append_signed(TextBuffer& out, const void*, Number valu
     append_unsigned(out, nullptr, negative ? 0 - value : value);
 }
 
+TextBuffer compose(const char* words, std::initializer_list<Piece> values) noexcept {
+    TextBuffer text;
+    for (const Piece& value : values) {
+        const char* mark = std::strchr(words, '%');
+        text.append(words, static_cast<std::size_t>(mark - words));
+        value.append_to(text);
+        words = mark + 1;
+    }
+    text += words;
+    return text;
+}
 std::string concat(std::initializer_list<Piece> pieces) { return compose(pieces).str(); }
 TextBuffer compose(std::initializer_list<Piece> pieces) noexcept {
     TextBuffer out;

@@ -92,3 +92,24 @@ def test_an_element_of_a_long_container_costs_what_one_of_a_short_does(instructi
     )
     assert long / 10_000 <= 1.1 * short / 100
     assert long / 10_000 <= 350
+
+
+def test_a_copied_element_costs_the_same_in_every_layout(instructions) -> None:
+    """One call of memcpy each, while they were copied one by one."""
+    shapes = """
+pixels = np.zeros((100, 100, 3), np.uint8)
+square = np.zeros((173, 173))
+for array in (pixels.transpose(2, 0, 1), pixels.reshape(3, 100, 100).transpose(1, 2, 0), square.T, square[:, ::2],
+              square.astype(np.float32)[:, ::-1]):
+    growth.copied(array, 1)
+"""
+    elements = (30_000, 30_000, 173 * 173, 173 * 87, 173 * 173)
+    each = [calls / count for calls, count in zip(instructions(shapes), elements, strict=True)]
+    assert max(each) <= 8, f"{each} instructions an element"
+
+
+def test_an_element_is_converted_in_vectors(instructions) -> None:
+    pairs = [("uint8", "float32"), ("int32", "int64"), ("bool", "float32")]
+    code = f"for a, b in {pairs!r}: growth.converted(np.zeros(30_000, a), b, 1)"
+    each = [calls / 30_000 for calls in instructions(code)]
+    assert max(each) <= 12, f"{each} instructions an element of {pairs}"

@@ -124,6 +124,47 @@ def test_a_number_that_is_beyond_the_dtype_is_refused(ext, case):
     assert np.asarray(take(x)).shape == (place,)
 
 
+def test_any_pair_in_any_layout_is_what_numpy_makes(ext):
+    """Sizes around those of the inner loops, axes in any order, steps forwards and backwards, NaN and infinity."""
+    rng = np.random.default_rng(1)
+    pairs = [
+        (a, b)
+        for a in PLAIN
+        for b in TARGETS
+        if b not in SMALL and b != "bool" and a != b and np.can_cast(dtype_of(a), dtype_of(b), "same_kind")
+    ]
+    for round_ in range(1500):
+        source, target = pairs[round_ % len(pairs)]
+        ndim = int(rng.integers(1, 4))
+        shape = [int(n) for n in rng.choice([1, 2, 3, 31, 32, 33, 255, 257], ndim)]
+        while np.prod(shape) > 20_000:
+            shape[int(np.argmax(shape))] = 2
+        x = np.resize(numbers(source, target), shape)
+        if kind(source) >= 3 and rng.integers(2):
+            x[tuple(rng.integers(0, n) for n in shape)] = rng.choice([np.nan, np.inf, -np.inf])
+        x = x.transpose(rng.permutation(ndim))[
+            tuple(slice(None, None, int(s)) for s in rng.choice([1, 1, 2, -1], ndim))
+        ]
+        with np.errstate(all="ignore"):
+            wanted = x.astype(target, order="C")
+        found = np.asarray(getattr(ext, f"seen_{target}")(x))
+        assert np.array_equal(found, wanted, equal_nan=True), (source, target, x.shape, x.strides)
+
+
+@pytest.mark.parametrize("place", [0, 1, 31, 32, 255, 256, 300, 999])
+@pytest.mark.parametrize("target", ["uint8", "int16", "int32", "int64", "float32"])
+def test_the_one_number_that_is_refused_is_named_wherever_it_is(ext, target, place):
+    x = np.zeros(1000, "float64" if target == "float32" else "uint64")
+    x[place] = 1e300 if target == "float32" else 2**63
+    take = getattr(ext, f"seen_{target}")
+    for view in (x, np.repeat(x, 2)[::2]):
+        with pytest.raises(TypeError):
+            take(view)
+    if target == "float32":
+        with pytest.raises(ValueError, match=rf"the element at \({place},\) is beyond what float32 holds"):
+            ext.signal_back(x)
+
+
 def test_special_numbers_stay_what_they_are(ext):
     x = np.array([np.inf, -np.inf, np.nan, -0.0])
     assert np.array_equal(np.asarray(ext.seen_float32(x)), x.astype(np.float32), equal_nan=True)

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,92 @@ TEST(Copy, WithStridesFollowsThem) {
     const auto copy = copy_of(source.descriptor(true));
     ASSERT_TRUE(copy.has_value());
     EXPECT_EQ(values(*copy), (std::vector<float>{0, 6, 1, 7, 2, 8}));
+}
+
+/// Small and the same everywhere.
+struct Numbers {
+    std::uint64_t state = 1;
+    std::int64_t below(std::int64_t limit) noexcept {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return static_cast<std::int64_t>((state >> 33) % static_cast<std::uint64_t>(limit));
+    }
+};
+
+/// The elements one by one, by their indices.
+std::vector<char> copied_by_hand(const DLTensor& t, std::int64_t itemsize) {
+    std::vector<char> out;
+    Dims index(static_cast<std::size_t>(t.ndim));
+    for (;;) {
+        std::int64_t at = 0;
+        for (std::size_t d = 0; d < index.size(); ++d) at += index[d] * t.strides[d];
+        const char* from = static_cast<const char*>(t.data) + at * itemsize;
+        out.insert(out.end(), from, from + itemsize);
+        auto d = static_cast<int>(index.size()) - 1;
+        for (; d >= 0; --d) {
+            if (++index[static_cast<std::size_t>(d)] < t.shape[d]) break;
+            index[static_cast<std::size_t>(d)] = 0;
+        }
+        if (d < 0) return out;
+    }
+}
+
+// Of every width that has loops of its own, and of others: axes in any order, steps forwards, backwards and in place,
+// sizes around the blocks, at any address, with untouched memory around the copy.
+TEST(Copy, OfAnyStridesIsThatOfEachElement) {
+    Numbers numbers;
+    const isthmus::DType dtypes[] = {isthmus::uint8,
+                                     isthmus::uint16,
+                                     isthmus::float32,
+                                     isthmus::float64,
+                                     isthmus::complex128,
+                                     isthmus::DType(kDLUInt, 8, 3),
+                                     isthmus::DType(kDLFloat, 32, 3),
+                                     isthmus::DType(kDLFloat, 64, 9)};
+    const std::int64_t sizes[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 33, 64, 65, 130, 515};
+    for (int round = 0; round < 4000; ++round) {
+        const isthmus::DType dtype = dtypes[numbers.below(8)];
+        const std::int64_t itemsize = dtype.itemsize();
+        const auto ndim = static_cast<std::size_t>(numbers.below(5));
+        Dims shape(ndim), strides(ndim), order(ndim);
+        std::int64_t numel = 1, span = 1, first = 0;
+        for (std::size_t d = 0; d < ndim; ++d) {
+            const std::int64_t size = sizes[numbers.below(round % 4 == 0 ? 14 : 6)];
+            shape[d] = numel * size <= 20000 ? size : 1;
+            numel *= shape[d];
+            order[d] = static_cast<std::int64_t>(d);
+        }
+        for (std::size_t d = ndim; d > 1; --d)
+            std::swap(order[d - 1], order[static_cast<std::size_t>(numbers.below(static_cast<std::int64_t>(d)))]);
+        for (const std::int64_t at : order) {
+            const auto d = static_cast<std::size_t>(at);
+            const std::int64_t kind = numbers.below(10);
+            const std::int64_t step = kind == 0 ? 0 : kind <= 2 ? 2 * span : kind == 3 ? 3 * span : span;
+            strides[d] = step;
+            span += step * (shape[d] - 1) + (kind == 4 ? 1 : 0);
+            if (kind == 5) {
+                strides[d] = -step;
+                first += step * (shape[d] - 1);
+            }
+        }
+        const auto offset = static_cast<std::size_t>(numbers.below(4));
+        std::vector<char> source(offset + static_cast<std::size_t>(span * itemsize));
+        for (char& byte : source) byte = static_cast<char>(numbers.below(256));
+        const DLTensor t{source.data() + offset + first * itemsize,
+                         {kDLCPU, 0},
+                         static_cast<int>(ndim),
+                         dtype,
+                         shape.data(),
+                         strides.data(),
+                         0};
+        const std::vector<char> expected = copied_by_hand(t, itemsize);
+        std::vector<char> around(expected.size() + 128 + offset, char{42});
+        isthmus::detail::copy_elements(t, around.data() + 64 + offset);
+        const char* copy = around.data() + 64 + offset;
+        ASSERT_EQ(std::memcmp(copy, expected.data(), expected.size()), 0)
+            << dtype.name() << isthmus::layout::to_string(shape) << isthmus::layout::to_string(strides);
+        for (std::size_t i = 0; i < 64 + offset; ++i) ASSERT_EQ(around[i], 42);
+        for (std::size_t i = 0; i < 64; ++i) ASSERT_EQ(copy[expected.size() + i], 42);
+    }
 }
 
 TEST(Copy, OfWhatIsNotSoundIsRefused) {

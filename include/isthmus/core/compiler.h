@@ -67,6 +67,14 @@
 #endif
 /// As a default argument: the name of the function that calls.
 #define ISTHMUS_CALLER __builtin_FUNCTION()
+/// Ahead of a loop of so few rounds that all are written out, at every level of optimisation.
+#if defined(__clang__)
+#define ISTHMUS_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define ISTHMUS_UNROLLED _Pragma("GCC unroll 32")
+#endif
+/// A pointer to memory that no other pointer of the function leads to.
+#define ISTHMUS_RESTRICT __restrict__
 /// After a call that does not return, of a function that is not declared so.
 #define ISTHMUS_UNREACHABLE() __builtin_unreachable()
 /// Where the frame of the function that runs is, on the stack: also if a sanitizer keeps its variables elsewhere.

@@ -130,8 +130,8 @@ enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
 /// Reads a sequence of integers, or of objects with `__index__`; bools only with `take_bools`. Leaves no exception but
 /// one that passes_through().
-ISTHMUS_NOINLINE inline Integers read_integers(PyObject* sequence, std::int64_t* out, int room, int& count,
-                                               bool take_bools = true) {
+ISTHMUS_COLD inline Integers read_integers(PyObject* sequence, std::int64_t* out, int room, int& count,
+                                           bool take_bools = true) {
     const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);
     const Ref items(whole ? PySequence_Fast(sequence, "") : nullptr);
     const Py_ssize_t size = items ? PySequence_Fast_GET_SIZE(items.get()) : 0;

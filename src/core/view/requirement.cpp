@@ -30,19 +30,17 @@ ISTHMUS_COLD inline TextBuffer explain_sizes(const DLTensor& t, const Requiremen
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];
         if (wanted.size != dyn && wanted.size != t.shape[i])
-            return compose({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.size});
+            return compose("dimension % has size %, expected %", {i, t.shape[i], wanted.size});
         if (wanted.name.empty()) continue;
         const std::int64_t named = t.shape[i] - wanted.more;
-        if (named < 0)
-            return compose({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.more, " or more"});
+        if (named < 0) return compose("dimension % has size %, expected % or more", {i, t.shape[i], wanted.more});
         const SizeNames::Entry* other = names.contradiction(wanted.name, named, argument, i);
         if (other == nullptr) continue;
-        if (other->name != wanted.name) return compose({"this call names more than ", SizeNames::most, " sizes"});
+        if (other->name != wanted.name) return compose("this call names more than % sizes", {SizeNames::most});
         const std::string_view name = wanted.name;
         if (other->argument != argument && other->argument != nullptr)
-            return compose({name, " is ", named, " here and ", other->size, " in argument '", other->argument, "'"});
-        return compose(
-            {name, " is ", other->size, " in dimension ", other->dimension, " and ", named, " in dimension ", i});
+            return compose("% is % here and % in argument '%'", {name, named, other->size, other->argument});
+        return compose("% is % in dimension % and % in dimension %", {name, other->size, other->dimension, named, i});
     }
     return {};
 }
