@@ -4,6 +4,8 @@
 
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
+#include <cstring>
+
 #include <isthmus/backend/nanobind.h>
 
 #if NB_VERSION_MAJOR < 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR < 7)
@@ -100,24 +102,35 @@ ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, st
     return true;
 }
 /// Loads what a caster of arguments is for. An owning handle may be cast by hand, a borrow may not.
-template <class X>
-ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
-                                    nanobind::detail::cleanup_list* cleanup) {
+template <class X, class Load>
+ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, PyObject* object, std::uint32_t flags,
+                                            nanobind::detail::cleanup_list* cleanup) {
     if (!std::is_same_v<X, Tensor> && !is_call(flags)) return false;
     // nanobind tries every overload without conversions first, and a function without overloads with them at once.
     const bool last = (flags & static_cast<std::uint32_t>(nanobind::detail::cast_flags::convert)) != 0;
-    const Loaded loaded = loader.try_load(object, value, last);
+    const Loaded loaded = load(last);
     if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply))
         return true;
     return nanobind_finish(loaded, object, flags, cleanup);
 }
+template <class X>
+ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
+                                    nanobind::detail::cleanup_list* cleanup) {
+    return nanobind_load_by<X>([&](bool last) { return loader.try_load(object, value, last); }, object, flags, cleanup);
+}
+/// The same of the views of all types: a third of a module of many functions.
+ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* object, std::uint32_t flags,
+                                                const Requirement& r, nanobind::detail::cleanup_list* cleanup) {
+    return nanobind_load_by<Borrowed>([&](bool last) { return slot.try_load(object, r, last); }, object, flags,
+                                      cleanup);
+}
 
 /// Whether the function that calls from_python() is one that an exception may leave: nanobind's containers are
-/// noexcept.
-constexpr bool may_throw_through(std::string_view caller) noexcept {
+/// noexcept. Inlined, so that the compiler knows: it is asked for every argument.
+ISTHMUS_FOLDED bool may_throw_through(const char* caller) noexcept {
     // GCC writes the arguments of a template behind its name.
-    return caller.starts_with("operator()") || caller.starts_with("from_python_remember_conv") || caller == "load" ||
-           caller.starts_with("load<");
+    return std::strncmp(caller, "operator()", 10) == 0 || std::strncmp(caller, "from_python_remember_conv", 25) == 0 ||
+           std::strcmp(caller, "load") == 0 || std::strncmp(caller, "load<", 5) == 0;
 }
 ISTHMUS_COLD inline bool is_main_thread() noexcept {
     const Ref threading(PyImport_ImportModule("threading"));
@@ -144,7 +157,7 @@ ISTHMUS_COLD inline bool postpone_for_nanobind(nanobind::python_error& error) no
     return false;
 }
 template <class F>
-ISTHMUS_ALWAYS_INLINE bool nanobind_try(const char* caller, F&& load) {
+ISTHMUS_FOLDED bool nanobind_try(const char* caller, F&& load) {
     if (may_throw_through(caller)) return load();
     try {
         return load();
@@ -179,8 +192,8 @@ struct isthmus_argument_caster {
     explicit operator X&() { return committed(); }
     explicit operator X&&() { return static_cast<X&&>(committed()); }
 
-    ISTHMUS_ALWAYS_INLINE bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
-                                           const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                    const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(
             caller, [&] { return isthmus::detail::nanobind_load(loader, src.ptr(), flags, value, cleanup); });
     }
@@ -252,10 +265,36 @@ struct isthmus_same_name {
     static constexpr auto text() { return type_caster<X>::Name; }
 };
 
+/// Keeps what was borrowed, and makes the view of it once every argument of the call was read.
 template <class T, int N, class... C>
-struct type_caster<isthmus::View<T, N, C...>>
-    : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {
+struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
+    using Value = isthmus::View<T, N, C...>;
+    static constexpr auto Name = isthmus_view_name<Value>::text();
+    template <class U>
+    using Cast = movable_cast_t<U>;
     type_caster() noexcept {}  // NOLINT(modernize-use-equals-default): nanobind's own tuples would write zeros first
+    explicit operator Value*() { return &committed(); }
+    explicit operator Value&() { return committed(); }
+    explicit operator Value&&() { return static_cast<Value&&>(committed()); }
+
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                    const char* caller = ISTHMUS_CALLER) {
+        // Without a lambda where one call is enough: with -Os it would stay a function, which is handed references.
+        if (isthmus::detail::may_throw_through(caller))
+            return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
+        return isthmus::detail::nanobind_try(caller, [&] {
+            return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);
+        });
+    }
+
+private:
+    Value& committed() {
+        slot.commit_or_throw(nullptr, nullptr);
+        return value = isthmus::detail::view_of<Value>(slot.descriptor());
+    }
+
+    Value value;
+    isthmus::detail::BorrowSlot slot;
 };
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
@@ -342,7 +381,8 @@ template <>
 struct type_caster<at::Tensor> {
     NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
 
-    bool from_python(handle src, std::uint32_t flags, cleanup_list*, const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list*,
+                                    const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(caller, [&] {
             if (isthmus::detail::is_no_tensor(src.ptr())) return false;
             auto result = isthmus::from_py_torch(src.ptr());

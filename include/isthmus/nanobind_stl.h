@@ -1,8 +1,20 @@
-// Containers of views as arguments of nanobind's functions: vector, array, map, optional, variant and the others.
+// Containers for nanobind's functions: of views as arguments, of tensors as results (vector, map, optional, variant).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <isthmus/nanobind.h>  // Python.h must come before any standard header
+
+// What borrows nothing (Tensor, Reply, As) is theirs: without them such a result is a TypeError of the first call.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/list.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <isthmus/python/containers.h>
 
@@ -60,8 +72,8 @@ struct isthmus_container_caster : isthmus_refused_outside_a_call {
     explicit operator X&() { return loader.get(); }
     explicit operator X&&() { return static_cast<X&&>(loader.get()); }
 
-    ISTHMUS_ALWAYS_INLINE bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
-                                           const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
+                                    const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(
             caller, [&] { return isthmus::detail::is_call(flags) && loader.load(src.ptr(), {flags, cleanup}); });
     }

@@ -5,6 +5,7 @@
 #include "runtime/errors.h"
 #include "runtime/lookups.h"
 #include "runtime/object_owner.h"
+#include "runtime/shared_runtime.h"
 
 ISTHMUS_BEGIN
 
@@ -26,6 +27,11 @@ void move_buffer(Py_buffer& to, const Py_buffer& from) noexcept {
 }
 
 }  // namespace detail
+
+int traverse(const Tensor& tensor, visitproc visit, void* arg) noexcept {
+    Py_VISIT(detail::reached_by(tensor.block()));
+    return 0;
+}
 
 void Borrowed::end() noexcept {
     detail::run_release(std::exchange(ops_, nullptr)->release, owner_ == nullptr ? &buffer_ : owner_);

@@ -11,7 +11,8 @@ namespace detail {
 /// The releases under way on one thread, each inside the one before.
 struct Releases {
     int depth;
-    Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `wrapper`
+    std::uintptr_t innermost;  ///< the place on the stack of the last one that began
+    Block* waiting;            ///< blocks whose turn comes when the innermost is done, linked through `wrapper`
 };
 ISTHMUS_STATE constinit ISTHMUS_THREAD_STATE Releases releases{};
 /// So many as fit the smallest stack that threads are given, whatever frameworks lie between two of them.
@@ -22,22 +23,33 @@ static void release_owner(Block* block) noexcept {
     std::free(block);
 }
 
+ISTHMUS_COLD static void release_waiting(Releases& here) noexcept {
+    while (Block* next = here.waiting) {
+        here.waiting = static_cast<Block*>(next->wrapper.load_relaxed());
+        release_owner(next);
+    }
+}
+
 /// The owner may be the last to hold another tensor, whose owner may hold a third: a chain of any length is released
 /// without a recursion of its length. `here` is this thread's `releases`, which are looked up once.
 ISTHMUS_NOINLINE static void end_block(Block* block, Releases& here) noexcept {
-    if (ISTHMUS_UNLIKELY(here.depth >= deepest_release)) {
-        block->wrapper.store_relaxed(here.waiting);
-        here.waiting = block;
-        return;
-    }
-    ++here.depth;
-    release_owner(block);
-    if (here.depth == 1)
-        while (Block* next = here.waiting) {
-            here.waiting = static_cast<Block*>(next->wrapper.load_relaxed());
-            release_owner(next);
+    const auto place = reinterpret_cast<std::uintptr_t>(ISTHMUS_FRAME_ADDRESS());
+    int depth = here.depth;
+    if (ISTHMUS_UNLIKELY(depth >= deepest_release)) {
+        // Stacks grow down. A release that began further down is none that this one lies in: it was left suspended (a
+        // greenlet, a fiber), and so perhaps were all the others.
+        if (place < here.innermost) {
+            block->wrapper.store_relaxed(here.waiting);
+            here.waiting = block;
+            return;
         }
-    --here.depth;
+        depth = 0;
+    }
+    here.depth = depth + 1;
+    here.innermost = place;
+    release_owner(block);
+    if (ISTHMUS_UNLIKELY(here.waiting != nullptr)) release_waiting(here);
+    here.depth = depth;  // not one less: those that are suspended end in any order
 }
 
 /// Most owners have other references left, or free memory and no more: nothing ends with them that a chain could grow
@@ -79,9 +91,16 @@ void notify_observer(Block* block) noexcept {
 Block* alias_block(Block* block, const DLTensor& t, Flags flags, const OwnerOps& ops) noexcept {
     Block* alias = allocate_block(t.ndim);
     if (ISTHMUS_UNLIKELY(alias == nullptr)) return nullptr;
-    describe(alias, t, flags | alias_flag | (block->flags & (ordering_flags | unowned_flag | tracked_flag)));
-    alias->stream = block->stream;
+    const Flags passed_on = block->flags & (ordering_flags | unowned_flag | tracked_flag);
     Block* root = root_of(block);
+    alias->stream = block->stream;
+    // The part of memory that nothing keeps is as good as the whole: whoever answers for the memory may tie it to the
+    // object that shows the part. One that shows the whole may have been tied to it already.
+    if (ISTHMUS_UNLIKELY(passed_on & unowned_flag) && root->wrapper.load_relaxed() == nullptr) {
+        describe(alias, t, flags | passed_on);
+        return announce(alias);
+    }
+    describe(alias, t, flags | alias_flag | passed_on);
     retain(root);
     alias->owner = root;
     alias->ops = &ops;

@@ -53,6 +53,12 @@ inline void* find_library(const char* file) noexcept {
     return GetModuleHandleExA(0, file, &found) != 0 ? found : nullptr;
 }
 inline void release_library(void* library) noexcept { FreeLibrary(static_cast<HINSTANCE__*>(library)); }
+/// Keeps the library at an address until the process ends.
+inline void keep_library(const void* address) noexcept {
+    constexpr unsigned long pinned = 1, from_address = 4;
+    HINSTANCE__* found = nullptr;
+    GetModuleHandleExA(pinned | from_address, static_cast<const char*>(address), &found);
+}
 
 /// Whether libraries may have been loaded since `seen` was last updated; updates it. Windows keeps no such count.
 inline bool have_libraries_changed(unsigned long long&) noexcept { return true; }
@@ -124,6 +130,12 @@ inline unsigned long long count_libraries() noexcept {
 #endif
 
 inline void release_library(void* library) noexcept { dlclose(library); }
+/// Keeps the library at an address until the process ends.
+inline void keep_library(const void* address) noexcept {
+    Dl_info info{};
+    if (dladdr(address, &info) != 0 && info.dli_fname != nullptr)
+        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
 
 /// Whether libraries may have been loaded since `seen` was last updated; updates it.
 inline bool have_libraries_changed(unsigned long long& seen) noexcept {

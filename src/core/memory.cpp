@@ -13,10 +13,13 @@ ISTHMUS_STATE constinit Atomic<const Allocator*> allocator{nullptr};
 ISTHMUS_STATE constinit MemoryCache memory_cache;
 
 static MemoryCache& cache() noexcept {
-    static const bool registered = (around_forks([] { memory_cache.before_fork(); }, [] { memory_cache.after_fork(); },
-                                                 [] { memory_cache.after_fork(); }),
-                                    true);
-    (void)registered;
+    static const struct Use {
+        Use() noexcept {
+            around_forks([] { memory_cache.before_fork(); }, [] { memory_cache.after_fork(); },
+                         [] { memory_cache.after_fork(); });
+        }
+        ~Use() { memory_cache.end(); }
+    } use;
     return memory_cache;
 }
 

@@ -101,6 +101,13 @@ public:
         (void)trim(most);
     }
 
+    /// When this code is unloaded, with nobody left to use what is kept. Does not wait: it may be the process that
+    /// ends.
+    void end() noexcept {
+        const Turn turn(taken_);
+        if (turn) (void)shrink(0);
+    }
+
     /// Around a fork: the child inherits the cache in nobody's turn.
     void before_fork() noexcept {
         if (take_turn(taken_, patience)) forks_ = true;

@@ -21,6 +21,8 @@ WAYS = {
     "a property": "grid.cells",
     "a property of a stored tensor": "grid.member",
     "keep_alive": "grid.kept_alive()",
+    "keep_alive of a part": "grid.part_kept_alive()",
+    "keep_alive of a part of a part": "grid.part_kept_alive()[0:]",
     "keep_alive, As<numpy>": "grid.numpy_kept_alive()",
     "PyOwner": "grid.owned()",
     "an owner that wants the instance": "grid.counted()",

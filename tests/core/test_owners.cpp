@@ -11,6 +11,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__linux__)
+#include <ucontext.h>
+#endif
+
 #include <gtest/gtest.h>
 
 #include <isthmus/isthmus.h>
@@ -452,5 +456,56 @@ TEST(Owners, TheLastDropSeesWhatTheOthersWrote) {
         ASSERT_EQ(sum, 4);
     }
 }
+
+#if defined(__linux__)
+
+/// A fiber that ends a tensor and is left in the middle of its deleter.
+struct Suspended {
+    ucontext_t fiber{}, back{};
+    std::unique_ptr<char[]> stack = std::make_unique<char[]>(std::size_t{1} << 16);
+    bool released = false;
+
+    static inline Suspended* beginning = nullptr;
+    static void run() {
+        Suspended* self = beginning;
+        Tensor t = wrap_eight_floats([self] {
+            swapcontext(&self->fiber, &self->back);
+            self->released = true;
+        });
+        t = {};
+    }
+    void begin() {
+        beginning = this;
+        getcontext(&fiber);
+        fiber.uc_stack.ss_sp = stack.get();
+        fiber.uc_stack.ss_size = std::size_t{1} << 16;
+        fiber.uc_link = &back;
+        makecontext(&fiber, run, 0);
+        swapcontext(&back, &fiber);
+    }
+    void resume() { swapcontext(&back, &fiber); }
+};
+
+TEST(Owners, ReleasesThatAreLeftSuspendedDelayNoOther) {
+    std::array<Suspended, 16> fibers;  // as many as lie in each other
+    for (Suspended& fiber : fibers) fiber.begin();
+    const auto releases_at_once = [] {
+        const auto released = std::make_shared<bool>(false);
+        Tensor t = wrap_eight_floats([released] { *released = true; });
+        for (int i = 0; i < 1000; ++i) t = wrap_eight_floats([inner = std::move(t)] {});
+        t = {};
+        return *released;
+    };
+    EXPECT_TRUE(releases_at_once());
+    for (std::size_t i = 0; i < fibers.size(); ++i) {  // in another order than that in which they began
+        Suspended& fiber = fibers[(i * 7) % fibers.size()];
+        EXPECT_FALSE(fiber.released);
+        fiber.resume();
+        EXPECT_TRUE(fiber.released);
+        EXPECT_TRUE(releases_at_once());
+    }
+}
+
+#endif
 
 }  // namespace

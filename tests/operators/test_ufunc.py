@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sysconfig
+
 import numpy as np
 import pytest
 
@@ -147,6 +149,33 @@ def test_mistakes(ext, points):
     ):
         ext.conjugate.ufunc(records["c"])
     assert ext.conjugate.ufunc(np.array([1 + 2j], np.complex64)) == 1 - 2j
+
+
+TAKEN = """
+#include <isthmus/op.h>
+using namespace isthmus;
+void taken(View<const one_of<float, double>, 1, sizes<"n">> x, View<const one_of<std::int32_t, std::int64_t>, 1,
+           sizes<"m">> places, Out<one_of<float, double>, 1, sizes<"m">> y) {
+    x.visit([&](auto from) {
+        const auto to = y.as<typename decltype(from)::value_type>().value();
+        places.visit([&](auto place) {
+            for (std::int64_t i = 0; i < place.extent(0); ++i) to(i) = from(place(i));
+        });
+    });
+}
+"""
+
+
+def test_sets_without_a_common_dtype():
+    isthmus = pytest.importorskip("isthmus")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("no stable ABI")
+    taken = isthmus.load_inline(TAKEN, operators={"geo_sets::taken": ["x", "places"]}, cflags=["-O0"]).taken
+    assert sorted(taken.ufunc.types) == ["di->d", "dl->d", "fi->f", "fl->f"]
+    x, places = np.array([[1, 2, 3], [4, 5, 6]], np.float32), np.array([2, 0])
+    result = taken.ufunc(x, places)
+    assert (result.dtype, result.tolist()) == (np.float32, [[3, 1], [6, 4]])
+    assert taken.ufunc(x.astype(np.float64), places.astype(np.int32)).tolist() == [[3, 1], [6, 4]]
 
 
 NONE = {

@@ -41,6 +41,12 @@ def test_lengths_that_do_not_fit(lengths, said):
         segment_sum(VALUES, np.array(lengths))
 
 
+def test_broadcast():
+    """One array, cut in two ways."""
+    cuts = np.array([[1, 0, 3], [2, 2, 0]])
+    assert segment_sum.ufunc(VALUES, cuts).tolist() == [SUMS, [[4, 6], [12, 14], [0, 0]]]
+
+
 class TestTorch:
     torch = property(lambda self: pytest.importorskip("torch"))
 

@@ -174,7 +174,9 @@
     F(104, empty_like_on, Tensor, empty_like, \
       (PyObject* example, const Shape& shape, DType dtype, Device device), (example, shape, dtype, device), false) \
     F(105, py_owner_checked, PyObject*, PyOwner::checked, (PyObject* object), (object), false) \
-    F(106, py_owner_keeper, const detail::OwnerOps*, PyOwner::keeper, (), (), true)
+    F(106, py_owner_keeper, const detail::OwnerOps*, PyOwner::keeper, (), (), true) \
+    F(198, traverse, int, traverse, \
+      (const Tensor& tensor, visitproc visit, void* arg), (tensor, visit, arg), true)
 
 #define ISTHMUS_BACKEND_BINDING(F, M, T, X) \
     F(107, run_once, void, detail::run_once, (Atomic<bool>& done, void (*function)()), (done, function), false) \
@@ -349,4 +351,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 198
+#define ISTHMUS_BACKEND_COUNT 199

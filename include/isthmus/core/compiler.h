@@ -54,6 +54,8 @@
 #define ISTHMUS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define ISTHMUS_INLINE_LAMBDA __attribute__((always_inline))
 #endif
+/// The same with -Os too: for a function that asks about a constant of its caller.
+#define ISTHMUS_FOLDED inline __attribute__((always_inline))
 /// A function whose body depends on an option of the file that is compiled: as a symbol, the linker would take one
 /// file's for that of another, which may have another option.
 #define ISTHMUS_OF_THIS_FILE __attribute__((always_inline))
@@ -75,6 +77,8 @@
 #define ISTHMUS_RESTRICT __restrict__
 /// After a call that does not return, of a function that is not declared so.
 #define ISTHMUS_UNREACHABLE() __builtin_unreachable()
+/// Where the frame of the function that runs is, on the stack: also if a sanitizer keeps its variables elsewhere.
+#define ISTHMUS_FRAME_ADDRESS() __builtin_frame_address(0)
 /// A function that runs when the shared object is loaded, ahead of the constructors of its static objects.
 #define ISTHMUS_WHEN_LOADED __attribute__((constructor(101)))
 /// Sets `out` to a + b, or a * b; true if that does not fit, and `out` is what remains of it. No functions: around one

@@ -258,6 +258,12 @@ void give_back(PyObject* object, T& taken) noexcept {
     roll_back(object, taken);
 }
 
+/// For the tp_traverse of a type whose instances hold a Tensor: shows the collector the Python object that keeps the
+/// tensor's memory, so that a cycle by way of it is found; the result is that of `visit`, or 0. A handle that shares
+/// its memory with another one (a copy, a view, an export) shows nothing, since the other may be anybody's. tp_clear
+/// drops the tensor: `self->tensor = {}`. O(1).
+int traverse(const Tensor& tensor, visitproc visit, void* arg) noexcept;
+
 /// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch
 /// tensor's version counter moves. Nothing happens for an object of another framework. With or without the GIL, which
 /// is taken. An error means that the framework refuses the write; `argument` is the argument's name, for its text.

@@ -29,32 +29,30 @@ inline void tensor_drop_block(TensorObject* object) {
     if (block != nullptr) drop(block);
 }
 
+/// Without a GIL the last weak reference may end on another thread at this moment: CPython looks, with its lock.
+inline bool may_have_weak_references([[maybe_unused]] const TensorObject* object) noexcept {
+#if defined(Py_GIL_DISABLED)
+    return true;
+#else
+    return object->weak_references != nullptr;
+#endif
+}
+
 inline void tensor_dealloc(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     // First of all: the callbacks of weak references are Python, which may ask for the object that shows the block.
     tensor_hide(object);
-    if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    if (may_have_weak_references(object)) PyObject_ClearWeakRefs(self);
     tensor_drop_block(object);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 
-/// The object that the collector sees behind this one, borrowed: the isthmus.Tensor of the root if the block is an
-/// alias that holds it, else the owner. NULL if somebody else holds the block, or its root: only what goes with this
-/// object, or with others that lead to it, is part of a cycle.
-inline PyObject* tensor_reaches(const TensorObject* object) noexcept {
-    const Block* block = object->block;
-    if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->wrapper_aliases)) return nullptr;
-    const Block* root = root_of(block);
-    if (block->flags & wrapper_alias_flag) return static_cast<PyObject*>(block->ops->source(block->owner));
-    if (root != block && root->refs.load_acquire() != 1) return nullptr;
-    return python_source_of(root);
-}
 inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
-    PyObject* next = tensor_reaches(reinterpret_cast<TensorObject*>(self));
+    PyObject* next = reached_by(reinterpret_cast<TensorObject*>(self)->block);
     Py_VISIT(next);
     return 0;
 }
@@ -62,7 +60,7 @@ inline int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
 /// object, and so may an alias, whose own turn comes first.
 inline int tensor_clear(PyObject* self) {
     auto* object = reinterpret_cast<TensorObject*>(self);
-    if (tensor_reaches(object) != nullptr && load_shared(object->block->wrapper_aliases) == 0)
+    if (reached_by(object->block) != nullptr && load_shared(object->block->wrapper_aliases) == 0)
         tensor_drop_block(object);
     return 0;
 }

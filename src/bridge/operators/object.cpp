@@ -296,7 +296,7 @@ int operator_clear(PyObject* self) {
 void operator_dealloc(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    if (as_operator(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+    PyObject_ClearWeakRefs(self);  // always: without a GIL the last one may end on another thread at this moment
     operator_clear(self);
     type->tp_free(self);
     Py_DECREF(type);

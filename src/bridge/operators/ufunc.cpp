@@ -94,9 +94,39 @@ struct OperatorUfunc {
             has_set = has_set || (r != nullptr && r->accepts != nullptr);
         }
         if (!has_set) return void(add_loop(overload, float32));
+        const int before = loop_count;
         for (int number = 0; number < numpy_builtin_types; ++number)
-            if (numpy_shifts.has(static_cast<unsigned>(number)) && numpy_type_number(numpy_dtypes[number]) == number)
-                add_loop(overload, numpy_dtypes[number]);
+            if (is_numpys(number)) add_loop(overload, numpy_dtypes[number]);
+        char row[max_parameters];
+        if (loop_count == before) add_combinations(overload, row, 0);
+    }
+    static bool is_numpys(int number) noexcept {
+        return numpy_shifts.has(static_cast<unsigned>(number)) && numpy_type_number(numpy_dtypes[number]) == number;
+    }
+    /// Where no dtype is in all sets (values and indices): every dtype of each with every one of the others; a result
+    /// has that of the first tensor. `row` has the operands before `i`.
+    ISTHMUS_COLD void add_combinations(const OverloadFacts& overload, char* row, int i) {
+        if (i == operand_count) {
+            if (loop_count == max_loops) return;
+            std::copy_n(row, operand_count, types + loop_count * operand_count);
+            add_row();
+            return;
+        }
+        const ParameterFacts& facts = overload.parameters[parameters[i]];
+        const bool is_set = facts.is_tensor() && facts.requirement->accepts != nullptr;
+        const auto with = [&](int number) {
+            if (number < 0 || (is_set && !facts.requirement->accepts(numpy_dtypes[number]))) return;
+            row[i] = static_cast<char>(number);
+            add_combinations(overload, row, i + 1);
+        };
+        if (!is_set) return with(numpy_type_number(dtype_of_operand(facts, {})));
+        for (int k = 0; k < i; ++k) {
+            const Requirement* r = overload.parameters[parameters[k]].requirement;
+            const bool same = r != nullptr && r->accepts == facts.requirement->accepts;
+            if (same || (i >= op.input_count && parameters[k] == op.first_tensor)) return with(row[k]);
+        }
+        for (int number = 0; number < numpy_builtin_types; ++number)
+            if (is_numpys(number)) with(number);
     }
     /// False if NumPy does not have one of the dtypes.
     bool add_loop(const OverloadFacts& overload, DType of_sets) {
@@ -110,11 +140,15 @@ struct OperatorUfunc {
             if (number < 0) return false;
             row[i] = static_cast<char>(number);
         }
+        add_row();
+        return true;
+    }
+    /// The loop whose types were written behind those of the others.
+    void add_row() noexcept {
         loops[loop_count] = run;
-        rows[loop_count] = UfuncLoop{this, row};
+        rows[loop_count] = UfuncLoop{this, types + loop_count * operand_count};
         data[loop_count] = rows + loop_count;
         ++loop_count;
-        return true;
     }
     static void run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
 };

@@ -5,6 +5,7 @@
 #include "free_threaded.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/block.h>
+#include "../../core/libraries.h"
 #include "../../core/managed_tensor.h"
 #include "errors.h"
 #include "lookups.h"
@@ -322,13 +323,15 @@ ISTHMUS_COLD inline bool start_session() {
             "use a process of its own");
         return false;
     }
-    // The import may run Python code, during which another thread may get this far; what follows runs none.
+    // This may run Python code, during which another thread may get this far; what follows runs none.
     const Ref atexit_register = find_atexit();
     if (!atexit_register) return false;
     const StateLock lock(interpreter_session.mutex);
     if (is_this_session()) return true;
     allow_interpreter_guards();
     if (!begin_python_owners()) return PyErr_NoMemory() != nullptr;
+    // The interpreter and its objects call this code until they end, also if a program closes its library (dlclose).
+    keep_library(&interpreter_session);
     if (!hook_the_end(atexit_register.get()) || !join_interpreter(here)) return false;
     interpreter_session.interpreter.store(here);
     return true;

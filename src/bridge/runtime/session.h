@@ -5,6 +5,7 @@
 #include <isthmus/python/ref.h>  // Python.h must come before any standard header
 
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include <isthmus/core/compiler.h>
@@ -194,9 +195,28 @@ inline void hook_is_gone(PyObject*) {
         nullptr);
 }
 
+/// The module atexit, of which the interpreter has a part built in: made of that, since an import takes importlib's
+/// lock, which a child that was forked meanwhile finds taken for good. Empty with a Python exception set.
+inline Ref make_atexit() {
+    const _inittab* row = PyImport_Inittab;
+    while (row != nullptr && row->name != nullptr && std::strcmp(row->name, "atexit") != 0) ++row;
+    Ref definition(row != nullptr && row->name != nullptr ? Ref::borrow(row->initfunc()) : Ref());
+    PyObject* namespace_of_sys = PySys_GetObject("implementation");  // borrowed; of the type types.SimpleNamespace
+    if (!definition || !PyObject_TypeCheck(definition.get(), &PyModuleDef_Type) || namespace_of_sys == nullptr) {
+        if (PyErr_Occurred() != nullptr) return {};
+        return Ref(PyImport_ImportModule("atexit"));
+    }
+    auto* module = reinterpret_cast<PyModuleDef*>(definition.get());
+    const Ref nothing(PyTuple_New(0)), words(Py_BuildValue("{ss}", "name", "atexit"));
+    const Ref spec(nothing && words ? PyObject_Call(reinterpret_cast<PyObject*>(Py_TYPE(namespace_of_sys)),
+                                                    nothing.get(), words.get())
+                                    : nullptr);
+    Ref made(spec ? PyModule_FromDefAndSpec(module, spec.get()) : nullptr);
+    return made && PyModule_ExecDef(made.get(), module) == 0 ? std::move(made) : Ref();
+}
 /// atexit.register, a function of C; empty with a Python exception set.
 inline Ref find_atexit() {
-    Ref atexit(PyImport_ImportModule("atexit"));
+    const Ref atexit(make_atexit());
     return Ref(atexit ? PyObject_GetAttrString(atexit.get(), "register") : nullptr);
 }
 /// Registers interpreter_is_ending() with atexit. False with a Python exception set.

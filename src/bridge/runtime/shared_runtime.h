@@ -176,6 +176,17 @@ struct TensorObject {
 /// The Python object that keeps the memory of this block, borrowed; NULL when none does.
 inline PyObject* python_source_of(const Block* block) noexcept { return static_cast<PyObject*>(source_of(block)); }
 
+/// The object that the collector sees behind the one handle of a block, borrowed: the isthmus.Tensor of the root if the
+/// block is an alias that holds it, else the owner. NULL if somebody else holds the block, or its root: only what goes
+/// with this handle, or with others that lead to it, is part of a cycle.
+inline PyObject* reached_by(const Block* block) noexcept {
+    if (block == nullptr || block->refs.load_acquire() != 1 + load_shared(block->wrapper_aliases)) return nullptr;
+    const Block* root = root_of(block);
+    if (block->flags & wrapper_alias_flag) return static_cast<PyObject*>(block->ops->source(block->owner));
+    if (root != block && root->refs.load_acquire() != 1) return nullptr;
+    return python_source_of(root);
+}
+
 inline PyObject* object_of_block(Block* block);
 
 /// A new isthmus.Tensor that takes over one reference to the block; NULL with a Python exception set, and the block

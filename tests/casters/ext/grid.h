@@ -43,6 +43,7 @@ public:
         if (!member_) member_ = tensor();
         return member_;
     }
+    Tensor part() { return tensor().slice(0, 0, 4); }  // where JAX finds it aligned
     As<Framework::numpy> numpy() { return tensor(); }
     As<Framework::torch> torch() { return tensor(); }
     Reply like(const Argument<View<const float, 1>>& x) { return x.reply(tensor()); }

@@ -86,6 +86,7 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
         .def("counted", &Grid::counted, nb::rv_policy::reference_internal)
         .def("copied", &Grid::copied, nb::rv_policy::reference_internal)
         .def("kept_alive", &Grid::tensor, nb::keep_alive<0, 1>())
+        .def("part_kept_alive", &Grid::part, nb::keep_alive<0, 1>())
         .def("numpy_kept_alive", &Grid::numpy, nb::keep_alive<0, 1>())
         .def("owned", [](const nb::object& self) { return nb::cast<Grid&>(self).kept_by(isthmus::PyOwner(self)); })
         .def_prop_ro("cells", &Grid::tensor)

@@ -55,6 +55,7 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
         .def("counted", &Grid::counted, py::return_value_policy::reference_internal)
         .def("copied", &Grid::copied, py::return_value_policy::reference_internal)
         .def("kept_alive", &Grid::tensor, py::keep_alive<0, 1>())
+        .def("part_kept_alive", &Grid::part, py::keep_alive<0, 1>())
         .def("numpy_kept_alive", &Grid::numpy, py::keep_alive<0, 1>())
         .def("owned", [](const py::object& self) { return self.cast<Grid&>().kept_by(isthmus::PyOwner(self)); })
         .def_property_readonly("cells", &Grid::tensor)

@@ -261,11 +261,12 @@ ROW(195, add_function, void (*)(PyObject*, const char*, const char* const*, int,
                                 PyCFunction))
 ROW(196, raise_error, void (*)(ErrorCode, TextRef))
 ROW(197, raise_error_state, void (*)(ErrorState*))
+ROW(198, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 198, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 199, "a new row has its line above");
 
 }  // namespace detail
 

@@ -98,5 +98,6 @@ extern PyMethodDef producer_methods[];
 extern PyMethodDef export_methods[];
 extern PyMethodDef export_memory_methods[];
 bool add_exporter(PyObject* module);
+bool add_holder(PyObject* module);
 
 }  // namespace ext
