@@ -136,8 +136,17 @@ def rows_of_arguments(growth: Any) -> list[Row]:
     ]
 
 
+def rows_of_results(growth: Any) -> list[Row]:
+    def row(count: int, size: int) -> Row:
+        name = f"a result of {size >> 10:,} KiB, {count} alive at once, filled"
+        return Row("results", name, lambda: growth.results(count, size, max(1, (64 << 20) // (count * size)))[0])
+
+    sizes = [(count, 64 << 10) for count in (1, 64, 256)] + [(count, 1 << 20) for count in (1, 64, 256)]
+    return [row(*each) for each in [*sizes, (1, 4 << 20), (16, 4 << 20), (24, 4 << 20), (64, 4 << 20), (1, 256 << 20)]]
+
+
 def all_rows(growth: Any) -> list[Row]:
-    return [*rows_of_types(growth), *rows_of_live_tensors(growth), *rows_of_arguments(growth)]
+    return [*rows_of_types(growth), *rows_of_live_tensors(growth), *rows_of_arguments(growth), *rows_of_results(growth)]
 
 
 def main() -> None:

@@ -4,8 +4,10 @@
 #include <isthmus/python/containers.h>
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -148,6 +150,36 @@ PyObject* vector_of_borrowed(PyObject*, PyObject* objects) {
 }
 PyObject* map_of_views(PyObject*, PyObject* objects) { return container<std::map<std::string, Row>>(objects); }
 
+/// results(count, bytes, rounds): (nanoseconds, faults of fresh pages) of one of `count` results that are alive at
+/// once, filled, and made of what the round before has left.
+PyObject* results(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+    isthmus::Arguments<std::int64_t, std::int64_t, std::int64_t> in("results", {"count", "bytes", "rounds"});
+    if (!in.parse(args, nargs)) return nullptr;
+    auto [count, bytes, rounds] = in.values();
+    const auto round = [count = count, bytes = bytes] {
+        std::vector<Tensor> made;
+        made.reserve(static_cast<std::size_t>(count));
+        for (std::int64_t i = 0; i < count; ++i) {
+            made.push_back(Tensor::empty({bytes}, isthmus::uint8));
+            std::memset(made.back().data(), 1, static_cast<std::size_t>(bytes));
+        }
+        return true;
+    };
+    const auto faults = [] {
+        rusage usage{};
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_minflt;
+    };
+    round();
+    const auto before = faults();
+    const auto all = static_cast<double>(count * rounds);
+    PyObject* ns = timed(all, [&, rounds = rounds] {
+        for (std::int64_t i = 0; i < rounds; ++i) round();
+        return true;
+    });
+    return Py_BuildValue("Nd", ns, static_cast<double>(faults() - before) / all);
+}
+
 #define FAST(function) \
     {#function, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr}
 PyMethodDef methods[] = {
@@ -155,6 +187,7 @@ PyMethodDef methods[] = {
     FAST(drop_listed),
     FAST(list_live),
     FAST(eight),
+    FAST(results),
     {"vector_of_views", vector_of_views, METH_O, nullptr},
     {"vector_of_borrowed", vector_of_borrowed, METH_O, nullptr},
     {"map_of_views", map_of_views, METH_O, nullptr},

@@ -70,7 +70,9 @@ def test_a_class_that_is_met_for_the_first_time(instructions) -> None:
 
 def test_a_listed_tensor_is_dropped_in_the_same_time_among_many(instructions) -> None:
     few, many = instructions("for count in (1000, 300_000): growth.drop_listed(count)")
-    assert many / 300_000 <= 1.2 * few / 1000, f"{few / 1000} instructions to drop one of a thousand, {many / 300_000} of 300,000"
+    assert many / 300_000 <= 1.2 * few / 1000, (
+        f"{few / 1000} instructions to drop one of a thousand, {many / 300_000} of 300,000"
+    )
 
 
 def test_an_element_of_a_container_takes_the_room_of_its_view(benchmark) -> None:
@@ -90,3 +92,10 @@ def test_an_element_of_a_long_container_costs_what_one_of_a_short_does(instructi
     )
     assert long / 10_000 <= 1.1 * short / 100
     assert long / 10_000 <= 350
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 16), (256, 16), (64, 256), (64, 1024), (1, 65_536)])
+def test_a_result_is_made_of_what_others_left_however_many_are_alive(benchmark, count: int, size: int) -> None:
+    """The cache held 16 pieces, whatever their size, and none below 4 MiB."""
+    faults = benchmark.module().results(count, 4096 * size, 4)[1]
+    assert faults <= 0.01 * size + 0.5, f"{faults} faults for each of {count} results of {size} pages"
