@@ -142,6 +142,25 @@ def isthmus_with_nanobind_recipe() -> Recipe:
     return with_binder(isthmus_recipe(), nanobind_recipe())
 
 
+def abi3_recipe() -> Recipe:
+    """A module of the stable ABI: the bridge is the installed package's."""
+    flags = [*isthmus_flags(), "-DISTHMUS_BACKEND", "-DISTHMUS_ABI3"]
+    return Recipe([PEERS / "isthmus/module.cpp"], flags, depends=headers())
+
+
+def nanobind_split_recipe() -> Recipe:
+    """nanobind in split mode, as nanobind_add_module(BACKEND_MODULE nanobind_backend) compiles it."""
+    if int(package_version("nanobind").split(".")[0]) < 3:
+        raise Unavailable("nanobind before 3.0 has no split mode")
+    told = ["-DNB_BACKEND_MODULE=nanobind_backend", "-DNB_BACKEND_PYPI=nanobind-backend"]
+    flags = ["-std=c++17", f"-I{package_folder('nanobind') / 'include'}", *told, "-DPy_LIMITED_API=0x030A0000"]
+    return Recipe([PEERS / "nanobind/module.cpp"], flags)
+
+
+def abi3_with_nanobind_recipe() -> Recipe:
+    return with_binder(abi3_recipe(), nanobind_split_recipe())
+
+
 def header_only_recipe() -> Recipe:
     recipe = isthmus_recipe()
     flags = [*recipe.flags, "-DISTHMUS_IMPLEMENTATION", "-DMODULE=bench_isthmus_header_only"]
@@ -216,6 +235,16 @@ def torch_recipe() -> Recipe:
     ]
     link = [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
     return Recipe([PEERS / "torch_extension/module.cpp"], flags, link)
+
+
+def torch_stable_recipe() -> Recipe:
+    """Headers of torch's stable ABI (2.10 and newer), which link libtorch's C shims alone."""
+    home = package_folder("torch")
+    if not (home / "include/torch/csrc/stable/library.h").is_file():
+        raise Unavailable("this torch has no stable ABI")
+    lib = home / "lib"
+    flags = ["-std=c++20", f"-I{home / 'include'}", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
+    return Recipe([PEERS / "torch_extension/module.cpp"], flags, [f"-L{lib}", f"-Wl,-rpath,{lib}", "-ltorch_cpu"])
 
 
 def tvm_ffi_recipe() -> Recipe:

@@ -34,6 +34,7 @@ ISTHMUS_BODY = (
 SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
     "bare Python.h": (BARE.format(include="", body="return PyLong_FromVoidPtr(x);"), None),
     "isthmus": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.isthmus_recipe),
+    "isthmus, stable ABI": (BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY), build.abi3_recipe),
     "isthmus header-only": (
         BARE.format(include="#include <isthmus/python.h>", body=ISTHMUS_BODY),
         build.header_only_recipe,
@@ -42,6 +43,16 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
         "#include <isthmus/nanobind.h>\n"
         'NB_MODULE(footprint, m) { m.def("f", [](isthmus::View<const float, 1> x) { return x.size(); }); }\n',
         build.isthmus_with_nanobind_recipe,
+    ),
+    "isthmus with nanobind, stable ABI": (
+        "#include <isthmus/nanobind.h>\n"
+        'NB_MODULE(footprint, m) { m.def("f", [](isthmus::View<const float, 1> x) { return x.size(); }); }\n',
+        build.abi3_with_nanobind_recipe,
+    ),
+    "nanobind, split": (
+        "#include <nanobind/nanobind.h>\n#include <nanobind/ndarray.h>\n"
+        'NB_MODULE(footprint, m) { m.def("f", [](nanobind::ndarray<> x) { return x.size(); }); }\n',
+        build.nanobind_split_recipe,
     ),
     "nanobind": (
         "#include <nanobind/nanobind.h>\n#include <nanobind/ndarray.h>\n"
@@ -58,6 +69,13 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
         "TVM_FFI_DLL_EXPORT_TYPED_FUNC(f, [](tvm::ffi::TensorView x) { return x.ndim(); });\n",
         build.tvm_ffi_recipe,
     ),
+    "torch, stable ABI": (
+        "#include <torch/csrc/stable/library.h>\n#include <torch/csrc/stable/tensor.h>\n"
+        "std::int64_t f(torch::stable::Tensor x) { return x.numel(); }\n"
+        'STABLE_TORCH_LIBRARY(footprint, m) { m.def("f(Tensor x) -> int"); }\n'
+        'STABLE_TORCH_LIBRARY_IMPL(footprint, CPU, m) { m.impl("f", TORCH_BOX(&f)); }\n',
+        build.torch_stable_recipe,
+    ),
     "torch/extension.h": (
         "#include <torch/extension.h>\n"
         'PYBIND11_MODULE(footprint, m) { m.def("f", [](const at::Tensor& x) { return x.numel(); }); }\n',
@@ -66,13 +84,32 @@ SOURCES: dict[str, tuple[str, Callable[[], build.Recipe] | None]] = {
 }
 TIME_ROW = "compile time of one small file"
 SIZE_ROW = "size of its module at {}, stripped"
+#: CPython 3.10 to 3.15 with the GIL. nanobind's stable ABI, without a backend, begins with 3.12.
+FILES_ROW = "files for CPython 3.10 to 3.15"
+FILES = {
+    "isthmus": 6,
+    "isthmus, stable ABI": 1,
+    "isthmus header-only": 6,
+    "isthmus with nanobind": 6,
+    "isthmus with nanobind, stable ABI": 1,
+    "nanobind": 3,
+    "nanobind, split": 1,
+    "pybind11": 6,
+    "tvm-ffi": 1,
+    "torch, stable ABI": 1,
+    "torch/extension.h": 6,
+}
 TURNS = 15  # of all libraries, shuffled each time, so that what the machine does meets them alike
 SIZES = ("-O2", "-Os")  # nanobind's CMake functions choose -Os
 NOTES = {
     "isthmus": "links isthmus::python, which is built once per project",
     "isthmus header-only": "ISTHMUS_IMPLEMENTATION in the module's one file",
     "isthmus with nanobind": "isthmus::View through nanobind; both libraries are built once per project",
+    "isthmus, stable ABI": "calls the installed package",
+    "isthmus with nanobind, stable ABI": "calls the installed packages of both",
     "nanobind": "its library is built once per project",
+    "nanobind, split": "calls the installed package nanobind-backend",
+    "torch, stable ABI": "an operator: torch.ops.footprint.f",
 }
 
 
@@ -161,6 +198,8 @@ def all_results(versions: Callable[[str], str], say: Callable[[str], None]) -> l
                     else {"value": round(value / 1024), "unit": "kB"}
                 )
                 results.append(base | {"row": row} | amount)
+            if name in FILES:
+                results.append(base | {"row": FILES_ROW, "value": FILES[name], "unit": ""})
     for row in {r["row"] for r in results}:
         bare = next(
             (r["value"] for r in results if r["row"] == row and r["library"] == "bare Python.h" and "value" in r), None

@@ -1,5 +1,6 @@
-# Defines isthmus::core, isthmus::python and isthmus::header_only from the sources: in Isthmus's own build, and in that of a
-# user of the installed package, since what is compiled must fit the user's compiler, flags and Python.
+# Defines isthmus::core, isthmus::python, isthmus::header_only, isthmus::abi3 and isthmus_add_backend() from the sources: in
+# Isthmus's own build, and in that of a user of the installed package, since what is compiled must fit the user's compiler,
+# flags and Python.
 
 # isthmus::NAME is an imported name of the target isthmus_NAME: a library that links it may be installed and exported.
 function(isthmus_publish name)
@@ -97,6 +98,37 @@ function(isthmus_end_target old new)
   target_compile_definitions(isthmus::${old} INTERFACE ISTHMUS_COMPILED)
 endfunction()
 
+# Modules of the stable ABI, which link nothing: isthmus::abi3, or isthmus::backend for those of one Python, as pybind11's.
+function(isthmus_define_front_ends include dlpack)
+  add_library(isthmus_backend INTERFACE)
+  isthmus_publish(backend)
+  isthmus_use_headers(isthmus_backend INTERFACE "${include}" "${dlpack}")
+  isthmus_drop_unused(isthmus_backend INTERFACE)
+  target_compile_definitions(isthmus_backend INTERFACE ISTHMUS_BACKEND)
+  add_library(isthmus_abi3 INTERFACE)
+  isthmus_publish(abi3)
+  target_link_libraries(isthmus_abi3 INTERFACE isthmus_backend)
+  target_compile_definitions(isthmus_abi3 INTERFACE ISTHMUS_ABI3)
+  target_link_libraries(isthmus_backend INTERFACE Python::Module)
+endfunction()
+
+# A backend that a project carries itself, in place of the package's: the module `target`, imported as `module`
+# ("mine._backend"). Its front ends are compiled with ISTHMUS_BACKEND_MODULE="mine._backend", as `target`_modules says.
+function(isthmus_add_backend target module)
+  string(REGEX REPLACE ".*\\." "" name "${module}")
+  Python_add_library(${target} MODULE WITH_SOABI "${ISTHMUS_SOURCE_FOLDER}/backend/backend.cpp"
+                     "${ISTHMUS_SOURCE_FOLDER}/backend/module.cpp")
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME "${name}" CXX_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
+  target_compile_definitions(${target} PRIVATE ISTHMUS_BACKEND_NAME=${name} NDEBUG)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(${target} PRIVATE -O2)
+  endif()
+  target_link_libraries(${target} PRIVATE isthmus_python)
+  add_library(${target}_modules INTERFACE)
+  target_compile_definitions(${target}_modules INTERFACE "ISTHMUS_BACKEND_MODULE=\"${module}\"")
+  target_link_libraries(${target}_modules INTERFACE isthmus_abi3)
+endfunction()
+
 # `include` holds isthmus/, `source` core.cpp and the others.
 macro(isthmus_define_libraries include source dlpack)
   if(NOT TARGET isthmus_core)
@@ -119,5 +151,7 @@ macro(isthmus_define_libraries include source dlpack)
     if(ISTHMUS_PRECOMPILED_HEADERS) # by every target that links it
       target_precompile_headers(isthmus_python INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:<isthmus/python.h$<ANGLE-R>>")
     endif()
+    isthmus_define_front_ends("${include}" "${dlpack}")
+    set(ISTHMUS_SOURCE_FOLDER "${source}" CACHE INTERNAL "")
   endif()
 endmacro()

@@ -210,7 +210,7 @@ Result<TensorFile> load(const char* path, shared::Access access) {
     (void)access;
     return Error(ErrorCode::unavailable, "files are not mapped on this system; expected Linux or macOS");
 #else
-    const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for a writer
     Result<TensorFile> file = descriptor < 0 ? Result<TensorFile>(shared::impl::system_error("open", errno))
                                              : load_impl::load_descriptor(descriptor, access);
     if (!file) return file.error().prefixed(detail::concat({"'", path, "': "}));

@@ -6,6 +6,7 @@
 #include "bridge/framework/torch/rules.h"
 #include "bridge/framework/torch/shims.h"
 #include "bridge/runtime/session.h"
+#include "core/managed_tensor.h"
 #include "core/validate.h"
 
 #include <ATen/ops/from_blob.h>
@@ -374,7 +375,7 @@ inline Result<at::Tensor> block_to_at_tensor(Block* block, const ExportOptions& 
     const bool known = number >= 0 && !((block->flags & flag::padded) && DType(t.dtype).is_subbyte());
     if (ISTHMUS_UNLIKELY(!known || layout::has_negative_stride(t))) return explain_torch_export(t, known, "");
     const auto dims = static_cast<std::size_t>(t.ndim);
-    auto maker = at::for_blob(t.data, {t.shape, dims});
+    auto maker = at::for_blob(exported_data(t), {t.shape, dims});
     at::TensorOptions options(static_cast<at::ScalarType>(number));
     // torch takes its time over strides and devices, so they are passed only if it would not assume the same.
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) maker.strides(at::IntArrayRef{t.strides, dims});

@@ -191,7 +191,7 @@ def check_casters(binder: str, compiler: tuple[str, ...], python: str, work: Pat
     """The casters of one binder, by the module that its own tests use."""
     module = ROOT / "tests" / "casters" / "ext" / f"{binder}_module.cpp"
     compile_for(compiler, python, work, f'#include "{module}"\n', f"-isystem{package(binder) / 'include'}",
-                f"-DISTHMUS_PYBIND11_MODULE={binder}_module")  # fmt: skip
+                f"-DISTHMUS_CASTER_MODULE={binder}_module")  # fmt: skip
 
 
 def check_adapters(compiler: tuple[str, ...], python: str, work: Path) -> None:

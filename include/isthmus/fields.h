@@ -74,8 +74,10 @@ class FieldSource;
 /// A field, once an object was read: what was found, and what errors call it.
 struct LoadedField {
     Ref object;
-    std::string path;
+    TextBuffer path;  // with a NUL at its end
     bool loaded = false;
+
+    const char* name() const noexcept { return path.view().data(); }
 };
 /// The struct being loaded, its loaders and its fields' states, without their types.
 struct FieldsTarget {
@@ -102,7 +104,7 @@ struct FieldsTable {
     const char* const* names;
     const FieldFacts* rows;
     int count;
-    std::string_view sparse_format;
+    TextRef sparse_format;
 
     Loaded load(const FieldsTarget& target, PyObject* object, const FieldsCall& call) const noexcept;
     Loaded load_from(const FieldsTarget& target, const FieldSource& source, const FieldsCall& call) const noexcept;
@@ -166,7 +168,7 @@ struct FieldRows;
 template <class S, std::size_t... i>
 struct FieldRows<S, std::index_sequence<i...>> {
     static constexpr FieldFacts rows[] = {FieldRow<S, i>::facts...};
-    static constexpr FieldsTable table{S::fields::names, rows, S::fields::count, sparse_format_of<S>()};
+    static constexpr FieldsTable table{S::fields::names, rows, S::fields::count, TextRef::of(sparse_format_of<S>())};
 };
 
 /// With a name a mismatch raises; without one the next overload is tried.
@@ -228,7 +230,7 @@ struct ReplyTable {
     const char* const* names;
     const ReplyRow* rows;
     int count;
-    std::string_view sparse_format;
+    TextRef sparse_format;
 };
 /// A struct in the form of `like`; a dict if that is NULL, or cannot show its fields.
 Ref struct_to_py(const ReplyTable& table, const void* value, PyObject* like);
@@ -288,7 +290,8 @@ struct ReplyRows<S, std::index_sequence<i...>> {
 template <class S>
 struct ReplyOf {
     using Rows = ReplyRows<S, std::make_index_sequence<static_cast<std::size_t>(S::fields::count)>>;
-    static constexpr ReplyTable table{S::fields::names, Rows::rows, S::fields::count, sparse_format_of<S>()};
+    static constexpr ReplyTable table{S::fields::names, Rows::rows, S::fields::count,
+                                      TextRef::of(sparse_format_of<S>())};
 };
 
 /// "typing.Annotated[typing.Any, 'indptr: int32[rows+1] on cpu; data: float64[nnz] on cpu']"

@@ -49,6 +49,7 @@ public:
     Result<Tensor> copy(std::string_view name) const;
 
 private:
+    friend struct load_impl::Contents;
     friend Result<TensorFile> load_impl::load_descriptor(int descriptor, shared::Access access);
     explicit TensorFile(std::shared_ptr<const load_impl::Contents> contents) noexcept
         : contents_(std::move(contents)) {}
@@ -72,6 +73,10 @@ inline Result<TensorFile> load(const std::string& path, shared::Access access = 
 }
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/load.h>
+#endif
 
 #if defined(ISTHMUS_IMPLEMENTATION)
 #if __has_include("src/load.cpp")

@@ -4,12 +4,12 @@
 
 #include <isthmus/python/arguments.h>  // Python.h must come before any standard header
 
-#include <exception>
 #include <new>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
+
+#include <isthmus/python/captured.h>
 
 ISTHMUS_BEGIN
 
@@ -56,48 +56,6 @@ ISTHMUS_COLD inline void add_function(PyObject* module, const char* name, const 
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
     }
-}
-
-/// Sets the Python exception for the C++ exception that is being handled.
-ISTHMUS_COLD inline void raise_handled(const char* where) noexcept {
-    const auto raise = [&](PyObject* type, const char* text) { PyErr_SetString(type, text); };
-    try {
-        throw;
-    } catch (const Error& error) {
-        set_python_error(error);
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-    } catch (const std::invalid_argument& error) {
-        raise(PyExc_ValueError, error.what());
-    } catch (const std::domain_error& error) {
-        raise(PyExc_ValueError, error.what());
-    } catch (const std::length_error& error) {
-        raise(PyExc_ValueError, error.what());
-    } catch (const std::out_of_range& error) {
-        raise(PyExc_IndexError, error.what());
-    } catch (const std::overflow_error& error) {
-        raise(PyExc_OverflowError, error.what());
-    } catch (const std::exception& error) {
-        raise(PyExc_RuntimeError, error.what());
-    } catch (...) {
-        PyErr_Format(PyExc_RuntimeError, "%s(): an exception was thrown that is not a std::exception", where);
-    }
-}
-/// Calls `f`; its exception becomes the Python exception, and the result is `failed`.
-template <class R, class F>
-R raising(const char* where, R failed, F&& f) noexcept {
-    return surviving_exit([&]() -> R {
-        try {
-            return f();
-#if defined(ISTHMUS_FORCED_UNWIND)
-        } catch (__cxxabiv1::__forced_unwind&) {
-            throw;
-#endif
-        } catch (...) {
-            raise_handled(where);
-            return failed;
-        }
-    });
 }
 
 template <class R>
@@ -182,7 +140,7 @@ struct NoArguments {
 
 template <auto f, class F = decltype(f)>
 struct BoundCall {
-    static_assert(sizeof(F) == 0, "isthmus: def<f>() wants a function; a lambda is one with + in front of it");
+    static_assert(sizeof(F) == 0, "isthmus: def<f>() expects a function; + in front of a lambda makes it one");
 };
 template <auto f, class R, class... A>
 struct BoundCall<f, R (*)(A...)> {
@@ -193,12 +151,16 @@ struct BoundCall<f, R (*)(A...)> {
         const BoundFunction& bound = BoundFunction::of(self);
         if constexpr (count == 0) {
             if (!sort_arguments(bound.name, nullptr, 0, args, nargs & PY_SSIZE_T_MAX, kwnames, nullptr)) return nullptr;
-            return raising<PyObject*>(bound.name, nullptr, [] { return finish(NoArguments(), f); });
+            return surviving_exit(
+                [&] { return raising<PyObject*>(bound.name, nullptr, [] { return finish(NoArguments(), f); }); });
         } else {
             using Names = const char* const[sizeof...(A)];
             Arguments<std::remove_cvref_t<A>...> in(bound.name, *reinterpret_cast<Names*>(bound.parameters.data()));
             if (!in.parse(args, nargs, kwnames)) return nullptr;
-            return raising<PyObject*>(bound.name, nullptr, [&] { return pass(in, std::index_sequence_for<A...>()); });
+            return surviving_exit([&] {
+                return raising<PyObject*>(bound.name, nullptr,
+                                          [&] { return pass(in, std::index_sequence_for<A...>()); });
+            });
         }
     }
     static PyCFunction erased() noexcept { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)); }
@@ -238,7 +200,7 @@ inline constexpr const char* unnamed_parameters[] = {"arg0",  "arg1",  "arg2",  
 template <auto f, std::size_t n>
 void def(PyObject* module, const char* name, const char* const (&parameters)[n], const char* doc = "") {
     using Bound = detail::BoundCall<f>;
-    static_assert(n == Bound::count, "isthmus: def<f>() wants one name for each parameter of the function");
+    static_assert(n == Bound::count, "isthmus: def<f>() expects one name for each parameter of the function");
     detail::add_function(module, name, parameters, Bound::count, Bound::optional, doc, Bound::erased());
 }
 /// The same of a function without parameters, or one whose parameters are called "arg0", "arg1", ….
@@ -246,7 +208,7 @@ template <auto f, class Text>
     requires std::is_convertible_v<const Text&, const char*>  // deduced, so that {"x"} is the name of a parameter
 void def(PyObject* module, const char* name, const Text& doc) {
     using Bound = detail::BoundCall<f>;
-    static_assert(Bound::count <= 16, "isthmus: a function of so many parameters needs their names");
+    static_assert(Bound::count <= 16, "isthmus: def<f>() expects the names of more than 16 parameters");
     detail::add_function(module, name, detail::unnamed_parameters, Bound::count, Bound::optional, doc, Bound::erased());
 }
 template <auto f>
@@ -263,10 +225,12 @@ namespace detail {
 
 /// The body of a module, as the interpreter runs it.
 inline int run_module(PyObject* module, void (*body)(PyObject*)) noexcept {
-    return raising("ISTHMUS_MODULE", -1, [&] {
-        set_default_result(Reply());
-        body(module);
-        return PyErr_Occurred() == nullptr ? 0 : -1;
+    return surviving_exit([&] {
+        return raising("ISTHMUS_MODULE", -1, [&] {
+            set_default_result(Reply());
+            body(module);
+            return PyErr_Occurred() == nullptr ? 0 : -1;
+        });
     });
 }
 

@@ -168,7 +168,7 @@ private:
 
 /// The first tensor argument of the call whose result is being made; NULL otherwise.
 inline PyObject*& pybind11_like() noexcept {
-    static thread_local PyObject* like = nullptr;
+    static ISTHMUS_THREAD_STATE PyObject* like = nullptr;
     return like;
 }
 /// Tells it from the function's return to the end of the call.

@@ -31,11 +31,16 @@ public:
     std::span<const Leaf> leaves() const noexcept { return leaves_; }
 
     /// The tree with other tensors in place of its tensors, one for each, in their order; each in the framework of the
-    /// one that was there: a new reference.
-    Result<PyObject*> to_py(std::span<const Tensor> tensors) const noexcept;
+    /// one that was there: a new reference. Subclasses of dict, list and tuple stay what they are, with their
+    /// attributes; an Error if they cannot be copied, or if the tree was changed since it was read.
+    Result<PyObject*> to_py(std::span<const Tensor> tensors) const noexcept {
+        return rebuild(root_.get(), leaves_.size(), tensors);
+    }
 
 private:
+    friend struct detail::BackendAccess;
     explicit Tree(PyObject* root) : root_(Ref::borrow(root)) {}
+    static Result<PyObject*> rebuild(PyObject* root, std::size_t expected, std::span<const Tensor> tensors) noexcept;
     Result<void> walk(PyObject* object, const std::string& argument, const std::string& path,
                       const ImportOptions& options);
     Result<void> walk_dict(PyObject* dict, const std::string& argument, const std::string& path,
@@ -50,5 +55,9 @@ private:
 };
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/tree.h>
+#endif
 
 #include <isthmus/python.h>  // last: with ISTHMUS_IMPLEMENTATION it brings the sources, which need the above

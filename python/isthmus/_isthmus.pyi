@@ -35,9 +35,10 @@ class DeviceType(int):
 
 @final
 class DType:
-    """The type of one element: DLPack's code, bits and lanes. Equals its name, and has its hash.
+    """The type of one element: DLPack's code, bits and lanes.
 
-    Made from its name, (code, bits, lanes), or a framework's dtype: DType(torch.float32) == x.dtype.
+    Made from its name, (code, bits, lanes), or a framework's dtype: DType(torch.float32) == x.dtype. Equals its name,
+    and NumPy's dtype and scalar type. Its hash is that of NumPy's dtype; if NumPy has none, that of its name.
     """
 
     @overload
@@ -59,6 +60,12 @@ class DType:
     @property
     def itemsize(self) -> int:
         """bytes of one element, rounded up"""
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        """NumPy's dtype, or ml_dtypes' one; an AttributeError if they have none"""
+    @property
+    def __numpy_dtype__(self) -> numpy.dtype[Any]:
+        """What numpy.dtype(x) asks for: dtype"""
     def __iter__(self) -> Iterator[int]: ...
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -168,6 +175,12 @@ class Tensor:
         """A DLPack capsule (array API standard 2024.12, DLPack 1.3)."""
     def __dlpack_device__(self) -> tuple[int, int]:
         """(device type, device id) as DLPack numbers them."""
+    @property
+    def __numpy_dtype__(self) -> numpy.dtype[Any]:
+        """NumPy's dtype, for what asks for that of an array; an AttributeError if it has none."""
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[CapsuleType, CapsuleType]:
+        """An Arrow array over the same memory: of numbers, or of tensors of one shape (arrow.fixed_shape_tensor) if
+        there is more than one dimension. Host memory, row-major."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """A numpy.ndarray over the same memory, or a copy if requested."""
     def __buffer__(self, flags: int, /) -> memoryview: ...

@@ -76,7 +76,7 @@ def get_cflags(*, abi3: bool = False) -> list[str]:
     nothing, and needs the package isthmus when it is imported.
     """
     release = f"-DISTHMUS_PREBUILT={_isthmus.__cxx_library_release__}"
-    mode = ["-DISTHMUS_BACKEND", "-DPy_LIMITED_API=0x030A0000"] if abi3 else [release]
+    mode = ["-DISTHMUS_BACKEND", "-DISTHMUS_ABI3"] if abi3 else [release]
     return ["-std=c++20", "-fPIC", "-fvisibility=hidden", *mode, *(f"-I{folder}" for folder in get_includes())]
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, get_args
 
 from . import _isthmus
 from ._isthmus import Tensor, TensorValueError
@@ -85,6 +86,9 @@ class ShardedTensorFile(TensorFile):
     def __init__(self, path: FilePath, access: FileAccess = "read_only") -> None:
         self._path = os.fsdecode(path)
         self._access = access
+        if access not in get_args(FileAccess):
+            wanted = " or ".join(map(repr, get_args(FileAccess)))
+            raise TensorValueError(f"argument 'access': found {access!r}; expected {wanted}")
         self._shards, metadata = read_index(self._path)
         self._names = dict.fromkeys(self._shards)
         self._metadata = MappingProxyType(metadata)
@@ -96,6 +100,8 @@ class ShardedTensorFile(TensorFile):
         shard = self._shards[name]
         if shard not in self._opened:
             self._opened[shard] = TensorFile(Path(self._path).parent / shard, self._access)
+        if name not in self._opened[shard]:  # no KeyError: it is among the names, and get() would hide it
+            raise TensorValueError(f"{self._path!r}: the index names {name!r} in {shard!r}, which has no such tensor")
         return self._opened[shard]
 
     def __getitem__(self, name: str) -> Tensor:
@@ -105,14 +111,23 @@ class ShardedTensorFile(TensorFile):
         return self._shard_of(name).copy(name)
 
 
+def read_regular_file(path: str) -> bytes:
+    """Without waiting, as the opening of a pipe would."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise TensorValueError(f"{path!r}: it is no regular file")
+        return file.read()
+
+
 def read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """The "weight_map" (name -> file beside the index) and the "metadata" of an index of shards, checked."""
+    text = read_regular_file(path)
     try:
-        index = json.loads(Path(path).read_bytes())
-        shards, metadata = index["weight_map"], index.get("metadata", {})
+        index = json.loads(text)
+        shards, metadata = index["weight_map"], index.get("metadata") or {}
         texts = {str(key): str(value) for key, value in metadata.items()}
         outside = next((file for file in shards.values() if not file or Path(file).name != file), None)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         wanted = "expected an object with a 'weight_map' of names and files"
         raise TensorValueError(f"{path!r}: not an index of safetensors files: {wanted}") from error
     if outside is not None:

@@ -7,11 +7,14 @@
 #include <isthmus/backend/border.h>
 #include <isthmus/backend/functions.h>
 #include <isthmus/converted.h>
+#include <isthmus/core/live.h>
 #include <isthmus/fields.h>
+#include <isthmus/load.h>
 #include <isthmus/op.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
+#include <isthmus/tree.h>
 #include "backend.h"
 
 ISTHMUS_BEGIN
@@ -74,6 +77,57 @@ struct BackendEntry<F, R(A...), is_noexcept> {
     }
 };
 
+/// Shows each tensor of live() to `add`, until that has no memory.
+bool show_live(void* to, bool (*add)(void* to, const LiveFacts& facts)) {
+    for (const LiveTensor& t : live()) {
+        const LiveFacts facts{t.serial,
+                              t.data,
+                              t.nbytes,
+                              t.shape.data(),
+                              t.shape.size(),
+                              t.dtype,
+                              t.device,
+                              t.read_only,
+                              t.borrowed,
+                              t.handles,
+                              TextRef::of(t.producer),
+                              TextRef::of(t.consumer),
+                              t.age,
+                              TextRef::of(t.place),
+                              TextRef::of(t.cpp_place)};
+        if (!add(to, facts)) return false;
+    }
+    return true;
+}
+
+const TensorFile& as_file(const void* file) noexcept { return *static_cast<const TensorFile*>(file); }
+void count_file(const void* file, std::size_t* entries, std::size_t* texts) noexcept {
+    *entries = as_file(file).size();
+    *texts = as_file(file).metadata().size();
+}
+FileEntry entry_of_file(const void* file, std::size_t i) noexcept {
+    const TensorEntry& entry = as_file(file).entries()[i];
+    return {TextRef::of(entry.name), entry.dtype, entry.shape.data(), entry.shape.size(), entry.begin, entry.end};
+}
+void text_of_file(const void* file, std::size_t i, TextRef* key, TextRef* text) noexcept {
+    const auto& [name, value] = as_file(file).metadata()[i];
+    *key = TextRef::of(name);
+    *text = TextRef::of(value);
+}
+
+/// Hands each leaf of a tree to `add`, until that has no memory.
+Result<void> show_tree(PyObject* root, const ImportOptions& options, void* to,
+                       bool (*add)(void* to, TextRef path, Tensor& tensor)) noexcept {
+    Result<Tree> tree = Tree::from_py(root, options);
+    if (!tree) return std::move(tree).error();
+    for (const Tree::Leaf& leaf : tree->leaves()) {
+        Tensor tensor = leaf.tensor;
+        if (!add(to, TextRef::of(leaf.path), tensor))
+            return make_error(ErrorCode::out_of_memory, "no memory for the leaves of a tree");
+    }
+    return {};
+}
+
 #define ISTHMUS_BACKEND_FILL_F(n, row, R, name, params, args, quiet)                                        \
     {                                                                                                       \
         constexpr auto f = [] params -> R { return name args; };                                            \
@@ -105,6 +159,10 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_BINDING)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_CONTAINERS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_ARGUMENTS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_CAPTURED)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_LIVE)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_LOAD)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_TREE)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)

@@ -3,6 +3,7 @@
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/overloads.h>
 #include "runtime/errors.h"
+#include "runtime/lookups.h"
 
 ISTHMUS_BEGIN
 
@@ -17,13 +18,16 @@ ISTHMUS_COLD inline void chain_cause(PyObject* cause) {
     restore_exception(raised);
 }
 
-ISTHMUS_RARE bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) noexcept {
+bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) noexcept {
+    return raise_type(function, argument, Message(wanted), found);
+}
+ISTHMUS_RARE bool raise_type(const char* function, const char* argument, Message wanted, PyObject* found) noexcept {
     if (PyErr_Occurred() != nullptr && passes_through(PyErr_Occurred())) return false;
     Ref cause(take_exception());
     const PyNumberMethods* number = Py_TYPE(found)->tp_as_number;
     const bool converts = number != nullptr && (number->nb_float != nullptr || number->nb_index != nullptr);
-    const std::string where = call_prefix(function, argument);
-    PyErr_Format(PyExc_TypeError, "%sexpected %s, got %.200s", where.c_str(), wanted, Py_TYPE(found)->tp_name);
+    set_exception(PyExc_TypeError,
+                  {of_call(function, argument), "expected ", wanted, ", got ", Py_TYPE(found)->tp_name});
     if (converts) chain_cause(cause.release());
     return false;
 }
@@ -38,16 +42,18 @@ ISTHMUS_COLD inline bool raise_too_large(const char* function, const char* argum
     Ref cause(take_exception());
     Ref length(PyLong_Check(number) ? PyObject_CallMethod(number, "bit_length", nullptr) : nullptr);
     const std::size_t bits = length ? PyLong_AsSize_t(length.get()) : 0;
-    PyErr_Clear();
-    const std::string where = call_prefix(function, argument);
-    if (bits == 0)
-        PyErr_Format(PyExc_OverflowError, "%sthis %.200s is too large: it does not fit %s", where.c_str(),
-                     Py_TYPE(number)->tp_name, wanted);
-    else if (bits <= max_bits)
-        PyErr_Format(PyExc_OverflowError, "%s%R does not fit %s", where.c_str(), number, wanted);
+    if (is_interrupted()) return false;
+    const Piece where = of_call(function, argument);
+    const Ref digits(bits != 0 && bits <= max_bits ? PyObject_Repr(number) : nullptr);
+    if (PyErr_Occurred() != nullptr) return false;
+    if (digits)
+        set_exception(PyExc_OverflowError, {where, utf8_of(digits.get()), " does not fit ", wanted});
+    else if (bits == 0)
+        set_exception(PyExc_OverflowError,
+                      {where, "this ", Py_TYPE(number)->tp_name, " is too large: it does not fit ", wanted});
     else
-        PyErr_Format(PyExc_OverflowError, "%san integer of %zu bits is too large: it does not fit %s", where.c_str(),
-                     bits, wanted);
+        set_exception(PyExc_OverflowError,
+                      {where, "an integer of ", bits, " bits is too large: it does not fit ", wanted});
     if (!PyLong_Check(number)) chain_cause(cause.release());
     return false;
 }
@@ -114,47 +120,49 @@ struct SeenCall {
         const ParameterName* given = named(place);
         return given == nullptr || given->name == nullptr ? concat({"arg", place}) : std::string(given->name);
     }
-    /// Borrowed; NULL if it was left out.
-    PyObject* argument(std::size_t place, const char* name) const {
+    /// Empty if it was left out, or with a Python exception set.
+    Ref argument(std::size_t place, const char* name) const {
         const auto at = static_cast<Py_ssize_t>(place);
-        if (at < PyTuple_GET_SIZE(call.args)) return PyTuple_GET_ITEM(call.args, at);
-        return call.kwargs != nullptr ? PyDict_GetItemString(call.kwargs, name) : nullptr;
+        if (at < PyTuple_GET_SIZE(call.args)) return Ref::borrow(PyTuple_GET_ITEM(call.args, at));
+        return call.kwargs != nullptr ? dict_item(call.kwargs, name) : Ref();
     }
 };
 
 /// The text of the exception that is set, which is cleared; empty, and it stays set, if it passes through.
-inline std::string take_reason() {
+inline TextBuffer take_reason() noexcept {
     if (passes_through(PyErr_Occurred())) return {};
-    const Ref raised(take_exception());
-    return text_of(raised.get());
+    const Ref raised(take_exception()), text(PyObject_Str(raised.get()));
+    return compose({utf8_of(text.get())});
 }
 
 /// Why a function of these parameters does not take the call; empty, with the exception set, if one passes through.
-inline std::string explain_overload(const RefusedCall& call, const BoundOverload& overload) {
+inline TextBuffer explain_overload(const RefusedCall& call, const BoundOverload& overload) {
     const std::size_t count = overload.count;
     const SeenCall seen{call, count, count - call.names.size()};
     if (PyTuple_GET_SIZE(call.args) > static_cast<Py_ssize_t>(count))
-        return concat({"takes ", count, " arguments, got ", PyTuple_GET_SIZE(call.args)});
+        return compose({"takes ", count, " arguments, got ", PyTuple_GET_SIZE(call.args)});
     for (std::size_t i = 0; i < count; ++i) {
         const std::string name = seen.name_of(i);
-        PyObject* object = seen.argument(i, name.c_str());
-        if (object == nullptr) {
+        const Ref object = seen.argument(i, name.c_str());
+        if (!object) {
+            if (PyErr_Occurred() != nullptr) return {};
             if (const ParameterName* given = seen.named(i); given != nullptr && given->has_default) continue;
-            return concat({"argument '", name, "' is missing"});
+            return compose({"argument '", name, "' is missing"});
         }
-        if (overload.checks[i] != nullptr && !overload.checks[i](object, name.c_str())) return take_reason();
+        if (overload.checks[i] != nullptr && !overload.checks[i](object.get(), name.c_str())) return take_reason();
     }
-    return "another argument, which is no tensor, does not fit";
+    return compose({"another argument, which is no tensor, does not fit"});
 }
 
 void raise_overloads(const RefusedCall& call, const BoundOverload* overloads, std::size_t count) {
-    std::string text = concat({call.function, "(): no overload takes these arguments:"});
+    TextBuffer text = compose({call.function, "(): no overload takes these arguments:"});
     for (std::size_t i = 0; i < count; ++i) {
-        const std::string why = explain_overload(call, overloads[i]);
+        const TextBuffer why = with_memory([&] { return explain_overload(call, overloads[i]); }, TextBuffer());
         if (PyErr_Occurred() != nullptr) return;
-        if (text.find(why) == std::string::npos) text += concat({"\n  ", why});
+        if (why.failed()) text.fail();
+        if (text.view().find(why.view()) == std::string_view::npos) (text += "\n  ") += why.view();
     }
-    PyErr_SetString(PyExc_TypeError, text.c_str());
+    set_exception(PyExc_TypeError, text);
 }
 
 }  // namespace detail

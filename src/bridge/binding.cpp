@@ -41,9 +41,9 @@ ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept {
     return raise_in_call(error);
 }
 ISTHMUS_RARE Error argument_error(const Error& error, const char* function) {
-    const std::string prefix = call_prefix(function, nullptr);
-    if (error.code() == ErrorCode::read_only) return Error(error.code(), ErrorKind::value, prefix + error.what());
-    return error.prefixed(prefix);
+    const Piece prefix = of_call(function, nullptr);
+    if (error.code() == ErrorCode::read_only) return make_error(error.code(), ErrorKind::value, {prefix, error.what()});
+    return prefixed(error, {prefix});
 }
 
 bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argument) noexcept {
@@ -91,7 +91,7 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     of_any_kind.alignment = 1;
     if (auto right = match.check_argument(argument, descriptor(), result_->flags(), of_any_kind); !right) return right;
     Result<Tensor> made = r.convert(descriptor(), r);
-    if (!made) return made.error().prefixed(match.prefix(argument));
+    if (!made) return prefixed(made.error(), {match.call_of(argument)});
     if (pending_ != nullptr) roll_back(object);
     *result_ = lend(std::move(*made));
     return {};
@@ -113,15 +113,10 @@ Loaded BorrowSlot::load(PyObject* object, const Requirement& r, const char* func
 Result<void> BorrowSlot::commit_now(const char* function, const char* argument) noexcept {
     PyObject* object = std::exchange(pending_, nullptr);
     if (!(result_->flags() & unannounced_flag)) return {};
-    return surviving_exit([&]() -> Result<void> {
-        // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
-        const bool away = !have_gil();
-        const PyGILState_STATE state = away ? PyGILState_Ensure() : PyGILState_STATE{};
-        Result<void> notified = announce_write(object, argument);
-        if (!notified) notified = notified.error().prefixed(call_prefix(function, nullptr));
-        if (away) PyGILState_Release(state);
-        return notified;
-    });
+    // A binder may have released the GIL before it asks for the value (pybind11::call_guard).
+    Result<void> notified = announce_write(object, argument);
+    if (!notified) return prefixed(notified.error(), {of_call(function, nullptr)});
+    return {};
 }
 bool BorrowSlot::commit_or_raise(const char* function, const char* argument) noexcept {
     const Result<void> committed = commit_now(function, argument);

@@ -11,6 +11,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+inline constexpr const char* handing_out = "a tensor is handed to Python";
+
 ISTHMUS_COLD inline Error explain_framework(Framework framework) {
     return make_error(ErrorCode::bad_argument,
                       {"argument 'framework': no framework has the number ", static_cast<int>(framework)});
@@ -18,7 +20,7 @@ ISTHMUS_COLD inline Error explain_framework(Framework framework) {
 ISTHMUS_COLD inline Error explain_read_only_loss(const Block* block, const FrameworkFacts& facts) {
     if (block->flags & tracked_flag) return Error(ErrorCode::requires_grad, tracked_memory);
     return make_error(ErrorCode::read_only, {"the memory is read-only, and ", facts.name,
-                                             " would let it be written; copy it first, or say allow_read_only_loss"});
+                                             " would let it be written; say allow_copy, or allow_read_only_loss"});
 }
 
 /// By the row of the framework; tells the listener, if there is one. (One object is returned, which so is never moved.)
@@ -57,20 +59,49 @@ ISTHMUS_NOINLINE inline Result<PyObject*> export_private_pages(const Block* bloc
     return exported;
 }
 
-/// Row of the framework → read-only memory → its own way. isthmus.Tensor's Python types have been made.
-ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted,
-                                                            const ExportOptions& options) {
-    const PendingException pending;
-    const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
-    const FrameworkFacts* facts = find_framework(framework);
-    if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
+/// Read-only memory → the framework's own way.
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_shared(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                      const ExportOptions& options) {
     if (ISTHMUS_UNLIKELY(block->flags & (flag::read_only | unowned_flag))) {
-        if ((block->flags & flag::read_only) && facts->read_only == ReadOnly::lost && !options.allow_read_only_loss)
-            return export_private_pages(block, framework, *facts, options);
+        if ((block->flags & flag::read_only) && facts.read_only == ReadOnly::lost && !options.allow_read_only_loss)
+            return export_private_pages(block, framework, facts, options);
         if (export_needs_wrapper(block) && !shows_object(framework))
             return export_with_object(block, framework, options);
     }
-    return export_noted(block, framework, *facts, options);
+    return export_noted(block, framework, facts, options);
+}
+
+/// With allow_copy: whatever the reason why the memory cannot be shared, a copy of it is handed out, if that cures it.
+ISTHMUS_NOINLINE inline Result<PyObject*> export_or_copy(Block* block, Framework framework, const FrameworkFacts& facts,
+                                                         const ExportOptions& options) {
+    Result<PyObject*> shared = export_shared(block, framework, facts, options);
+    if (shared) return shared;
+    const ErrorCode code = shared.error().code();
+    // What a framework says itself is taken to be about the layout, if there is anything to be said of that.
+    auto* cause = static_cast<PyObject*>(shared.error().cause());
+    const DLTensor& t = block->dl;
+    const bool theirs = code == ErrorCode::consumer_failed && cause != nullptr &&
+                        PyErr_GivenExceptionMatches(cause, PyExc_Exception) &&
+                        !layout::is_contiguous(t.shape, t.strides, t.ndim);
+    const bool curable =
+        theirs || code == ErrorCode::read_only || code == ErrorCode::needs_copy || code == ErrorCode::bad_layout;
+    if (!curable || !Device(t.device).is_host()) return shared;
+    const Result<Tensor> copy = copy_of(t, block->flags & flag::dlpack_known);
+    if (!copy) return shared;
+    Result<PyObject*> exported = export_noted(copy->block(), framework, facts, options);
+    return exported ? std::move(exported) : std::move(shared);
+}
+
+/// By the row of the framework. isthmus.Tensor's Python types have been made.
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framework wanted,
+                                                            const ExportOptions& options) {
+    const PendingException pending;
+    if (ISTHMUS_UNLIKELY(!pending.has_python())) return explain_no_gil(nullptr, handing_out);
+    const Framework framework = wanted == Framework::none ? Framework::tensor : wanted;
+    const FrameworkFacts* facts = find_framework(framework);
+    if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
+    if (ISTHMUS_UNLIKELY(options.allow_copy)) return export_or_copy(block, framework, *facts, options);
+    return export_shared(block, framework, *facts, options);
 }
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
     return export_by_framework(block, wanted, options);
@@ -113,7 +144,8 @@ inline Framework framework_of_type(const ProducerType& type) noexcept {
 }
 ISTHMUS_NOINLINE inline Framework framework_of_new_example(PyObject* example) {
     ProducerType scratch;
-    const ProducerType* type = example != nullptr ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
+    const ProducerType* type =
+        example != nullptr && have_gil() ? find_type_quietly(Py_TYPE(example), scratch) : nullptr;
     return type != nullptr ? framework_of_type(*type) : Framework::tensor;
 }
 inline Framework framework_of_example(PyObject* example) {

@@ -34,6 +34,7 @@ private:
         : object_(object), form_(form), prefix_(std::move(prefix)) {}
 
     PyObject* object_ = nullptr;
+    Ref items_;  ///< of a sequence: reading a field may change a list
     FieldForm form_ = FieldForm::attributes;
     std::string sparse_format_;
     std::string prefix_;
@@ -79,10 +80,12 @@ Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format,
         form_ = FieldForm::mapping;
     } else if ((PyTuple_Check(object) || PyList_Check(object)) && !has_names) {
         form_ = FieldForm::sequence;
-        if (static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object)) != names.size())
+        items_ = snapshot_of(object);
+        if (!items_) return error_from_exception(ErrorCode::out_of_memory, nullptr, "reading a struct");
+        if (static_cast<std::size_t>(PyTuple_GET_SIZE(items_.get())) != names.size())
             return make_error(ErrorCode::not_a_tensor,
                               {"expected ", list_of(names, *this), ", got a ", type_name(object), " of ",
-                               PySequence_Fast_GET_SIZE(object), " objects"});
+                               PyTuple_GET_SIZE(items_.get()), " objects"});
     } else if (has_base_of_package(Py_TYPE(object), "pyarrow") && PyObject_HasAttrString(object, "column") != 0) {
         form_ = FieldForm::columns;
     } else {
@@ -98,8 +101,8 @@ Result<void> FieldSource::open(PyObject* object, std::string_view sparse_format,
             ErrorCode::bad_layout,
             {"got a ", type_name(object), " of sparse format ", sparse_format_,
              ", and the struct does not say which one it takes: static constexpr std::string_view sparse_format"});
-    return Error(ErrorCode::bad_layout, ErrorKind::value,
-                 concat({"expected sparse format ", sparse_format, ", got ", sparse_format_, ": ", type_name(object)}));
+    return make_error(ErrorCode::bad_layout, ErrorKind::value,
+                      {"expected sparse format ", sparse_format, ", got ", sparse_format_, ": ", type_name(object)});
 }
 
 Ref FieldSource::get(int index, const char* name) const {
@@ -116,7 +119,7 @@ Ref FieldSource::get(int index, const char* name) const {
             return value;
         }
         case FieldForm::sequence:
-            return sequence_item(object_, index);
+            return Ref::borrow(PyTuple_GET_ITEM(items_.get(), index));
         case FieldForm::columns: {
             Ref value(PyObject_CallMethod(object_, "column", "s", name));
             if (!value) missing(PyExc_KeyError);
@@ -138,7 +141,7 @@ Ref FieldSource::get(int index, const char* name) const {
 /// Sets the exception for a field that is missing, or keeps the one that asking for it raised.
 ISTHMUS_COLD inline Loaded raise_missing_field(const FieldSource& source, const FieldsCall& call, const char* name,
                                                std::span<const char* const> names) {
-    const std::string prefix = call_prefix(call.function, call.argument);
+    const Piece prefix = of_call(call.function, call.argument);
     if (PyErr_Occurred() != nullptr) {
         if (passes_through(PyErr_Occurred())) return Loaded::raised;
         set_python_error(error_from_exception(ErrorCode::producer_failed, nullptr, {prefix, "asking for this field"}));
@@ -155,7 +158,7 @@ inline Loaded load_field(const FieldsTable& table, const FieldsTarget& target, i
     const FieldFacts& field = table.rows[i];
     LoadedField& state = target.states[i];
     Match of_struct(call.function);  // a struct within this one has its own named sizes
-    const FieldsCall of_field{call.function, state.path.c_str(), field.load_from != nullptr ? &of_struct : call.match};
+    const FieldsCall of_field{call.function, state.name(), field.load_from != nullptr ? &of_struct : call.match};
     state.object = source.get(i, table.names[i]);
     if (state.object) return field.load(target, state.object.get(), of_field);
     const bool raised = PyErr_Occurred() != nullptr;
@@ -169,12 +172,16 @@ inline Loaded load_field(const FieldsTable& table, const FieldsTarget& target, i
 Loaded FieldsTable::load_from(const FieldsTarget& target, const FieldSource& source,
                               const FieldsCall& call) const noexcept {
     const bool named = call.argument != nullptr && *call.argument != '\0';
+    for (int i = 0; i < count; ++i) target.states[i].loaded = false;
+    const auto load_one = [&](int i) {
+        TextBuffer path =
+            compose({named ? call.argument : "", named ? "." : "", names[i], std::string_view("", sizeof(char))});
+        if (path.failed()) throw std::bad_alloc();
+        target.states[i].path = std::move(path);
+        return load_field(*this, target, i, source, call);
+    };
     for (int i = 0; i < count; ++i) {
-        target.states[i].path = concat({named ? call.argument : "", named ? "." : "", names[i]});
-        target.states[i].loaded = false;
-    }
-    for (int i = 0; i < count; ++i) {
-        const Loaded loaded = load_field(*this, target, i, source, call);
+        const Loaded loaded = with_memory([&] { return load_one(i); }, Loaded::raised);
         target.states[i].loaded = loaded == Loaded::yes;
         if (loaded != Loaded::raised) continue;
         const PendingException refused;
@@ -187,14 +194,15 @@ Loaded FieldsTable::load(const FieldsTarget& target, PyObject* object, const Fie
     return surviving_exit([&] {
         Match own(call.function);
         FieldSource source;
-        const Result<void> opened = source.open(object, sparse_format, {names, static_cast<std::size_t>(count)});
-        if (!opened) return raise_in_call(opened.error().prefixed(call_prefix(call.function, call.argument)));
+        const Result<void> opened =
+            with_memory([&] { return source.open(object, sparse_format, {names, static_cast<std::size_t>(count)}); });
+        if (!opened) return raise_in_call(prefixed(opened.error(), {of_call(call.function, call.argument)}));
         return load_from(target, source, {call.function, call.argument, call.match != nullptr ? call.match : &own});
     });
 }
 bool FieldsTable::commit(const FieldsTarget& target, const char* function) const noexcept {
     for (int i = 0; i < count; ++i)
-        if (target.states[i].loaded && !rows[i].commit(target, {function, target.states[i].path.c_str(), nullptr}))
+        if (target.states[i].loaded && !rows[i].commit(target, {function, target.states[i].name(), nullptr}))
             return false;
     return true;
 }
@@ -215,12 +223,12 @@ Loaded pass_on_fields(Loaded loaded) noexcept {
 
 bool load_integers(PyObject* object, std::int64_t* out, std::size_t count, const char* function,
                    const char* argument) noexcept {
-    const Ref items(PySequence_Fast(object, ""));
-    if (!items || PySequence_Fast_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(count))
-        return raise_type(function, argument, concat({"a sequence of ", count, " integers"}).c_str(), object);
+    const Ref items(PySequence_Tuple(object));  // reading a number may change a list
+    if (!items || PyTuple_GET_SIZE(items.get()) != static_cast<Py_ssize_t>(count))
+        return raise_type(function, argument, {"a sequence of ", count, " integers"}, object);
     for (std::size_t i = 0; i < count; ++i) {
-        const Ref item = sequence_item(items.get(), static_cast<Py_ssize_t>(i));
-        if (!item || !read_scalar(item.get(), out[i], function, argument)) return false;
+        PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
+        if (!read_scalar(item, out[i], function, argument)) return false;
     }
     return true;
 }
@@ -307,15 +315,18 @@ inline bool put_fields(PyObject* out, const ReplyTable& table, const void* value
     }
     return true;
 }
+static Ref struct_in_form(const ReplyTable& table, const void* value, PyObject* like) {
+    FieldSource source;
+    const std::span<const char* const> names(table.names, static_cast<std::size_t>(table.count));
+    const Result<void> opened = like != nullptr ? source.open(like, table.sparse_format, names) : Result<void>();
+    if (!opened && passes_through(opened.error())) return raise_in_call(opened.error()), Ref();
+    const bool known = like != nullptr && opened;
+    Ref made(PyDict_New());
+    if (!made || !put_fields(made.get(), table, value, known ? &source : nullptr)) return {};
+    return Ref(rebuild_fields(known ? like : nullptr, source.form(), source.sparse_format(), made.get()));
+}
 Ref struct_to_py(const ReplyTable& table, const void* value, PyObject* like) {
-    return surviving_exit([&] {
-        FieldSource source;
-        const std::span<const char* const> names(table.names, static_cast<std::size_t>(table.count));
-        const bool known = like != nullptr && source.open(like, table.sparse_format, names).has_value();
-        Ref made(PyDict_New());
-        if (!made || !put_fields(made.get(), table, value, known ? &source : nullptr)) return Ref();
-        return Ref(rebuild_fields(known ? like : nullptr, source.form(), source.sparse_format(), made.get()));
-    });
+    return surviving_exit([&] { return with_memory([&] { return struct_in_form(table, value, like); }, Ref()); });
 }
 
 }  // namespace detail

@@ -1,7 +1,7 @@
 // The import path: an object's type, its protocol, the protocol's result, checked, as a Borrowed or a Tensor.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "dispatch/classify.h"  // Python.h must come before any standard header
+#include "dispatch/import.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/copy.h>
 #include <isthmus/python/api.h>
@@ -10,78 +10,6 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether a producer's exception means that DLPack cannot express what it holds, rather than that something failed.
-inline bool says_it_cannot(PyObject* exception) {
-    return (PyErr_GivenExceptionMatches(exception, PyExc_BufferError) ||
-            PyErr_GivenExceptionMatches(exception, PyExc_TypeError) ||
-            PyErr_GivenExceptionMatches(exception, PyExc_NotImplementedError)) &&
-           !tells_of_failure_below(exception);
-}
-
-/// An object whose `__dlpack__` says that it cannot (an Arrow array of lists) may offer the same memory by a protocol
-/// further down the table. If that fails too, the first error is reported.
-ISTHMUS_COLD inline bool import_after_dlpack(ImportRequest& request) {
-    const Error& error = request.outcome.error.look();
-    auto* cause = static_cast<PyObject*>(error.cause());
-    const bool plain =
-        request.options.copy != Copy::always && request.options.device.type == 0 && !request.producer.only_dlpack;
-    if (!plain || error.code() != ErrorCode::producer_failed || cause == nullptr || !says_it_cannot(cause))
-        return false;
-    ProducerType other{.type = request.producer.type};
-    for (int i = static_cast<int>(Protocol::dlpack_method) + 1; i < protocol_count; ++i) {
-        const ProtocolFacts& row = protocols[i];
-        const bool offered =
-            row.on_instance ? has_attribute(request.object, interned().*row.attribute) : offers(row, other);
-        if (!offered && (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_Exception))) {
-            PyErr_Clear();
-            continue;
-        }
-        Error told = request.outcome.error.take();
-        if (!offered)  // an interrupt
-            return request.fail_with_exception(ErrorCode::producer_failed,
-                                               {"looking at this ", type_name(request.object)});
-        request.out.reset();
-        if (row.import(request)) return true;
-        const Error dropped = request.outcome.error.take();
-        request.outcome.error.put(std::move(told));
-    }
-    return false;
-}
-
-inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
-    return row.import(request) || (row.protocol == Protocol::dlpack_method && import_after_dlpack(request));
-}
-
-/// An object whose type offers nothing: refused by name, a class, or an instance that carries a protocol by itself.
-ISTHMUS_NOINLINE inline bool import_from_instance(ImportRequest& request) {
-    PyObject* object = request.object;
-    if (request.producer.refusal != nullptr)
-        return request.fail(ErrorCode::not_values,
-                            {"a ", type_name(object), " is not taken: ", request.producer.refusal});
-    // A class has the attributes of its instances, but is not one of them.
-    if (PyType_Check(object))
-        return request.fail(ErrorCode::not_a_tensor,
-                            {"expected a tensor, got the class ", type_name(reinterpret_cast<PyTypeObject*>(object))});
-    request.keep_alive();
-    const auto refuse = [&](Message more) {
-        return request.fail(ErrorCode::not_a_tensor,
-                            {"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more});
-    };
-    if (const char* hint = request.producer.hint) return refuse({"; ", hint, " gives one"});
-    for (const ProtocolFacts& row : protocols) {
-        if (!row.on_instance) continue;
-        if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
-        if (PyErr_Occurred() != nullptr)
-            return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(object)});
-    }
-    return refuse("");
-}
-
-inline bool import_by_protocol(ImportRequest& request) {
-    const ProtocolFacts& row = facts_of(request.producer.protocol);
-    return row.import != nullptr ? import_by(row, request) : import_from_instance(request);
-}
-
 /// A capsule has no producer to ask for its memory on another device, or for a copy that only a producer can make.
 ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     const Device found = request.out.dl().device, wanted = request.options.device;
@@ -89,7 +17,7 @@ ISTHMUS_COLD inline bool fail_capsule_elsewhere(ImportRequest& request) {
     return request.fail(ErrorCode::bad_device,
                         {"the tensor of this capsule is on ", found, ", where it ",
                          (wanted.type == 0 ? "can be copied by its producer only" : "stays"), "; expected ",
-                         (wanted.type == 0 ? std::string("a copy") : concat({"it on ", wanted})),
+                         (wanted.type == 0 ? Message("a copy") : Message({"it on ", wanted})),
                          ", for which the object that the capsule came from must be passed"});
 }
 
@@ -103,67 +31,94 @@ inline bool announce_now(ImportRequest& request) {
     return bump_torch_version_later(announced);
 }
 
-/// Imports if a copy is allowed, or if a device is requested. We copy only host memory ourselves; for
-/// everything else the producer copies.
-ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
-    request.keep_alive();
-    const ImportOptions& options = request.options;
-    ImportOptions plain = options;
-    plain.device = Device{0, 0};
-    plain.copy = Copy::if_needed;
-    plain.require_writable = options.require_writable && options.copy != Copy::always;
-    plain.announce = false;
-    // Memory that is only read for a copy is not held, and so not marked.
-    const Protocol by = request.producer.protocol;
-    const bool torch = by == Protocol::torch_stable || by == Protocol::torch_exchange || by == Protocol::torch_method;
-    const bool lent = torch && options.copy == Copy::always;
-    ImportRequest shared{request.object,   plain,          request.out, request.owning && !lent,
-                         request.producer, request.outcome};
-    if (!import_by_protocol(shared)) return false;
-    const Device found = request.out.dl().device;
-    const bool copied = !lent && (request.out.flags() & flag::copied) != 0;
-    const bool moved = options.device.type != 0 && options.device != found;
-    const bool copy = options.copy == Copy::always && !copied;
-    // Our copy is heap memory: one in memory of another kind must be made by the producer.
-    const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
-    if (moved || (copy && elsewhere)) {
-        if (PyCapsule_CheckExact(request.object)) return fail_capsule_elsewhere(request);
-        request.out.reset();
-        return import_dlpack_method(request);
-    }
-    if (!copy) {
-        if (copied && options.copy == Copy::never) {
-            roll_back(request.object, request.out.b);
-            return request.fail_copied();
-        }
-        const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
-        return silent || announce_now(request);
-    }
+/// Whether memory that a producer copied can be the copy that was requested: writable, and laid out so that it may be.
+inline bool is_requested_copy(const BorrowedBuilder& out) noexcept {
+    const Flags flags = out.flags();
+    return (flags & (flag::copied | flag::read_only)) == flag::copied &&
+           is_sound(out.dl(), flags & flag::dlpack_known) && !layout::overlaps(out.dl());
+}
+
+/// Copies what was imported, and releases it. The copy is host memory.
+ISTHMUS_NOINLINE inline bool copy_imported(ImportRequest& request, const ReadForCopy& read) {
     Result<Tensor> made = copy_of(request.out.dl(), request.out.flags() & flag::dlpack_known);
     if (!made) {
         roll_back(request.object, request.out.b);
         return request.fail(std::move(made).error());
+    }
+    if (read.as_bytes) {
+        DLTensor& t = made->block()->dl;
+        t.dtype = read.dtype;
+        --t.ndim;
+        for (int i = 0; i < t.ndim; ++i) t.strides[i] /= read.dtype.itemsize();
     }
     request.out.reset();
     request.out.hold_block(made->release_block());
     return true;
 }
 
+/// The producer moves its memory to the requested device, or copies memory that only it can copy.
+ISTHMUS_NOINLINE inline bool import_from_elsewhere(ImportRequest& request) {
+    if (PyCapsule_CheckExact(request.object)) return fail_capsule_elsewhere(request);
+    request.out.reset();
+    if (request.options.copy != Copy::always) return import_dlpack_method(request);
+    ImportOptions options = request.options;
+    options.require_writable = false;
+    ReadForCopy read;
+    ImportRequest asked{request.object,   options,         request.out, request.owning,
+                        request.producer, request.outcome, false,       &read};
+    if (!import_dlpack_method(asked)) return false;
+    if (Device(request.out.dl().device) == Device::cpu() && !is_requested_copy(request.out))
+        return copy_imported(request, read);
+    if (request.suits(request.out.flags())) return true;
+    request.out.reset();
+    return false;
+}
+
+/// Imports if a copy is allowed, or if a device is requested. We copy only host memory ourselves; for
+/// everything else the producer copies.
+ISTHMUS_NOINLINE inline bool import_copying(ImportRequest& request) {
+    request.keep_alive();
+    const ImportOptions& options = request.options;
+    const bool always = options.copy == Copy::always;
+    ImportOptions plain = options;
+    plain.device = Device{0, 0};
+    plain.copy = Copy::from_producer;
+    plain.require_writable = options.require_writable && !always;
+    plain.announce = false;
+    // Memory that is only read for a copy is not held, and so not marked.
+    const Protocol by = request.producer.protocol;
+    const bool torch = by == Protocol::torch_stable || by == Protocol::torch_exchange || by == Protocol::torch_method;
+    const bool lent = torch && always;
+    ReadForCopy read;
+    ImportRequest shared{request.object,   plain,           request.out,       request.owning && !lent,
+                         request.producer, request.outcome, request.immutable, always ? &read : nullptr};
+    if (!import_by_protocol(shared)) return false;
+    const Device found = request.out.dl().device;
+    const bool copied = !lent && (request.out.flags() & flag::copied) != 0;
+    const bool moved = options.device.type != 0 && options.device != found;
+    const bool copy = always && (lent || !is_requested_copy(request.out));
+    // Our copy is heap memory: one in memory of another kind must be made by the producer.
+    const bool elsewhere = !found.is_host() || (options.device.type != 0 && found != Device::cpu());
+    if (moved || (copy && elsewhere)) return import_from_elsewhere(request);
+    if (copy) return copy_imported(request, read);
+    if (copied && options.copy == Copy::never) {
+        roll_back(request.object, request.out.b);
+        return request.fail_copied();
+    }
+    const bool silent = !options.announce || (request.out.flags() & unannounced_flag) == 0;
+    return silent || announce_now(request);
+}
+
 /// Why a type cannot be looked at: no object, no GIL, or an exception on the way.
 ISTHMUS_COLD inline bool fail_early(ImportRequest& request) {
-#if !defined(NDEBUG)
-    if (!have_gil())
-        return request.fail(
-            ErrorCode::bad_thread,
-            "called without the GIL, or in a subinterpreter; hold the main interpreter's (PyGILState_Ensure) "
-            "while Python objects are imported");
-#endif
+    if (!have_gil()) return request.fail(explain_no_gil(request.options.argument, "Python objects are imported"));
     if (request.object == nullptr)
         return request.fail(ErrorCode::not_a_tensor, "expected a tensor, got a NULL PyObject*");
     return request.fail_with_exception(ErrorCode::bad_thread, "looking at the type");
 }
 
-/// Whether the caller may ask for an import at all. A release build does not check again for a type that it has seen.
+/// Whether the caller may ask for an import at all. A release build does not check for an array that its struct
+/// describes, whose type it has seen.
 inline bool is_ready(PyObject* object) {
 #if defined(NDEBUG)
     return object != nullptr;
@@ -200,7 +155,7 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     const PendingException pending(type != nullptr || have_gil());
     ProducerType known;
     if (ISTHMUS_UNLIKELY(type == nullptr)) type = look_at_type(object, known);
-    if (ISTHMUS_UNLIKELY(type == nullptr)) {
+    if (ISTHMUS_UNLIKELY(type == nullptr || !pending.has_python())) {
         ImportRequest failed{object, options, {out}, owning, known, outcome};
         return fail_early(failed);
     }
@@ -213,11 +168,33 @@ ISTHMUS_ALWAYS_INLINE bool import_any(PyObject* object, const ImportOptions& opt
     return import_by_protocol(request);
 }
 
+/// After an import that failed: with Copy::if_needed, a copy of what cannot be shared as it is required. False with the
+/// error left in `outcome`.
+ISTHMUS_COLD inline bool import_copy_instead(PyObject* object, const ImportOptions& options, Borrowed& out, bool owning,
+                                             ImportOutcome& outcome) {
+    const ErrorCode code = outcome.error.look().code();
+    const bool curable = code == ErrorCode::needs_copy || code == ErrorCode::read_only || code == ErrorCode::bad_layout;
+    if (options.copy != Copy::if_needed || !curable) return false;
+    Error first = outcome.error.take();
+    out = Borrowed();
+    ImportOptions copying = options;
+    copying.copy = Copy::always;
+    if (import_any(object, copying, nullptr, out, owning, outcome)) return true;
+    const Error second = outcome.error.take();
+    outcome.error.put(std::move(first));
+    return false;
+}
+
 ISTHMUS_NOINLINE inline void borrow_otherwise(PyObject* object, const ImportOptions& options, const ProducerType* type,
                                               Result<Borrowed>& result) {
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)))
-        result.fail(outcome.error.take());
+    try {
+        if (ISTHMUS_UNLIKELY(!import_any(object, options, type, *result, false, outcome)) &&
+            !import_copy_instead(object, options, *result, false, outcome))
+            result.fail(outcome.error.take());
+    } catch (const std::bad_alloc&) {
+        result.fail(Error(no_memory_error_state()));
+    }
 }
 
 /// The block of what an owning import left in `borrowed`; `source` is for the way back.
@@ -253,9 +230,16 @@ ISTHMUS_NOINLINE inline void own_otherwise(PyObject* object, const ImportOptions
                                            Result<Tensor>& result) {
     Borrowed borrowed;
     ImportOutcome outcome;
-    if (ISTHMUS_UNLIKELY(!import_any(object, options, type, borrowed, true, outcome)))
-        result.fail(outcome.error.take());
-    else if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
+    bool done = false;
+    try {
+        done = import_any(object, options, type, borrowed, true, outcome) ||
+               import_copy_instead(object, options, borrowed, true, outcome);
+        if (ISTHMUS_UNLIKELY(!done)) result.fail(outcome.error.take());
+    } catch (const std::bad_alloc&) {
+        result.fail(Error(no_memory_error_state()));
+    }
+    if (ISTHMUS_UNLIKELY(!done)) return;
+    if (!keep_borrowed(PyCapsule_CheckExact(object) ? nullptr : object, borrowed, result))
         fail_to_keep(object, borrowed, result);
 }
 
@@ -282,8 +266,12 @@ void roll_back(PyObject* object, Borrowed& borrowed) noexcept {
     const detail::BorrowedBuilder held{borrowed};
     if (held.owner() == nullptr || !PyCapsule_CheckExact(object)) return held.reset();
     detail::Block* alias = held.held_block();
-    const bool given =
-        alias != nullptr ? detail::release_alias(object, alias) : detail::restore_capsule(object, held.owner());
+    const bool given = detail::with_gil(
+        [&] {
+            return alias != nullptr ? detail::release_alias(object, alias)
+                                    : detail::restore_capsule(object, held.owner());
+        },
+        [] { return false; });
     if (given && alias == nullptr)
         held.forget();
     else
@@ -293,31 +281,41 @@ void roll_back(PyObject* object, Tensor& tensor) noexcept {
     detail::Block* block = tensor.block();
     if (block != nullptr && block->owner != nullptr && PyCapsule_CheckExact(object) &&
         block->refs.load_acquire() == 1) {
-        if (block->flags & detail::alias_flag)
-            (void)detail::release_alias(object, block);
-        else if (detail::restore_capsule(object, block->owner))
-            block->ops = &detail::no_owner_ops;
+        const bool alias = (block->flags & detail::alias_flag) != 0;
+        const bool given = detail::with_gil(
+            [&] {
+                return alias ? detail::release_alias(object, block) : detail::restore_capsule(object, block->owner);
+            },
+            [] { return false; });
+        if (given && !alias) block->ops = &detail::no_owner_ops;
     }
     tensor = Tensor();
 }
 
+namespace detail {
+
+static Result<void> announce_here(PyObject* object, const char* argument) {
+    ImportOptions options;
+    options.argument = argument;
+    Borrowed nothing;
+    ImportOutcome outcome;
+    const PendingException pending;
+    ProducerType known;
+    const ProducerType* type = look_at_type(object, known);
+    if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
+    ImportRequest request{object, options, {nothing}, false, known, outcome};
+    const bool done = type != nullptr ? known.framework != Framework::torch || bump_torch_version_later(request)
+                                      : fail_early(request);
+    if (done) return {};
+    return outcome.error.take();
+}
+
+}  // namespace detail
+
 Result<void> announce_write(PyObject* object, const char* argument) noexcept {
-    return detail::surviving_exit([&]() -> Result<void> {
-        ImportOptions options;
-        options.argument = argument;
-        Borrowed nothing;
-        detail::ImportOutcome outcome;
-        const detail::PendingException pending;
-        detail::ProducerType known;
-        const detail::ProducerType* type = detail::look_at_type(object, known);
-        if (type != nullptr) known = *type;  // code of anybody may run now, which replaces the entry
-        detail::ImportRequest request{object, options, {nothing}, false, known, outcome};
-        const bool done = type != nullptr
-                              ? known.framework != Framework::torch || detail::bump_torch_version_later(request)
-                              : detail::fail_early(request);
-        if (done) return {};
-        return outcome.error.take();
-    });
+    return detail::with_gil(
+        [&] { return detail::with_memory([&] { return detail::announce_here(object, argument); }); },
+        [&]() -> Result<void> { return detail::explain_no_gil(argument, "a write is announced"); });
 }
 
 Result<Tensor> from_py(PyObject* object, const ImportOptions& options) noexcept {

@@ -34,7 +34,11 @@ void Borrowed::end() noexcept {
 PyObject* PyOwner::checked(PyObject* object) {
     if (object == nullptr)
         throw Error(ErrorCode::bad_argument, "argument 'owner': it is NULL; expected a Python object");
-    if (!have_gil()) throw Error(ErrorCode::bad_thread, "a PyOwner is made with the GIL held");
+    if (!have_gil())
+        throw Error(ErrorCode::bad_thread, detail::running_thread_state() == nullptr
+                                               ? "a PyOwner is made with the GIL held"
+                                               : "a PyOwner is made in the main interpreter; this thread runs "
+                                                 "another one, and subinterpreters are not supported");
     if (!detail::start_session())
         throw detail::error_from_exception(ErrorCode::bad_thread, nullptr, "taking a Python object as the owner");
     return object;

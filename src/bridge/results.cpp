@@ -67,7 +67,8 @@ ISTHMUS_NOINLINE bool make_cupy_result(MadeResult& made, DType dtype, Device dev
     Ref chosen(cuda ? PyObject_CallMethod(cuda.get(), "Device", "i", device.id) : nullptr);
     Ref entered(chosen ? PyObject_CallMethod(chosen.get(), "__enter__", nullptr) : nullptr);
     if (!entered) return false;
-    made.object = Ref(PyObject_CallMethod(module.get(), "empty", "Os", sizes.get(), dtype.name().c_str()));
+    const Ref name(unicode_of({dtype}));
+    if (name) made.object = Ref(PyObject_CallMethod(module.get(), "empty", "OO", sizes.get(), name.get()));
     const PendingException pending;
     Ref left(PyObject_CallMethod(chosen.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
     if (!left) PyErr_Clear();
@@ -99,8 +100,8 @@ Result<Tensor> make_like(PyObject* example, const SizesList& shape, DType dtype,
     const Framework framework = framework_of_example(example);
     const int ndim = static_cast<int>(shape.size());
     if (ndim > max_ndim)
-        return Error(ErrorCode::bad_layout, ErrorKind::value,
-                     concat({"argument 'shape': ", ndim, " dimensions are more than ", max_ndim}));
+        return make_error(ErrorCode::bad_layout, ErrorKind::value,
+                          {"argument 'shape': ", ndim, " dimensions are more than ", max_ndim});
     (void)bytes_of_new(shape.data(), ndim, dtype, 0);
     MadeResult made;
     if (framework == Framework::cupy) {
@@ -123,22 +124,34 @@ Result<void> make_result(MadeResult& made, Framework framework, DType dtype, Dev
     return make_own_result(made, framework, dtype, device, shape);
 }
 
+/// On the example's own device if none is named. A binder may have released the GIL around the function that asks.
+static Tensor make_like_anywhere(PyObject* example, const Shape& shape, DType dtype, const Device* device) {
+    const SizesList sizes{std::span<const std::int64_t>(shape.data(), shape.size())};
+    const auto make = [&](Device on) { return make_like(example, sizes, dtype, on.is_host() ? Device::cpu() : on); };
+    auto made = with_gil(
+        [&]() -> Result<Tensor> {
+            try {
+                if (device != nullptr) return make(*device);
+                const Result<Borrowed> lives = borrow_py(example, {.allow_grad = true, .argument = "example"});
+                if (!lives) return lives.error();
+                return make(lives->device());
+            } catch (const Error& error) {
+                return error;
+            } catch (const std::bad_alloc&) {
+                return Error(no_memory_error_state());
+            }
+        },
+        []() -> Result<Tensor> { return explain_no_gil(nullptr, "memory for a result is made"); });
+    return std::move(made).value();
+}
+
 }  // namespace detail
 
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device) {
-    const SizesList sizes{std::span<const std::int64_t>(shape.data(), shape.size())};
-    auto made = detail::surviving_exit([&]() -> Result<Tensor> {
-        try {
-            return detail::make_like(example, sizes, dtype, device.is_host() ? Device::cpu() : device);
-        } catch (const Error& error) {
-            return error;
-        }
-    });
-    return std::move(made).value();
+    return detail::make_like_anywhere(example, shape, dtype, &device);
 }
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype) {
-    const Result<Borrowed> lives = borrow_py(example, {.allow_grad = true, .argument = "example"});
-    return empty_like(example, shape, dtype, lives.value().device());
+    return detail::make_like_anywhere(example, shape, dtype, nullptr);
 }
 
 ISTHMUS_END

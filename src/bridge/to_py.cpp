@@ -15,6 +15,7 @@ namespace detail {
 /// linker that drops unused sections leaves out the whole of object/.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_first(Block* block, Framework framework,
                                                        const ExportOptions& options) {
+    if (!have_gil()) return explain_no_gil(nullptr, handing_out);
     const PendingException pending;
     if (shared_types() == nullptr)
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "making isthmus.Tensor");
@@ -29,6 +30,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Fram
     if (ISTHMUS_UNLIKELY(!tensor))
         return Error(ErrorCode::bad_argument, "argument 'tensor': it is empty (default-made or moved from)");
 #if !defined(NDEBUG)
+    if (!have_gil()) return explain_no_gil(nullptr, handing_out);
     if (!start_session()) return error_from_exception(ErrorCode::bad_thread, nullptr, "handing out a tensor");
 #endif
     if (ISTHMUS_UNLIKELY(!has_exported())) return export_first(tensor.block(), framework, options);
@@ -37,15 +39,23 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_tensor(const Tensor& tensor, Fram
     return export_block(tensor.block(), framework, options);
 }
 
+/// A debug build looks at the thread first, in export_tensor().
+#if defined(NDEBUG)
+inline constexpr bool in_release = true;
+#else
+inline constexpr bool in_release = false;
+#endif
+
 /// Whether the export of the block is just a capsule: no call, no order of streams, no notification.
 ISTHMUS_ALWAYS_INLINE bool goes_out_alone(const Block* block) noexcept {
-    return has_exported() && observer.load_relaxed() == nullptr &&
+    return in_release && has_exported() && observer.load_relaxed() == nullptr &&
            (block->flags & (unowned_flag | tracked_flag)) == 0 && !has_streams(block->dl.device.device_type);
 }
 ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework framework, const ExportOptions& options) {
     if (framework != Framework::capsule || ISTHMUS_UNLIKELY(!tensor) || !goes_out_alone(tensor.block()))
         return export_tensor(tensor, framework, options);
     const PendingException pending;
+    if (ISTHMUS_UNLIKELY(!pending.has_python())) return explain_no_gil(nullptr, handing_out);
     PyObject* capsule = versioned_capsule_of_reference(tensor.release_block());
     if (ISTHMUS_LIKELY(capsule != nullptr)) return capsule;
     return error_from_exception(ErrorCode::out_of_memory, nullptr, "making a capsule");
@@ -54,26 +64,32 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_given(Tensor tensor, Framework fr
 }  // namespace detail
 
 Result<PyObject*> to_py(const Tensor& tensor, Framework framework, const ExportOptions& options) noexcept {
-    return detail::surviving_exit([&] {
-        // Most tensors come from C++. They take no further call here.
-        if (ISTHMUS_LIKELY(tensor) && ISTHMUS_LIKELY(detail::has_exported()) &&
-            !detail::may_be_same_object(tensor.block(), framework))
-            return detail::export_by_framework(tensor.block(), framework, options);
-        return detail::export_tensor(tensor, framework, options);
+    return detail::surviving_exit([&]() ISTHMUS_INLINE_LAMBDA {
+        return detail::with_memory([&]() ISTHMUS_INLINE_LAMBDA {
+            // Most tensors come from C++. They take no further call here.
+            if (detail::in_release && ISTHMUS_LIKELY(tensor) && ISTHMUS_LIKELY(detail::has_exported()) &&
+                !detail::may_be_same_object(tensor.block(), framework))
+                return detail::export_by_framework(tensor.block(), framework, options);
+            return detail::export_tensor(tensor, framework, options);
+        });
     });
 }
 
 Result<PyObject*> to_py(Tensor&& tensor, Framework framework, const ExportOptions& options) noexcept {
-    return detail::surviving_exit([&] { return detail::export_given(std::move(tensor), framework, options); });
+    return detail::surviving_exit([&] {
+        return detail::with_memory([&] { return detail::export_given(std::move(tensor), framework, options); });
+    });
 }
 
 Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example, const ExportOptions& options) noexcept {
     // The example is often the array that the tensor was made from; its type is looked up once then.
-    if (tensor && detail::has_exported() && tensor.block()->owner == example &&
+    if (detail::in_release && tensor && detail::has_exported() && tensor.block()->owner == example &&
         ISTHMUS_LIKELY(tensor.block()->ops == &detail::python_owners->array_object))
         if (PyObject* same = detail::same_plain_numpy(tensor.block(), Framework::numpy)) return same;
-    return detail::surviving_exit(
-        [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
+    return detail::surviving_exit([&] {
+        return detail::with_memory(
+            [&] { return detail::export_tensor(tensor, detail::framework_of_example(example), options); });
+    });
 }
 
 ISTHMUS_END

@@ -26,9 +26,9 @@ namespace detail {
 
 TensorSpec blob_spec(const Blob& blob) {
     if (blob.element_size != 0 && blob.element_size != blob.dtype.itemsize())
-        throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    concat({"argument 'element_size': ", blob.element_size, " bytes; expected ", blob.dtype.itemsize(),
-                            ", the size of ", blob.dtype}));
+        throw make_error(ErrorCode::bad_dtype, ErrorKind::value,
+                         {"argument 'element_size': ", blob.element_size, " bytes; expected ", blob.dtype.itemsize(),
+                          ", the size of ", blob.dtype});
     TensorSpec spec(blob.ptr, blob.dtype, blob.shape);
     if (!blob.strides.empty()) spec.set_strides(blob.strides);
     spec.device = blob.device;

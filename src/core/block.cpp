@@ -13,7 +13,7 @@ struct Releases {
     int depth;
     Block* waiting;  ///< blocks whose turn comes when all of those are done, linked through `wrapper`
 };
-ISTHMUS_STATE constinit thread_local Releases releases{};
+ISTHMUS_STATE constinit ISTHMUS_THREAD_STATE Releases releases{};
 /// So many as fit the smallest stack that threads are given, whatever frameworks lie between two of them.
 inline constexpr int deepest_release = 16;
 

@@ -11,19 +11,19 @@ namespace detail {
 
 std::int64_t bytes_of_new(const std::int64_t* shape, int ndim, DType dtype, std::int64_t spare) {
     if (!dtype.is_valid())
-        throw Error(ErrorCode::bad_dtype, ErrorKind::value,
-                    concat({"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"}));
+        throw make_error(ErrorCode::bad_dtype, ErrorKind::value,
+                         {"argument 'dtype': ", dtype, " is not one that DLPack 1.3 defines"});
     for (int i = 0; i < ndim; ++i)
         if (shape[i] < 0)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        concat({"argument 'shape': ", sizes_text(shape, ndim),
-                                " has a negative size; expected sizes of 0 or more"}));
+            throw make_error(
+                ErrorCode::bad_layout, ErrorKind::value,
+                {"argument 'shape': ", sizes_text(shape, ndim), " has a negative size; expected sizes of 0 or more"});
     std::int64_t numel = 0, nbytes = 0;
     if (!layout::numel(shape, ndim, numel) || !layout::nbytes(numel, dtype, false, nbytes) ||
         nbytes > INT64_MAX - spare)
-        throw Error(ErrorCode::overflow, ErrorKind::value,
-                    concat({"argument 'shape': ", sizes_text(shape, ndim), " of ", dtype,
-                            " has more bytes than the address space"}));
+        throw make_error(
+            ErrorCode::overflow, ErrorKind::value,
+            {"argument 'shape': ", sizes_text(shape, ndim), " of ", dtype, " has more bytes than the address space"});
     return nbytes;
 }
 

@@ -44,16 +44,20 @@ ISTHMUS_NOINLINE void drop_error_state(ErrorState* state) noexcept {
     std::free(state);
 }
 
-std::string argument_prefix(const char* argument) {
-    return argument != nullptr && *argument != '\0' ? concat({"argument '", argument, "': "}) : std::string();
+Piece of_argument(const char* argument) noexcept {
+    constexpr auto append = [](TextBuffer& out, const void* name, Piece::Number) noexcept {
+        const auto* text = static_cast<const char*>(name);
+        if (text != nullptr && *text != '\0') ((out += "argument '") += text) += "': ";
+    };
+    return {append, argument, 0};
 }
+std::string argument_prefix(const char* argument) { return concat({of_argument(argument)}); }
 Error make_error(ErrorCode code, Message text) noexcept { return make_error(code, Error::kind_of(code), text); }
 Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept {
     return Error(make_error_state(code, kind, text));
 }
 Error make_error(ErrorCode code, const char* argument, Message text) noexcept {
-    if (argument == nullptr || *argument == '\0') return make_error(code, text);
-    return make_error(code, {"argument '", argument, "': ", text});
+    return make_error(code, {of_argument(argument), text});
 }
 
 }  // namespace detail
@@ -64,13 +68,14 @@ Error::Error(ErrorCode code, ErrorKind kind, std::string_view message) noexcept
 Error::~Error() {
     if (state_ != nullptr) detail::drop_error_state(state_);
 }
-Error Error::prefixed(std::string_view prefix) const noexcept {
-    Error error(detail::make_error_state(code(), kind(), {prefix, what()}));
+Error Error::prefixed(std::string_view prefix) const noexcept { return detail::prefixed(*this, prefix); }
+Error detail::prefixed(const Error& old, Message prefix) noexcept {
+    Error error(make_error_state(old.code(), old.kind(), {prefix, old.what()}));
     // Without memory for its text it is another error, which has no cause.
-    if (cause() != nullptr && error.state_ != &detail::no_memory_state) {
-        error.state_->cause = state_->cause;
-        error.state_->cause_holder = state_;
-        state_->refs.retain();
+    if (old.cause() != nullptr && error.state_ != &no_memory_state) {
+        error.state_->cause = old.state_->cause;
+        error.state_->cause_holder = old.state_;
+        old.state_->refs.retain();
     }
     return error;
 }

@@ -52,6 +52,14 @@ ISTHMUS_COLD inline Error explain_unacceptable(const DLManagedTensor* m, const c
     return explain_unsound(m->dl_tensor, 0, argument);
 }
 
+/// The address that an export shows. Without elements it may be NULL, of which torch never calls the deleter, so that
+/// the owner would stay for good: it is replaced by one at which no page is, and which every alignment fits. A handle
+/// stays as it is.
+inline void* exported_data(const DLTensor& t) noexcept {
+    if (ISTHMUS_LIKELY(t.data != nullptr) || Device(t.device).is_opaque()) return t.data;
+    return reinterpret_cast<void*>(std::uintptr_t{4096});
+}
+
 /// One export: the managed tensor, with a copy of sizes and strides since some consumers write to them.
 template <class Managed>
 struct Export {
@@ -82,9 +90,8 @@ struct Export {
             dims[i] = block->dl.shape[i];
             dims[ndim + i] = block->dl.strides[i];
         }
-        out->managed.dl_tensor = block->dl;
-        out->managed.dl_tensor.shape = dims;
-        out->managed.dl_tensor.strides = dims + ndim;
+        const DLTensor& t = block->dl;
+        out->managed.dl_tensor = {exported_data(t), t.device, t.ndim, t.dtype, dims, dims + ndim, t.byte_offset};
         out->managed.manager_ctx = out;  // never NULL: some consumers leak when it is
         out->managed.deleter = end;
         if constexpr (requires { out->managed.version; }) {

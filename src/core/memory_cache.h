@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #endif
 
+#include <isthmus/core/deleter.h>
+
 #include "memory.h"
 
 ISTHMUS_BEGIN
@@ -62,8 +64,9 @@ inline constexpr std::size_t cached_memory_at_first = std::size_t{512} << 20;
 #endif
 #undef ISTHMUS_HAS_FEATURE
 
-/// Large memory that was dropped, however many pieces of it. Who finds another thread at it goes to the system, as if
-/// it were empty: nobody waits, and a child of fork() that inherits it locked does without.
+/// Large memory that was dropped, however many pieces of it. A tensor that finds another thread at it goes to the
+/// system, as if it were empty, and does not wait. What sets or asks for a limit waits: the limit holds when the call
+/// is over.
 class MemoryCache {
 public:
     /// A piece that wastes no more than a quarter: the newest of just this size, else the best among a few. No start if
@@ -87,7 +90,7 @@ public:
     /// False if it does not keep it.
     bool put(const NewMemory& memory) noexcept {
         const Turn turn(taken_);
-        const std::size_t most = most_.load_relaxed();
+        const std::size_t most = most_.load_relaxed();  // in turn: after set_most() no thread keeps more
         if (!turn || memory.bytes > most || !make_room()) return false;
         if (memory.bytes >= worth_telling) let_system_take(memory.start, memory.bytes);
         (void)shrink(most - memory.bytes);
@@ -95,12 +98,23 @@ public:
         return true;
     }
     std::size_t trim(std::size_t keep) noexcept {
-        const Turn turn(taken_);
+        const Turn turn(taken_, patience);
         return turn ? shrink(keep) : 0;
     }
     void set_most(std::size_t most) noexcept {
         most_.store(most);
         (void)trim(most);
+    }
+
+    /// Around a fork: the child inherits the cache in nobody's turn.
+    void before_fork() noexcept {
+        if (take_turn(taken_, patience)) forks_ = true;
+    }
+    void after_fork() noexcept {
+        if (forks_) {
+            forks_ = false;
+            taken_.store(0);
+        }
     }
 
 private:
@@ -118,13 +132,21 @@ private:
         int older, newer;
         int older_of_class, newer_of_class;
     };
+    /// Longer than anybody's turn takes. A child that was made without fork()'s handlers may inherit the cache taken.
+    static constexpr int patience = 40'000;
 
+    static bool take_turn(Atomic<int>& taken, int tries) noexcept {
+        for (;; --tries) {
+            int free = 0;
+            if (taken.compare_exchange(free, 1)) return true;
+            if (tries == 0) return false;
+            const NoCancellation whole;
+            sleep_microseconds(50);
+        }
+    }
     class Turn {
     public:
-        explicit Turn(Atomic<int>& taken) noexcept : taken_(taken) {
-            int free = 0;
-            mine_ = taken.compare_exchange(free, 1);
-        }
+        explicit Turn(Atomic<int>& taken, int tries = 0) noexcept : taken_(taken), mine_(take_turn(taken, tries)) {}
         ~Turn() {
             if (mine_) taken_.store(0);
         }
@@ -134,7 +156,7 @@ private:
 
     private:
         Atomic<int>& taken_;
-        bool mine_ = false;
+        bool mine_;
     };
 
     std::size_t shrink(std::size_t keep) noexcept {
@@ -184,6 +206,7 @@ private:
     }
 
     Atomic<int> taken_;
+    bool forks_ = false;  // the turn is that of the thread that forks
     Atomic<std::size_t> most_{cached_memory_at_first};
     Piece* pieces_ = nullptr;
     int room_ = 0, count_ = 0;

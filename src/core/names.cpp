@@ -93,6 +93,15 @@ ISTHMUS_RARE Piece::Piece(Device device) noexcept
 
 }  // namespace detail
 
+namespace detail {
+
+ISTHMUS_RARE Piece name_of_device_type(int type) noexcept {
+    return {[](TextBuffer& out, const void*, Piece::Number v) noexcept { append_type_name(out, static_cast<int>(v)); },
+            nullptr, static_cast<std::uint32_t>(type)};
+}
+
+}  // namespace detail
+
 ISTHMUS_RARE std::string DType::name() const { return detail::concat({*this}); }
 ISTHMUS_RARE std::string Device::name() const { return detail::concat({*this}); }
 ISTHMUS_RARE std::string Device::type_name() const {

@@ -1,5 +1,7 @@
 // Tensor::select(), slice(), transpose(), reshape(), broadcast_to() and contiguous().
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <isthmus/core/copy.h>
 #include <isthmus/core/rearrange.h>
 
@@ -67,6 +69,13 @@ Tensor Tensor::broadcast_to(const Shape& shape) const {
     return part(0, wanted, shape.data(), steps);
 }
 
-Tensor Tensor::contiguous() const { return is_contiguous() ? *this : copy_of(*this).value(); }
+Tensor Tensor::contiguous() const {
+    if (!is_contiguous()) return copy_of(*this).value();
+    std::int64_t steps[max_ndim];
+    (void)layout::row_major(block_->dl.shape, ndim(), steps);
+    // The strides of sizes of 1 say nothing, but others (BLAS, TMA descriptors) read them all the same.
+    if (std::equal(steps, steps + ndim(), block_->dl.strides)) return *this;
+    return part(0, ndim(), block_->dl.shape, steps);
+}
 
 ISTHMUS_END

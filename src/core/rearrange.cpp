@@ -41,7 +41,8 @@ Slice::Slice(std::int64_t size_before, std::int64_t stride_before, std::int64_t 
     if (first >= last) return;
     size = 1 + (last - first - 1) / step;
     offset = first;  // in steps: the caller multiplies if there are elements
-    if (size > 1) stride *= step;
+    // Where another dimension leaves no elements, the stride may be any number, and is never used.
+    if (std::int64_t between = stride; size > 1 && layout::multiply(between, step)) stride = between;
 }
 
 void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
@@ -50,9 +51,9 @@ void move_first_element(DLTensor& t, std::int64_t offset, bool padded) {
     if (dtype.is_subbyte() && !padded) {
         const std::int64_t bits = offset * dtype.element_bits();
         if (bits % 8 != 0)
-            throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                        concat({"element ", offset, " of packed ", dtype,
-                                " begins within a byte; expected a part that begins with one"}));
+            throw make_error(ErrorCode::bad_layout, ErrorKind::value,
+                             {"element ", offset, " of packed ", dtype,
+                              " begins within a byte; expected a part that begins with one"});
         bytes = bits / 8;
     }
     if (Device(t.device).is_opaque())
@@ -73,11 +74,12 @@ void resolve_shape(const std::int64_t* shape, int ndim, const std::int64_t* want
         else
             good = wanted[i] >= 0 && layout::multiply(known, wanted[i]);
     }
+    std::int64_t counted = 0;
     if (good && open >= 0) {
         good = known != 0 && numel % known == 0;
         if (good) out[open] = numel / known;
-    } else {
-        good = good && known == numel;
+    } else {  // the strides also count what stands beside a size of 0
+        good = good && known == numel && layout::numel(out, wanted_ndim, counted);
     }
     if (!good)
         throw rearrange_error("reshape", concat({"shape ", sizes_text(wanted, wanted_ndim), " does not hold the ",

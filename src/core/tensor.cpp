@@ -9,8 +9,8 @@ ISTHMUS_BEGIN
 namespace detail {
 
 Error too_many_dims(std::size_t found) {
-    return Error(ErrorCode::bad_layout, ErrorKind::value,
-                 concat({"shape has ", found, " dimensions; expected at most ", max_ndim}));
+    return make_error(ErrorCode::bad_layout, ErrorKind::value,
+                      {"shape has ", found, " dimensions; expected at most ", max_ndim});
 }
 Error no_memory_for_owner(std::size_t bytes) {
     return make_error(ErrorCode::out_of_memory, {"no memory for a tensor of ", bytes, " bytes"});
@@ -19,9 +19,9 @@ static ISTHMUS_COLD Error no_memory_for_handle() {
     return Error(ErrorCode::out_of_memory, "no memory for a tensor handle");
 }
 static ISTHMUS_COLD Error wrong_count(const std::int64_t* sizes, int ndim, const char* whose, std::size_t held) {
-    return Error(
+    return make_error(
         ErrorCode::bad_layout, ErrorKind::value,
-        concat({"argument 'shape': ", sizes_text(sizes, ndim), " does not hold the ", whose, " ", held, " elements"}));
+        {"argument 'shape': ", sizes_text(sizes, ndim), " does not hold the ", whose, " ", held, " elements"});
 }
 
 static DLTensor descriptor_of(const TensorSpec& spec) noexcept {
@@ -80,8 +80,8 @@ TensorSpec::TensorSpec(const void* data_, DType dtype_, const Shape& sizes)
 }
 TensorSpec& TensorSpec::set_strides(const Shape& steps) {
     if (static_cast<int>(steps.size()) != ndim)
-        throw Error(ErrorCode::bad_layout, ErrorKind::value,
-                    detail::concat({"strides have ", steps.size(), " entries; expected one per dimension, ", ndim}));
+        throw detail::make_error(ErrorCode::bad_layout, ErrorKind::value,
+                                 {"strides have ", steps.size(), " entries; expected one per dimension, ", ndim});
     for (int i = 0; i < ndim; ++i) strides[i] = steps[static_cast<std::size_t>(i)];
     has_strides = true;
     return *this;

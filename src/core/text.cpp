@@ -23,16 +23,16 @@ void TextBuffer::append(const char* text, std::size_t size) noexcept {
     size_ += size;
 }
 
-std::string TextBuffer::str() const {
-    if (failed_) throw std::bad_alloc();
-    return std::string(view());
-}
-
 ISTHMUS_RARE void Piece::append_c_text(TextBuffer& out, const void* text, Number) noexcept {
     out += static_cast<const char*>(text);
 }
 ISTHMUS_RARE void Piece::append_text(TextBuffer& out, const void* text, Number length) noexcept {
     out.append(static_cast<const char*>(text), static_cast<std::size_t>(length));
+}
+ISTHMUS_RARE void Piece::append_buffer(TextBuffer& out, const void* text, Number) noexcept {
+    const auto& buffer = *static_cast<const TextBuffer*>(text);
+    out += buffer.view();
+    if (buffer.failed()) out.fail();
 }
 ISTHMUS_RARE void Piece::append_unsigned(TextBuffer& out, const void*, Number value) noexcept {
     char digits[20];
@@ -52,10 +52,17 @@ std::string concat(std::initializer_list<Piece> pieces) {
     for (const Piece& piece : pieces) piece.append_to(out);
     return out.str();
 }
+TextBuffer compose(std::initializer_list<Piece> pieces) noexcept {
+    TextBuffer out;
+    for (const Piece& piece : pieces) piece.append_to(out);
+    return out;
+}
 
 ISTHMUS_RARE void Message::append(TextBuffer& out, const void* data, Piece::Number size) noexcept {
     if (size == up_to_nul) {
         out += static_cast<const char*>(data);
+    } else if (size == of_buffer) {
+        Piece(*static_cast<const TextBuffer*>(data)).append_to(out);
     } else if (size < of_pieces) {
         out.append(static_cast<const char*>(data), static_cast<std::size_t>(size));
     } else {

@@ -54,7 +54,9 @@ ISTHMUS_RARE Error explain_unsound(const DLTensor& t, Flags flags, const char* a
             return error(ErrorCode::overflow, {"strides ", sizes_text(t.strides, t.ndim), " of shape ",
                                                sizes_text(t.shape, t.ndim), " leave the address space"});
     }
-    if (numel > 0 && !device.is_opaque() && address % static_cast<std::uint64_t>(dtype.alignment()) != 0)
+    const bool leaves =
+        t.strides == nullptr && numel > 0 && reaches_end(address, bytes - 1);  // a copy would read there
+    if (!leaves && numel > 0 && !device.is_opaque() && address % static_cast<std::uint64_t>(dtype.alignment()) != 0)
         return error(ErrorCode::needs_copy,
                      {"data at ", hex(address), " is not aligned to the ", dtype.alignment(), " bytes of ", dtype,
                       "; copy it first (numpy: np.require(x, requirements='A'))"});

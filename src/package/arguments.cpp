@@ -10,7 +10,7 @@ template <class Value>
 bool read_value(PyObject* object, const char* argument, PyTypeObject* type, Value& out) {
     if (isthmus::detail::value_from_python(object, type, out)) return true;
     const bool right_type = PyUnicode_Check(object) || PyTuple_Check(object);
-    (void)isthmus::detail::raise_argument(argument, object, isthmus::detail::wanted_value(object, out).c_str(),
+    (void)isthmus::detail::raise_argument(argument, object, isthmus::detail::wanted_value(object, out),
                                           right_type ? ErrorKind::value : ErrorKind::type);
     return false;
 }
@@ -29,8 +29,8 @@ bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isth
     using isthmus::detail::Integers;
     const Integers outcome = isthmus::detail::read_integers(object, out, isthmus::max_ndim, count, false);
     if (outcome == Integers::ok) return true;
-    if (PyErr_Occurred() != nullptr) return false;  // an interrupt
-    const std::string prefix = isthmus::detail::argument_prefix(argument);
+    if (PyErr_Occurred() != nullptr) return false;  // it passes through
+    const isthmus::detail::TextBuffer prefix = isthmus::detail::compose({"argument '", argument, "': "});
     if (outcome == Integers::not_integers) {
         (void)isthmus::detail::raise_argument(argument, object, "a tuple of integers", ErrorKind::type);
     } else if (outcome == Integers::too_many) {

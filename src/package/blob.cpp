@@ -20,13 +20,11 @@ struct Fields {
 bool read_pointer(PyObject* object, void*& out) {
     Ref number(PyBool_Check(object) ? nullptr : PyNumber_Index(object));
     if (!number) {
-        PyErr_Clear();
         (void)detail::raise_argument("ptr", object, "an integer, the address of the first element", ErrorKind::type);
         return false;
     }
     const unsigned long long address = PyLong_AsUnsignedLongLong(number.get());
     if (PyErr_Occurred() != nullptr || address > UINTPTR_MAX) {
-        PyErr_Clear();
         (void)detail::raise_argument("ptr", object, "an address: 0 or more, and of at most 64 bits");
         return false;
     }

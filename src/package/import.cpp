@@ -22,7 +22,7 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
         PyErr_Format(PyExc_TypeError, "from_dlpack() takes one positional argument (%zd given)", count);
         return nullptr;
     }
-    isthmus::ImportOptions options{.copy = isthmus::Copy::if_needed, .argument = "x"};
+    isthmus::ImportOptions options{.copy = isthmus::Copy::from_producer, .argument = "x"};
     bool copy_forbidden = false;
     Device wanted{0, 0};
     const Py_ssize_t named = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
@@ -44,9 +44,8 @@ PyObject* from_dlpack(PyObject*, PyObject* const* arguments, Py_ssize_t count, P
         const Device found = tensor->device();
         isthmus::roll_back(arguments[0], *tensor);
         return isthmus::detail::raise(ErrorCode::needs_copy, ErrorKind::buffer,
-                                      "argument 'copy': found False, but x is on " + found.name() +
-                                          " and is expected on " + wanted.name() +
-                                          "; expected None or True, since that needs a copy");
+                                      {"argument 'copy': found False, but x is on ", found, " and is expected on ",
+                                       wanted, "; expected None or True, since that needs a copy"});
     }
     return to_object(tensor);
 }

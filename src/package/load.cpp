@@ -25,8 +25,8 @@ int open_file(PyObject* path) {
     const char* name = PyBytes_AS_STRING(encoded);
     int descriptor = -1, failed = ENOSYS;
 #if !defined(_WIN32)
-    Py_BEGIN_ALLOW_THREADS;  // slow on a network file system
-    descriptor = ::open(name, O_RDONLY | O_CLOEXEC);
+    Py_BEGIN_ALLOW_THREADS;                                        // slow on a network file system
+    descriptor = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer would wait for one
     failed = errno;
     Py_END_ALLOW_THREADS;
 #endif

@@ -18,6 +18,7 @@ using isthmus::ErrorCode;
 using isthmus::ErrorKind;
 using isthmus::Ref;
 using isthmus::Tensor;
+using isthmus::detail::guarded;
 
 extern PyMethodDef import_methods[], blob_methods[], inspect_methods[], shared_methods[], load_methods[];
 
@@ -45,19 +46,6 @@ inline PyObject* to_object(const Tensor& tensor) {
 inline PyObject* to_object(const isthmus::Result<Tensor>& tensor) {
     if (tensor) return to_object(*tensor);
     isthmus::set_python_error(tensor.error());
-    return nullptr;
-}
-
-/// Runs code that may throw Error (or std::bad_alloc) in a function called from Python.
-template <class F>
-PyObject* guarded(F&& f) {
-    try {
-        return f();
-    } catch (const Error& error) {
-        isthmus::set_python_error(error);
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-    }
     return nullptr;
 }
 

@@ -86,7 +86,6 @@ struct Unlocked {
 int read_descriptor(PyObject* object) {
     const long number = PyLong_AsLong(object);
     if (number >= 0 && number <= INT_MAX) return static_cast<int>(number);
-    PyErr_Clear();
     (void)isthmus::detail::raise_argument("sock", object, "an open socket");
     return -1;
 }
@@ -97,7 +96,6 @@ bool read_timeout(PyObject* object, double& seconds) {
     if (object == Py_None) return true;
     seconds = PyFloat_AsDouble(object);
     if (PyErr_Occurred() == nullptr && seconds >= 0) return true;
-    PyErr_Clear();
     (void)isthmus::detail::raise_argument("timeout", object, "None, or seconds of 0 or more");
     return false;
 }
@@ -107,7 +105,6 @@ bool read_timeout(PyObject* object, double& seconds) {
 bool package::read_access(PyObject* object, shared::Access& access) {
     const std::string_view name = PyUnicode_Check(object) ? isthmus::detail::utf8_of(object) : std::string_view();
     if (shared::parse_access(name, access)) return true;
-    PyErr_Clear();
     (void)isthmus::detail::raise_argument("access", object, "'read_only', 'copy_on_write' or 'shared'",
                                           PyUnicode_Check(object) ? ErrorKind::value : ErrorKind::type);
     return false;

@@ -358,6 +358,15 @@ def test_none_needs_no_header(ext):
     assert ext.count(None) == -1
 
 
+def test_what_needs_the_gil_takes_it_or_says_so(ext, torch):
+    for x in (np.ones(3, np.float32), torch.ones(3)):
+        for _ in range(3):
+            assert np.asarray(ext.twice_there_without_gil(x)).tolist() == [2, 2, 2]
+        version = getattr(x, "_version", 0)
+        assert ext.errors_without_gil(x) == "bad_layout  bad_thread"
+        assert getattr(x, "_version", 1) == version + 1
+
+
 @pytest.mark.parametrize("hidden", ["", "1"], ids=["shims", "no shims"])
 def test_a_write_is_announced_where_the_binder_has_released_the_gil(ext, torch, hidden):
     """A call guard stands between the reading of the arguments and the conversion that announces; without torch's shims

@@ -4,6 +4,7 @@ and trees."""
 from __future__ import annotations
 
 import dataclasses
+import enum
 import gc
 import sys
 import types
@@ -439,3 +440,157 @@ class TestTrees:
         del tree
         gc.collect()
         assert ref() is None
+
+    def test_a_class_of_its_own_is_kept_with_its_attributes(self, ext):
+        class Settings(dict):
+            def __init__(self, name, **items):
+                super().__init__(**items)
+                self.name = name
+
+        class Layers(list):
+            def __init__(self, width, depth):
+                super().__init__()
+                self.size = width, depth
+
+        class Pair(tuple):
+            def __new__(cls, first, second):
+                return super().__new__(cls, (first, second))
+
+        class Mirrored(OrderedDict):
+            def __setitem__(self, key, value):
+                super().__setitem__(key, value)
+                self.__dict__[key] = value
+
+        layers = Layers(3, 2)
+        layers.append(np.ones(2))
+        pair = Pair(np.zeros(2), 7)
+        pair.note = "mine"
+        mirrored = Mirrored(x=np.full(2, 5.0))
+        made = ext.copied_tree(Settings("n", layers=layers, pair=pair, mirrored=mirrored), False)
+        assert (type(made), made.name) == (Settings, "n")
+        assert (type(made["layers"]), made["layers"].size, len(made["layers"])) == (Layers, (3, 2), 1)
+        assert made["layers"][0].tolist() == [1, 1]
+        assert made["layers"][0] is not layers[0]
+        assert (type(made["pair"]), made["pair"].note, made["pair"][1]) == (Pair, "mine", 7)
+        assert made["pair"][0] is not pair[0]
+        assert made["mirrored"].x is made["mirrored"]["x"] is not mirrored.x
+        assert type(layers[0]) is type(pair[0]) is np.ndarray
+
+    def test_a_struct_of_c_code(self, ext, torch):
+        made = ext.copied_tree(torch.max(torch.ones(2, 3), 0), False)
+        assert type(made) is torch.return_types.max
+        assert made.values.tolist() == [1, 1, 1]
+
+    def test_what_cannot_be_made_again_is_refused_by_name(self, ext):
+        class Frozen(dict):
+            def __setitem__(self, key, value):
+                raise TypeError("frozen")
+
+        class Sealed(Frozen):
+            def __copy__(self):
+                made = type(self)()
+                dict.update(made, self)
+                return made
+
+        class Bare(dict):
+            def __copy__(self):
+                return dict(self)
+
+        class Closed(list):
+            def __reduce_ex__(self, protocol):
+                raise ValueError("closed")
+
+        again = "of the tree cannot be made again for other tensors: "
+        for made, text in (
+            (Frozen(a=np.ones(1)), rf"Frozen {again}copy.copy\(\) raised TypeError: frozen"),
+            (Sealed(a=np.ones(1)), f"Sealed {again}setting an item raised TypeError: frozen"),
+            (Bare(a=np.ones(1)), f"Bare {again}copying it gives an object of another class"),
+            (Closed([np.ones(1)]), rf"Closed {again}copy.copy\(\) raised ValueError: closed"),
+        ):
+            with pytest.raises(BufferError, match=text):
+                ext.copied_tree([made], False)
+
+    def test_an_interrupt_passes(self, ext):
+        class Stopped(dict):
+            def __copy__(self):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            ext.copied_tree(Stopped(a=np.ones(1)), False)
+
+    def test_numbers_and_texts_of_every_kind_stay(self, ext):
+        class Colour(enum.IntEnum):
+            RED = 1
+
+        class Word(str):
+            __slots__ = ()
+
+        stay = [np.float32(1.5), np.int64(3), np.bool_(True), np.complex64(1j), np.datetime64("2020-01-01"),
+                np.str_("x"), Colour.RED, Word("w"), 1.5, True, b"b", None]  # fmt: skip
+        made = ext.copied_tree([*stay, np.float32(1.5) * np.ones(())], False)
+        assert all(new is old for new, old in zip(made, stay, strict=False))
+        assert ext.leaves_of(stay) == ""
+
+    def test_a_list_that_changes_while_it_is_read(self, ext):
+        class Other:
+            """Its tensor is asked for once, and that changes the list."""
+
+            def __init__(self, change):
+                self.change = change
+
+            def __dlpack_device__(self):
+                return (1, 0)
+
+            def __dlpack__(self, **options):
+                self.change()
+                return np.ones(2).__dlpack__(**options)
+
+        shrinking: list = [np.ones(2)]
+        shrinking += [Other(shrinking.clear), *(np.ones(2) for _ in range(50))]
+        assert ext.leaves_of(shrinking).count("float64") == 52
+        growing: list = []
+        growing.append(Other(lambda: growing.append(Other(lambda: None))))
+        assert ext.leaves_of(growing) == "0 float64\n"
+        emptied = [np.ones(2), np.ones(2)]
+        emptied.append(Other(emptied.clear))
+        with pytest.raises(ValueError, match="the tree was changed after it was read: expected one of 3 tensors"):
+            ext.copied_tree(emptied, False)
+        growing = [np.ones(2)]
+        growing.append(Other(lambda: growing.append(np.ones(2))))
+        with pytest.raises(ValueError, match="the tree was changed after it was read: expected one of 2 tensors"):
+            ext.copied_tree(growing, False)
+        nested = {"a": [np.ones(2)]}
+        nested["b"] = Other(lambda: nested.update(a=[np.ones(1), np.ones(1)]))
+        with pytest.raises(ValueError, match="the tree was changed after it was read: expected one of 2 tensors"):
+            ext.copied_tree(nested, False)
+
+
+class Shrinks:
+    """A number that takes everything out of a list when it is asked for."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __index__(self):
+        self.items.clear()
+        return 3
+
+
+def test_a_list_of_fields_that_shrinks_while_it_is_read(ext):
+    class Other:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **options):
+            items.clear()
+            return self.array.__dlpack__(**options)
+
+    for shape in (SHAPE, [3, 4]):
+        items: list = [Other(INDPTR), INDICES, DATA, shape]
+        assert ext.matrix_sum(items) == TOTAL
+    sizes: list = []
+    sizes += [Shrinks(sizes), 4]
+    assert ext.matrix_sum(fields(shape=sizes)) == TOTAL

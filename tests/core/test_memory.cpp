@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -217,6 +218,63 @@ TEST(MemoryCache, OneThreadAtATimeHasWhatWasKept) {
     EXPECT_EQ(cache.trim(0), count * 5 * MiB) << "and none is lost";
 }
 
+/// Threads that make and drop tensors while a test goes on.
+class Churn {
+public:
+    Churn(int count, std::size_t size) {
+        for (int i = 0; i < count; ++i)
+            threads_.emplace_back([this, size] {
+                while (!done_) {
+                    make_and_drop({size, size + MiB});
+                    ++rounds_;
+                }
+            });
+        while (rounds_ < 10) std::this_thread::yield();
+    }
+    ~Churn() {
+        done_ = true;
+        for (std::thread& thread : threads_) thread.join();
+    }
+    Churn(const Churn&) = delete;
+    Churn& operator=(const Churn&) = delete;
+
+private:
+    std::atomic<bool> done_{false};
+    std::atomic<int> rounds_{0};
+    std::vector<std::thread> threads_;
+};
+TEST_F(KeptMemory, ALimitHoldsWhateverOtherThreadsDo) {
+    for (int round = 0; round < 60; ++round) {
+        isthmus::set_cached_memory(512 * MiB);
+        {
+            const Churn churn(3, 4 * MiB);
+            isthmus::set_cached_memory(0);
+        }
+        ASSERT_EQ(isthmus::trim(), 0U) << "in round " << round;
+    }
+}
+TEST(MemoryCache, TrimWaitsForItsTurn) {
+    isthmus::detail::MemoryCache cache;
+    cache.set_most(64 * MiB);
+    const auto in_a_turn_of_another = [&](auto&& call) {
+        cache.before_fork();
+        std::thread other([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            cache.after_fork();
+        });
+        call();
+        other.join();
+    };
+    ASSERT_TRUE(cache.put({nullptr, std::malloc(1), 5 * MiB}));
+    in_a_turn_of_another([&] { EXPECT_EQ(cache.trim(0), 5 * MiB); });
+    ASSERT_TRUE(cache.put({nullptr, std::malloc(1), 5 * MiB}));
+    in_a_turn_of_another([&] { cache.set_most(0); });
+    EXPECT_EQ(cache.trim(0), 0U);
+    void* memory = std::malloc(1);
+    in_a_turn_of_another([&] { EXPECT_FALSE(cache.put({nullptr, memory, 5 * MiB})) << "a tensor waits for nobody"; });
+    std::free(memory);
+}
+
 #if !ISTHMUS_TEST_TSAN && !defined(_WIN32)
 TEST_F(KeptMemory, AForkInTheMidstOfItLeavesTheChildWorking) {
     ISTHMUS_TEST_NEEDS_MALLOC_AFTER_FORK();
@@ -229,7 +287,9 @@ TEST_F(KeptMemory, AForkInTheMidstOfItLeavesTheChildWorking) {
         if (child == 0) {
             alarm(20);
             for (int round = 0; round < 3; ++round) make_and_drop({4 * MiB});
-            _exit(0);
+            (void)isthmus::trim();
+            make_and_drop({4 * MiB});
+            _exit(isthmus::trim() >= 4 * MiB ? 0 : 1);  // the cache is in nobody's turn
         }
         int status = 0;
         ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,10 @@ pytestmark = pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the c
 FUNCTIONS = Path(isthmus.get_include()) / "isthmus" / "backend" / "functions.h"
 SOURCE = r"""
 #include <isthmus/op.h>
+#include <isthmus/core/live.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/fields.h>
+#include <isthmus/load.h>
 using namespace isthmus;
 
 struct Csr {
@@ -74,17 +77,52 @@ static PyObject* total(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObj
     for (const double value : in.get<0>().values) sum += value;
     return PyFloat_FromDouble(sum);
 }
+/// The names, dtypes, shapes and bytes of a file's tensors, its metadata, and the sum of its tensor "x".
+static PyObject* loaded(PyObject*, PyObject* path) {
+    try {
+        const Ref text(PyUnicode_AsUTF8String(path));
+        const TensorFile file = load(PyBytes_AsString(text.get())).value();
+        std::string words;
+        for (const TensorEntry& entry : file.entries())
+            words += entry.name + " " + entry.dtype.name() + " " + std::to_string(entry.shape.size()) + " " +
+                     std::to_string(entry.end - entry.begin) + "; ";
+        for (const auto& [key, value] : file.metadata()) words += key + "=" + value + "; ";
+        if (!file.contains("x") || file.contains("y")) return PyErr_Format(PyExc_AssertionError, "contains");
+        const Tensor x = file.at("x").value(), copied = file.copy("x").value();
+        double sum = 0;
+        const auto values = x.view<const float, 1>().value();
+        for (const float e : values) sum += e;
+        copied.view<float, 1>().value()(0) = 0;
+        return PyUnicode_FromString((words + std::to_string(sum)).c_str());
+    } catch (const Error& error) {
+        set_python_error(error);
+        return nullptr;
+    }
+}
+static PyObject* alive(PyObject*, PyObject*) {
+    live_tracking(true);
+    const Tensor t = Tensor::empty({2, 3}, float32);
+    const auto list = live();
+    live_tracking(false);
+    if (list.size() != 1 || live_tracking() || !live().empty()) return PyErr_Format(PyExc_AssertionError, "live");
+    return PyUnicode_FromFormat("%s %d %d", list[0].producer.c_str(), static_cast<int>(list[0].shape[1]),
+                                static_cast<int>(list[0].nbytes));
+}
 static void twice(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">> y) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = 2 * x(i);
 }
-static void fails(View<const float, 1, sizes<"n">>, Out<float, 1, sizes<"n">>) {
-    throw Error(ErrorCode::bad_argument, "the kernel says no");
+static void fails(View<const float, 1, sizes<"n">> x, Out<float, 1, sizes<"n">>) {
+    if (x(0) == 0) throw Error(ErrorCode::bad_argument, "the kernel says no");
+    if (x(0) == 1) throw std::out_of_range("far out");
+    if (x(0) == 2) throw std::bad_alloc();
+    throw 3;
 }
 
 #define FAST(f) {#f, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL | METH_KEYWORDS, ""}
 static PyMethodDef methods[] = {
     {"borrow", borrow, METH_O, ""}, {"back", back, METH_O, ""}, {"half", half, METH_O, ""},
-    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {nullptr, nullptr, 0, nullptr}};
+    {"grown", grown, METH_NOARGS, ""}, FAST(scaled), FAST(total), {"loaded", loaded, METH_O, ""},
+    {"alive", alive, METH_NOARGS, ""}, {nullptr, nullptr, 0, nullptr}};
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "one", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 PyMODINIT_FUNC PyInit_one() {
@@ -106,6 +144,13 @@ assert one.grown().tolist() == [1, 2, 3]
 assert one.scaled(x, b=x, factor=2.0).tolist() == [0, 2, 8, 18]
 assert one.total({"indptr": np.zeros(2, np.int32), "values": np.ones(3)}) == 3
 assert one.twice(x).tolist() == [0, 2, 4, 6]
+import json, struct
+header = json.dumps({"__metadata__": {"made": "here"}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
+header += " " * (-len(header) % 8)
+data = struct.pack("<Q", len(header)) + header.encode() + np.array([5, 6], np.float32).tobytes()
+open("x.safetensors", "wb").write(data)
+assert one.loaded("x.safetensors") == "x float32 1 8; made=here; 11.000000", one.loaded("x.safetensors")
+assert one.alive() == "C++ 3 24", one.alive()
 counts = sys.getrefcount(x)
 for call, words in (
     (lambda: one.borrow(3), "argument 'x': expected a tensor"),
@@ -114,11 +159,16 @@ for call, words in (
     (lambda: one.scaled(x), "missing required argument 'b'"),
     (lambda: one.half(np.float32(1)), "dimension"),
     (lambda: one.total({"indptr": np.zeros(2, np.int32)}), "values"),
+    (lambda: one.loaded("nowhere"), "nowhere"),
+    (lambda: one.loaded("one.cpp"), "one.cpp"),
     (lambda: one.fails(x), "the kernel says no"),
+    (lambda: one.fails(x + 1), "fails(): far out"),
+    (lambda: one.fails(x + 2), "fails(): no memory"),
+    (lambda: one.fails(x + 3), "fails(): an exception was thrown that is not a std::exception"),
 ):
     try:
         call()
-    except (TypeError, ValueError, BufferError) as error:
+    except (TypeError, ValueError, BufferError, IndexError, MemoryError, RuntimeError, OSError) as error:
         assert words in str(error), error
     else:
         raise AssertionError(words)
@@ -132,21 +182,25 @@ GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "install.md").read_text(
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("abi3")
+def compiled(folder: Path, compiler: str, *flags: str) -> Path:
     (folder / "one.cpp").write_text(SOURCE)
-    flags = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-Wl,-z,now"]
-    command = [compiling.CXX, *flags, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
+    told = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-shared", "-Wl,-z,now", *flags]
+    command = [compiler, *told, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("abi3"), compiling.CXX, "-O1")
 
 
 def python(folder: Path, source: str, *flags: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
         [sys.executable, *flags, "-c", source],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=300,
@@ -160,6 +214,39 @@ def python(folder: Path, source: str, *flags: str) -> str:
 def test_one_file_does_what_a_linked_module_does(folder: Path) -> None:
     pytest.importorskip("numpy")
     assert python(folder, USE) == "used\n"
+
+
+CLANG = next(
+    (path for name in ("clang++", "clang++-19", "clang++-16", "clang++-14") if (path := shutil.which(name))), ""
+)
+#: Compilers and C++ libraries that the backend was not made with: no type of theirs crosses.
+OTHERS = {
+    "the old std::string": [compiling.CXX, "-D_GLIBCXX_USE_CXX11_ABI=0"],
+    "no RTTI": [compiling.CXX, "-fno-rtti"],
+    "Clang": [CLANG],
+    "libc++": [CLANG, "-stdlib=libc++"],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_it_does_the_same_from_another_compiler(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    compiler, *flags = OTHERS[name]
+    if not compiler:
+        pytest.skip("clang++ is not installed: apt-get install clang libc++-dev libc++abi-dev")
+    if "-stdlib=libc++" in flags:
+        source = "#include <vector>\nint main() {}\n"
+        command = [compiler, *flags, "-x", "c++", "-", "-o", os.devnull]
+        if subprocess.run(command, input=source, text=True, capture_output=True, check=False).returncode != 0:
+            pytest.skip("libc++ is not installed: apt-get install libc++-dev libc++abi-dev")
+    assert python(compiled(tmp_path, compiler, "-O1", *flags), USE) == "used\n"
+
+
+def test_abi3audit_finds_nothing(folder: Path) -> None:
+    pytest.importorskip("abi3audit", reason="abi3audit is not installed: pip install abi3audit")
+    command = [sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", "3.10", folder / "one.abi3.so"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_command_of_the_guide_compiles_the_example_of_the_readme(tmp_path: Path) -> None:
@@ -203,6 +290,24 @@ try:
 except ImportError as error:
     assert "pip install 'isthmus>=" in str(error), error
     assert isinstance(error.__cause__, ImportError)
+else:
+    raise AssertionError
+"""
+    python(folder, source)
+
+
+def test_an_interrupt_while_the_backend_is_imported_is_itself(folder: Path) -> None:
+    source = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *others):
+        if name == "isthmus":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+try:
+    import one
+except KeyboardInterrupt:
+    pass
 else:
     raise AssertionError
 """

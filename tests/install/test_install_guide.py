@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compiling import CXX
 from readmes import shell as run
 
 isthmus = pytest.importorskip("isthmus")
@@ -21,6 +23,7 @@ SCRIPTS = Path(sys.executable).parent
 SOURCES = ("CMakeLists.txt", "cmake", "include", "src")
 #: The host in the guide, in whose place git takes a local folder.
 ADDRESS = "https://example.org/isthmus.git"
+ONE_FILE = "One file for every Python"
 
 USE = """
 import numpy as np, mine
@@ -152,10 +155,15 @@ def test_fetch_content_in_scikit_build_core(nanobind_project: Path, repository: 
     use_wheel(nanobind_project)
 
 
-def test_the_compiler_alone() -> None:
+def test_the_compiler_alone(project: Path) -> None:
+    run(f'g++() {{ command g++ "$@" -O0; }}; {blocks("The compiler alone, and pkg-config", "sh")[0]}', project)
+    use(project)
+
+
+def test_the_compiler_alone_of_one_file() -> None:
     """The README's line, which test_readme.py runs."""
     readme = (REPOSITORY / "README.md").read_text()
-    assert blocks("The compiler alone, and pkg-config", "sh")[0].replace("mine", "first") in readme
+    assert blocks(ONE_FILE, "sh")[0].replace("mine", "first") in readme
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
@@ -189,3 +197,113 @@ def test_meson(project: Path) -> None:
     (project / "meson.build").write_text(blocks("meson", "meson")[0])
     run(blocks("meson", "sh")[0], project)
     use(project / "build")
+
+
+CMAKE, NANOBIND, PRIVATE = blocks(ONE_FILE, "cmake")
+
+
+def wheel_of(folder: Path, tag: str = "cp310-abi3") -> Path:
+    """What the wheel in the folder holds, which is for every Python, unpacked."""
+    (wheel,) = folder.glob("mine-1.0-*.whl")
+    assert f"-{tag}-" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    modules = sorted(path.name for path in (folder / "site").rglob("*.so"))
+    assert modules == ["mine.abi3.so"]
+    return folder / "site"
+
+
+def without_bridge(folder: Path) -> None:
+    """The module is small, and every symbol that it wants of ours comes from nowhere: it has a table."""
+    module = folder / "mine.abi3.so"
+    assert module.stat().st_size < 100_000
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", module], capture_output=True, text=True, check=True)
+    assert "isthmus" not in symbols.stdout
+
+
+@needs_cmake
+def test_scikit_build_core_of_one_file(project: Path) -> None:
+    pytest.importorskip("scikit_build_core")
+    (project / "CMakeLists.txt").write_text(CMAKE)
+    (project / "pyproject.toml").write_text(blocks(ONE_FILE, "toml")[0])
+    run("pip wheel --no-deps .", project)
+    folder = wheel_of(project)
+    without_bridge(folder)
+    use(folder)
+
+
+@needs_cmake
+def test_nanobind_in_split_mode(tmp_path: Path) -> None:
+    nanobind = pytest.importorskip("nanobind")
+    pytest.importorskip("nanobind_backend")
+    pytest.importorskip("scikit_build_core")
+    if tuple(map(int, nanobind.__version__.split(".")[:1])) < (3,):
+        pytest.skip("nanobind before 3.0 has no split mode")
+    lines = [line for line in CMAKE.splitlines() if "Python_add_library" not in line and "SUFFIX" not in line]
+    kept = "\n".join(line for line in lines if not line.startswith(("target_link_libraries", "install")))
+    (tmp_path / "CMakeLists.txt").write_text(f"{kept}\n{NANOBIND}\n{lines[-1]}\n")
+    (tmp_path / "pyproject.toml").write_text(
+        blocks(ONE_FILE, "toml")[0].replace('"isthmus==', '"nanobind>=3", "isthmus==')
+    )
+    (tmp_path / "mine.cpp").write_text(blocks("scikit-build-core and nanobind", "cpp")[0])
+    run("pip wheel --no-deps .", tmp_path)
+    use(wheel_of(tmp_path))
+
+
+def test_setuptools_of_one_file(project: Path) -> None:
+    pytest.importorskip("setuptools")
+    (project / "setup.py").write_text(blocks(ONE_FILE, "python")[0])
+    (project / "pyproject.toml").write_text(blocks("setuptools", "toml")[0])
+    run("pip wheel --no-deps .", project)
+    use(wheel_of(project))
+
+
+@needs("meson")
+@pytest.mark.skipif(not shutil.which("ninja"), reason="ninja is not installed")
+def test_meson_of_one_file(project: Path) -> None:
+    (project / "meson.build").write_text(blocks(ONE_FILE, "meson")[0])
+    run(blocks("meson", "sh")[0], project)
+    without_bridge(project / "build")
+    use(project / "build")
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config on this machine")
+def test_pkg_config_of_one_file(project: Path) -> None:
+    folder = Path(isthmus.get_include()).parent / "lib" / "pkgconfig"
+    flags = run("pkg-config --cflags --libs isthmus-abi3", project, PKG_CONFIG_PATH=str(folder))
+    python = isthmus.get_includes()[-1]
+    run(
+        f"{CXX} -std=c++20 -fPIC -fvisibility=hidden -I{python} {flags.strip()} -shared mine.cpp -o mine.abi3.so",
+        project,
+    )
+    use(project)
+
+
+@needs_cmake
+def test_the_limited_api_is_asked_for_before_python_is_read(tmp_path: Path) -> None:
+    source = tmp_path / "late.cpp"
+    source.write_text("#include <Python.h>\n#include <isthmus/python.h>\n")
+    done = subprocess.run(
+        [CXX, *isthmus.get_cflags(abi3=True), "-fsyntax-only", source], capture_output=True, text=True, check=False
+    )
+    errors = [line for line in done.stderr.splitlines() if "error" in line]
+    assert "isthmus::abi3: Python.h was included before: include Isthmus first" in errors[0]
+
+
+@needs_cmake
+def test_a_project_carries_its_backend(project: Path) -> None:
+    """Beside the package's, in one process: the module takes the tensor of the package, which keeps its class."""
+    text, count = re.subn(r"target_link_libraries\(.*\)\ninstall\(.*\)\n", PRIVATE, CMAKE)
+    assert count == 1
+    (project / "CMakeLists.txt").write_text(text)
+    configure = blocks("CMake", "sh")[0].splitlines()
+    run("\n".join([*configure, f'cmake --install build --prefix "{project}/site"']), project)
+    (project / "site" / "mine" / "__init__.py").write_text("from .mine import *\n")
+    # Without the package: the module finds the backend beside it.
+    alone = "import sys; sys.modules['isthmus'] = None\n" + USE
+    run(f'"{sys.executable}" -c "$USE"', project / "site", USE=alone)
+    both = (
+        USE
+        + "import isthmus\nt = isthmus.empty((3,), 'float32')\nassert mine.poke(t) is t and t.to('numpy')[0] == 42\n"
+    )
+    run(f'"{sys.executable}" -c "$USE"', project / "site", USE=both)

@@ -282,7 +282,7 @@ THROWN = {
     "memory": (MemoryError, "fail(): no memory"),
     "error": (BufferError, "only a copy would do"),
     "runtime": (RuntimeError, "fail(): it broke"),
-    "int": (RuntimeError, "fail(): threw what is no std::exception"),
+    "int": (RuntimeError, "fail(): an exception was thrown that is not a std::exception"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 import weakref
 
 import numpy as np
@@ -155,3 +156,33 @@ def test_packed_elements() -> None:
     for index, text in ((slice(1, None), "begins within a byte"), (1, "begins within a byte")):
         with pytest.raises(isthmus.Error, match=text):
             t[index]
+
+
+INDICES = [
+    index
+    for first in (slice(None), slice(1, None), slice(None, None, 2), slice(None, None, -1), slice(1, 1), 0, 1, ...)
+    for index in (first, (first, slice(0, 2)), (first, slice(1, 3)), (first, slice(None, None, 2)), (first, -1))
+]
+
+
+@pytest.mark.parametrize("dtype", ["int4", "float4_e2m1fn", "float6_e2m3fn", "uint8"])
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (1, 4), (2, 1)])
+def test_a_part_of_packed_elements_is_a_tensor_or_an_error(dtype: str, shape: tuple[int, int]) -> None:
+    memory = np.arange(64, dtype=np.uint8)
+    t = isthmus.from_blob({"ptr": memory.ctypes.data, "shape": shape, "dtype": dtype}, owner=memory)
+    made = 0
+    for index in INDICES:
+        try:
+            part = t[index]
+        except isthmus.TensorValueError as error:
+            assert re.search("packed|begins within a byte", str(error)), (index, error)
+            assert dtype != "uint8", (index, error)
+            continue
+        except IndexError:
+            assert max(shape) < 3 or 1 in shape
+            continue
+        # An import of a capsule trusts nothing that it is told.
+        again = isthmus.from_dlpack(part.__dlpack__(max_version=(1, 3)))
+        assert again.shape == part.shape
+        made += 1
+    assert made >= 5

@@ -115,7 +115,7 @@ def test_values_and_errors() -> None:
     )
     assert said(lambda: module.repeat("a", -1, True)).endswith("-1 does not fit an integer from 0 to 255")
     assert said(lambda: module.repeat(1, 2, True)) == "TypeError: repeat(): argument 'word': expected a string, got int"
-    assert said(lambda: module.fail(0)) == "ValueError: how is 0"
+    assert said(lambda: module.fail(0)) == "ValueError: fail(): how is 0"
     assert said(lambda: module.fail(1)).startswith("MemoryError")
     assert said(lambda: module.fail(2)) == "RuntimeError: fail(): an exception was thrown that is not a std::exception"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import struct
 import sys
 from pathlib import Path
@@ -333,6 +334,42 @@ class TestShards:
         (tmp_path / "index.json").write_text(text)
         with pytest.raises(isthmus.TensorValueError):
             isthmus.load(tmp_path / "index.json")
+
+    def test_a_shard_that_lacks_what_the_index_names(self, tmp_path: Path) -> None:
+        st_numpy.save_file({"a": np.arange(3.0)}, tmp_path / "one.safetensors")
+        index = tmp_path / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": {"a": "one.safetensors", "b": "one.safetensors"}}))
+        weights = isthmus.load(index)
+        assert "b" in weights
+        for get in (weights.get, weights.copy, weights.__getitem__):
+            with pytest.raises(
+                isthmus.TensorValueError, match=r"names 'b' in 'one.safetensors', which has no such tensor"
+            ):
+                get("b")
+        assert weights["a"].shape == (3,)
+
+    @pytest.mark.parametrize("access", ["shared", "bogus", "read_only\0", None, 3])
+    def test_an_access_that_is_none(self, tmp_path: Path, access: Any) -> None:
+        (tmp_path / "index.json").write_text('{"weight_map": {}}')
+        with pytest.raises(isthmus.TensorValueError, match=r"argument 'access': found .*expected 'read_only' or"):
+            isthmus.load(tmp_path / "index.json", access=access)
+
+    @pytest.mark.parametrize("text", ["[" * 100_000, '{"weight_map":' * 100_000], ids=["lists", "objects"])
+    def test_deep_nesting(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "index.json").write_text(text)
+        with pytest.raises(isthmus.TensorValueError, match="not an index of safetensors files"):
+            isthmus.load(tmp_path / "index.json")
+
+    def test_no_metadata(self, tmp_path: Path) -> None:
+        (tmp_path / "index.json").write_text('{"weight_map": {}, "metadata": null}')
+        assert dict(isthmus.load(tmp_path / "index.json").metadata) == {}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(isthmus.Error, match="it is no regular file"):
+        isthmus.load(tmp_path / name)
 
 
 def test_pickle_takes_the_elements_along(path: Path) -> None:

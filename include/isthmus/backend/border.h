@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <isthmus/core/device.h>
+#include <isthmus/core/dtype.h>
 #include <isthmus/core/result.h>
 
 ISTHMUS_BEGIN
@@ -22,6 +24,31 @@ struct BackendTable {
     const char* version_text;  ///< "0.1.0"
     Atomic<const struct Observer*>* observer;
     void (*const* functions)();  ///< by the numbers of isthmus/backend/functions.h
+};
+
+/// A LiveTensor as it crosses; valid during the call that shows it.
+struct LiveFacts {
+    std::uint64_t serial;
+    void* data;
+    std::int64_t nbytes;
+    const std::int64_t* shape;
+    std::size_t ndim;
+    DType dtype;
+    Device device;
+    bool read_only, borrowed;
+    std::uint32_t handles;
+    TextRef producer, consumer;
+    double age;
+    TextRef place, cpp_place;
+};
+
+/// A TensorEntry as it crosses; valid as long as its file.
+struct FileEntry {
+    TextRef name;
+    DType dtype;
+    const std::int64_t* shape;
+    std::size_t ndim;
+    std::uint64_t begin, end;
 };
 
 /// One parameter: numbers, enumerators, pointers and small structs of ours as they are, references as pointers.
@@ -58,12 +85,9 @@ struct Border<T&&> {
 /// The standard libraries lay it out in different ways.
 template <>
 struct Border<std::string_view> {
-    struct C {
-        const char* data;
-        std::size_t size;
-    };
-    ISTHMUS_ALWAYS_INLINE static C lower(std::string_view text) noexcept { return {text.data(), text.size()}; }
-    ISTHMUS_ALWAYS_INLINE static std::string_view raise(C text) noexcept { return {text.data, text.size}; }
+    using C = TextRef;
+    ISTHMUS_ALWAYS_INLINE static C lower(std::string_view text) noexcept { return TextRef::of(text); }
+    ISTHMUS_ALWAYS_INLINE static std::string_view raise(C text) noexcept { return text; }
 };
 
 /// The result. A failure is an ErrorState, whose reference is the caller's; a text is written to a TextBuffer.

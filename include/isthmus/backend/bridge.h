@@ -22,8 +22,9 @@ inline PyThreadState* holding_thread_state() noexcept { return detail::backend::
 
 namespace detail {
 
-/// An ImportError that says what to install; the exception that is set becomes its cause.
+/// An ImportError that says what to install; the exception that is set becomes its cause. An interrupt stays.
 ISTHMUS_COLD inline void raise_no_backend(const char* text) {
+    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception) == 0) return;
     PyObject *type = nullptr, *cause = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &cause, &trace);
     PyErr_NormalizeException(&type, &cause, &trace);

@@ -235,6 +235,37 @@
       PyObject* const* args, Py_ssize_t positional, PyObject* kwnames, PyObject** out), (function, names, count, \
       args, positional, kwnames, out), true)
 
+#define ISTHMUS_BACKEND_CAPTURED(F, M, T, X) \
+    F(161, raise_captured, void, detail::raise_captured, \
+      (const char* function, const CapturedException& captured), (function, captured), true)
+
+#define ISTHMUS_BACKEND_LIVE(F, M, T, X) \
+    F(162, is_live_tracking, bool, live_tracking, (), (), true) \
+    F(163, set_live_tracking, void, live_tracking, (bool on, bool tracing), (on, tracing), true) \
+    X(164, each_live, bool, (void* to, bool (*add)(void* to, const LiveFacts& facts)), (to, add), \
+      (show_live(to, add)), false)
+
+#define ISTHMUS_BACKEND_LOAD(F, M, T, X) \
+    X(165, open_file, void*, (const char* path, shared::Access access), \
+      (path, access), (new TensorFile(load(path, access).value())), false) \
+    X(166, close_file, void, (void* file), (file), (delete static_cast<TensorFile*>(file)), true) \
+    X(167, file_counts, void, (const void* file, std::size_t* entries, std::size_t* texts), \
+      (file, entries, texts), (count_file(file, entries, texts)), true) \
+    X(168, file_entry, FileEntry, (const void* file, std::size_t i), (file, i), (entry_of_file(file, i)), true) \
+    X(169, file_text, void, (const void* file, std::size_t i, TextRef* key, TextRef* text), \
+      (file, i, key, text), (text_of_file(file, i, key, text)), true) \
+    X(170, file_contains, bool, (const void* file, std::string_view name), \
+      (file, name), (as_file(file).contains(name)), true) \
+    X(171, file_tensor, Result<Tensor>, (const void* file, std::string_view name, bool copied), \
+      (file, name, copied), (copied ? as_file(file).copy(name) : as_file(file).at(name)), false)
+
+#define ISTHMUS_BACKEND_TREE(F, M, T, X) \
+    X(172, walk_tree, Result<void>, (PyObject* root, const ImportOptions& options, void* to, \
+      bool (*add)(void* to, TextRef path, Tensor& tensor)), (root, options, to, add), \
+      (show_tree(root, options, to, add)), true) \
+    F(173, rebuild_tree, Result<PyObject*>, Tree::rebuild, (PyObject* root, std::size_t expected, \
+      std::span<const Tensor> tensors), (root, expected, tensors), true)
+
 #define ISTHMUS_BACKEND_OVERLOADS(F, M, T, X) \
     F(138, raise_overloads, void, detail::raise_overloads, \
       (const RefusedCall& call, const BoundOverload* overloads, std::size_t count), (call, overloads, count), false)
@@ -275,4 +306,4 @@
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 161
+#define ISTHMUS_BACKEND_COUNT 174

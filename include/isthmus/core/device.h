@@ -63,6 +63,9 @@ static_assert(sizeof(Device) == sizeof(DLDevice) && alignof(Device) == alignof(D
 
 namespace detail {
 
+/// As Device::type_name() writes it.
+Piece name_of_device_type(int type) noexcept;
+
 struct DeviceType {
     int type;
     std::string_view name;

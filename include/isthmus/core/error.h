@@ -67,6 +67,8 @@ enum class ErrorKind : std::uint8_t {
     buffer,  ///< something that the exchange cannot express (BufferError)
 };
 
+class Error;
+
 namespace detail {
 
 /// Called whenever this shared object makes an Error, so before it can be thrown: sets up what must be ready by then (a
@@ -100,6 +102,8 @@ ErrorState* make_error_state(ErrorCode code, ErrorKind kind, Message text) noexc
 ErrorState* no_memory_error_state() noexcept;
 /// Removes a reference; the last one releases the cause.
 void drop_error_state(ErrorState* state) noexcept;
+
+Error prefixed(const Error& error, Message prefix) noexcept;
 
 }  // namespace detail
 
@@ -165,6 +169,8 @@ public:
     }
 
 private:
+    friend Error detail::prefixed(const Error& error, detail::Message prefix) noexcept;
+
     detail::ErrorState* state_;
 };
 
@@ -172,7 +178,11 @@ namespace detail {
 
 /// "argument 'x': " or, without a name, nothing.
 std::string argument_prefix(const char* argument);
+/// The same as a piece of a message; the name must live as long.
+Piece of_argument(const char* argument) noexcept;
 
+/// Error::prefixed() with a text of pieces.
+ISTHMUS_COLD Error prefixed(const Error& error, Message prefix) noexcept;
 ISTHMUS_COLD Error make_error(ErrorCode code, Message text) noexcept;
 ISTHMUS_COLD Error make_error(ErrorCode code, ErrorKind kind, Message text) noexcept;
 ISTHMUS_COLD Error make_error(ErrorCode code, const char* argument, Message text) noexcept;

@@ -40,3 +40,7 @@ void live_tracking(bool on, bool tracing = false) noexcept;
 std::vector<LiveTensor> live();
 
 ISTHMUS_END
+
+#if defined(ISTHMUS_BACKEND)
+#include <isthmus/backend/live.h>
+#endif

@@ -195,7 +195,8 @@ public:
     Tensor reshape(const Shape& shape) const;
     /// The elements repeated along dimensions of size 1 and new ones in front, as NumPy broadcasts. To be read.
     Tensor broadcast_to(const Shape& shape) const;
-    /// The same memory if it is row-major without gaps, else a copy of it, which only host memory has.
+    /// The same memory if it is row-major without gaps, else a copy of it, which only host memory has. The strides are
+    /// those of row-major memory, also in dimensions of size 1, where any number is allowed.
     Tensor contiguous() const;
 
     /// A typed view of exactly N dimensions, or an Error that says what differs. `T const` accepts read-only memory,

@@ -83,7 +83,7 @@ constexpr const char* array_class(Framework framework) noexcept {
 
 /// Raises `error` as the Python exception that fits: isthmus.Error and TypeError, ValueError or BufferError by its
 /// kind, with `code` set and the producer's own exception as `__cause__`. A producer's KeyboardInterrupt and its like
-/// pass unchanged.
+/// pass unchanged. A thread without the GIL takes it for the call.
 void set_python_error(const Error& error) noexcept;
 
 /// "torch"
@@ -93,9 +93,11 @@ bool parse_framework(std::string_view name, Framework& out) noexcept;
 
 /// When the elements may be copied. A copy that nobody asked for is an error.
 enum class Copy : std::uint8_t {
-    never,      ///< share the memory, or fail
-    if_needed,  ///< share if possible, and take a copy that the producer had to make
-    always,     ///< a writable copy
+    never,          ///< share the memory, or fail
+    if_needed,      ///< share if possible, else a writable copy: of memory that is not aligned, is read-only with
+                    ///< require_writable, or that the producer had to copy
+    always,         ///< a writable copy
+    from_producer,  ///< share the memory, or take a copy that the producer had to make
 };
 
 /// How to import. The default shares the memory, accepts read-only memory (and says so), and waits for no stream.
@@ -246,7 +248,7 @@ Result<Tensor> from_py(PyObject* object, const ImportOptions& options = default_
 Result<Borrowed> borrow_py(PyObject* object, const ImportOptions& options = default_import) noexcept;
 
 /// For a caller that borrowed from `object`, looked at the tensor and does not want it: ends the Borrowed. A DLPack
-/// capsule, which is taken once, is then whole again, as if nobody had asked. The GIL must be held.
+/// capsule, which is taken once, is then whole again, as if nobody had asked. With or without the GIL.
 void roll_back(PyObject* object, Borrowed& borrowed) noexcept;
 /// The same for from_py(): the handle is empty afterwards. If it was shared since, the capsule stays consumed.
 void roll_back(PyObject* object, Tensor& tensor) noexcept;
@@ -257,8 +259,8 @@ void give_back(PyObject* object, T& taken) noexcept {
 }
 
 /// Notifies autograd of a write to an object that was imported with `require_writable` and without `announce`: a torch
-/// tensor's version counter moves. Nothing happens for an object of another framework. The GIL must be held. An error
-/// means that the framework refuses the write; `argument` is the argument's name, for its text.
+/// tensor's version counter moves. Nothing happens for an object of another framework. With or without the GIL, which
+/// is taken. An error means that the framework refuses the write; `argument` is the argument's name, for its text.
 Result<void> announce_write(PyObject* object, const char* argument = nullptr) noexcept;
 
 /// Hands a tensor to Python as an array of `framework`: a new reference, over the same memory, with whatever is
@@ -279,8 +281,8 @@ Result<PyObject*> to_py_like(const Tensor& tensor, PyObject* example,
 
 /// New memory for a result, not zeroed, in the framework of `example`: of torch's or CuPy's allocator and on its device
 /// for their tensors, else of the library's, which NumPy, JAX and the others take over without a copy. to_py_like()
-/// makes an array of the example's framework of it. `device`: another one than the example's. Throws Error; the GIL
-/// must be held.
+/// makes an array of the example's framework of it. `device`: another one than the example's. Throws Error. With or
+/// without the GIL, which is taken.
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype);
 Tensor empty_like(PyObject* example, const Shape& shape, DType dtype, Device device);
 

@@ -17,6 +17,8 @@ namespace detail {
 /// A TypeError. An exception of the object's own conversion becomes the cause of this one; one that passes_through()
 /// stays. `function` may be NULL.
 ISTHMUS_RARE bool raise_type(const char* function, const char* argument, const char* wanted, PyObject* found) noexcept;
+/// The same with a text of pieces, for layers above.
+ISTHMUS_RARE bool raise_type(const char* function, const char* argument, Message wanted, PyObject* found) noexcept;
 /// "f() missing required argument 'x'"
 ISTHMUS_RARE bool raise_missing(const char* function, const char* argument) noexcept;
 

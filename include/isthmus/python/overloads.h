@@ -38,7 +38,7 @@ struct RefusedCall {
     const char* function;
     PyObject* args;
     PyObject* kwargs;
-    const std::vector<ParameterName>& names;  ///< empty, or one for each parameter but the instance of a method
+    std::span<const ParameterName> names;  ///< empty, or one for each parameter but the instance of a method
 };
 
 /// Whether an object fits a parameter: false with the exception that says why not set.

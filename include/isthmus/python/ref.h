@@ -3,6 +3,13 @@
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
+#if defined(ISTHMUS_ABI3) && \
+    !defined(Py_LIMITED_API)  // as isthmus::abi3 has it; binders and CMake may ask for a newer one
+#if defined(Py_PYTHON_H)
+#error "isthmus::abi3: Python.h was included before: include Isthmus first, or compile with -DPy_LIMITED_API=0x030A0000"
+#endif
+#define Py_LIMITED_API 0x030A0000
+#endif
 #include <Python.h>
 
 #include <utility>

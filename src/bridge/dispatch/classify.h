@@ -91,8 +91,10 @@ inline Protocol choose_protocol(ProducerType& type) {
         type.is_eager_tensor = known->is_eager_tensor;
         if (known->protocol != Protocol::none || known->refusal != nullptr) return known->protocol;
     }
+    if ((type.refusal = find_override(type)) != nullptr) return Protocol::none;
     const Hint* hint = find_hint(type);
     if (hint != nullptr) type.hint = hint->call;
+    type.converts = (hint != nullptr && hint->converts) || makes_buffers_in_python(type.type);
     for (const ProtocolFacts& row : protocols) {
         if (offers(row, type))
             return hint != nullptr && hint->is_table && row.of_tables ? Protocol::none : row.protocol;

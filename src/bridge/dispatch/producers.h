@@ -18,6 +18,7 @@ struct Hint {
     const char* name;
     const char* call;       ///< `x` is the object
     bool is_table = false;  ///< of many columns: no tensor, though it offers a protocol that a single column has too
+    bool converts = false;  ///< see ProducerType
 };
 inline constexpr Hint hints[] = {
     {"pyarrow", "Table", "x.column(name).combine_chunks()", true},
@@ -28,9 +29,9 @@ inline constexpr Hint hints[] = {
     {"polars", "LazyFrame", "x.collect().to_numpy()", true},
     {"polars", "Series", "x.rechunk()"},
     {"pandas", "DataFrame", "x.to_numpy()", true},
-    {"pandas", "Series", "x.to_numpy()"},
-    {"pandas", "Index", "x.to_numpy()"},
-    {"pandas", "ExtensionArray", "x.to_numpy()"},
+    {"pandas", "Series", "x.to_numpy()", false, true},
+    {"pandas", "Index", "x.to_numpy()", false, true},
+    {"pandas", "ExtensionArray", "x.to_numpy()", false, true},
     {"xarray", "DataArray", "x.values", true},
     {"xarray", "Variable", "x.values", true},
     {"xarray", "Dataset", "x[name].values", true},
@@ -55,6 +56,13 @@ inline const Hint* find_hint(const ProducerType& type) {
         if (any_base(type.type, is_named)) return &hint;
     }
     return nullptr;
+}
+
+/// Whether a class makes its buffers in Python (PEP 688): of bytes that may be new each time.
+inline bool makes_buffers_in_python(PyTypeObject* type) {
+    const Ref name(PyUnicode_InternFromString("__buffer__"));
+    const Ref method = name ? type_item(type, name.get()) : Ref();
+    return method && PyFunction_Check(method.get());
 }
 
 struct KnownProducer {
@@ -98,7 +106,7 @@ inline constexpr KnownProducer known_producers[] = {
     {.public_name = "openvino.Tensor", .names = {"openvino._pyopenvino.Tensor"}, .protocol = Protocol::openvino},
     {.public_name = "numpy.ma.MaskedArray",
      .names = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"},
-     .refusal = "its mask would be lost; call .filled() or take .data"},
+     .refusal = "its mask would be lost; call x.filled() or take x.data"},
 };
 
 inline constexpr auto packages_of_producers = packages_of_rows(
@@ -117,6 +125,34 @@ inline const KnownProducer* find_known_producer(const ProducerType& type) {
     for (std::size_t i = 0; i < std::size(known_producers); ++i)
         if (may_be_of(type, packages_of_producers[i]) && is_producer(type, known_producers[i]))
             return &known_producers[i];
+    return nullptr;
+}
+
+/// An array class whose subclasses may make more of their elements than the numbers in memory: the methods that they
+/// override for that.
+struct Extensible {
+    const char* base;
+    const char* methods[2];
+    const char* refusal;
+};
+inline constexpr Extensible extensible[] = {
+    {"numpy.ndarray",
+     {"__array_ufunc__", "__array_function__"},
+     "its class overrides what NumPy does with it, so its elements may be more than their numbers (a mask, a unit); "
+     "numpy.asarray(x) gives the numbers alone"},
+};
+
+/// Why a subclass is not taken for its base; NULL if it overrides nothing that changes what its elements mean.
+inline const char* find_override(ProducerType& type) {
+    for (const Extensible& known : extensible) {
+        if (!is_of_class(type, known.base, type.complete)) continue;
+        PyTypeObject* base = as_type(loaded_class(known.base));
+        for (const char* method : known.methods) {
+            const Ref name(method != nullptr ? PyUnicode_InternFromString(method) : nullptr);
+            if (name && type_item(type.type, name.get()).get() != type_item(base, name.get()).get())
+                return known.refusal;
+        }
+    }
     return nullptr;
 }
 

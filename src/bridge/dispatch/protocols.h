@@ -91,6 +91,9 @@ struct ProtocolFacts {
     /// same.
     bool on_instance = false;
     bool of_tables = false;  ///< offered by tables of many columns as well, which are not tensors (producers.h)
+    /// Tried for an object whose `__dlpack__` said that it cannot. It names the dtype and the shape of the elements;
+    /// the buffer of such an object may be the bare bytes of what was refused.
+    bool after_dlpack = false;
     /// Fills the request, or leaves the error there. NULL: nothing is offered.
     bool (*import)(ImportRequest&) = nullptr;
 };
@@ -135,6 +138,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .attribute = &Interned::cuda_array_interface,
      .wanted = "__cuda_array_interface__",
      .on_instance = true,
+     .after_dlpack = true,
      .import = import_cuda_array_interface},
     {.protocol = Protocol::buffer,
      .name = "buffer",
@@ -146,6 +150,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .attribute = &Interned::array_interface,
      .wanted = "__array_interface__",
      .on_instance = true,
+     .after_dlpack = true,
      .import = import_array_interface},
     {.protocol = Protocol::arrow_device_array,
      .name = "arrow device array",
@@ -153,6 +158,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .wanted = "__arrow_c_device_array__",
      .on_instance = true,
      .of_tables = true,
+     .after_dlpack = true,
      .import = import_arrow_device_array},
     {.protocol = Protocol::arrow_array,
      .name = "arrow array",
@@ -160,6 +166,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .wanted = "__arrow_c_array__",
      .on_instance = true,
      .of_tables = true,
+     .after_dlpack = true,
      .import = import_arrow_array},
     {.protocol = Protocol::arrow_stream,
      .name = "arrow stream",
@@ -167,6 +174,7 @@ inline constexpr ProtocolFacts protocols[] = {
      .wanted = "__arrow_c_stream__",
      .on_instance = true,
      .of_tables = true,
+     .after_dlpack = true,
      .import = import_arrow_stream},
     {.protocol = Protocol::capsule, .name = "capsule", .offers = offers_capsule, .import = import_capsule},
 };
@@ -199,15 +207,17 @@ inline bool offers(const ProtocolFacts& row, ProducerType& type) {
 }
 
 /// "an object with __dlpack__, the buffer protocol or …, or a DLPack capsule"
-ISTHMUS_COLD inline std::string what_is_a_tensor() {
+ISTHMUS_COLD inline TextBuffer what_is_a_tensor() noexcept {
     const char* last = nullptr;
-    std::string text;
+    TextBuffer text = compose({"an object with "});
+    const std::size_t start = text.view().size();
     for (const ProtocolFacts& row : protocols) {
         if (row.wanted == nullptr) continue;
-        if (last != nullptr) text += concat({(text.empty() ? "" : ", "), last});
+        if (last != nullptr) (text += text.view().size() == start ? "" : ", ") += last;
         last = row.wanted;
     }
-    return concat({"an object with ", text, " or ", last, ", or a DLPack capsule"});
+    ((text += " or ") += last) += ", or a DLPack capsule";
+    return text;
 }
 
 }  // namespace detail

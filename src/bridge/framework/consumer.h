@@ -67,13 +67,12 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
 /// cure.
 inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts, const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
-        return make_error(ErrorCode::bad_layout,
-                          {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ", facts.name,
-                           " does not support; copy it first (numpy: np.ascontiguousarray)"});
+        return make_error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ",
+                                                  facts.name, " does not support; copy it first, or say allow_copy"});
     if (facts.needs_contiguous && !layout::is_contiguous(t.shape, t.strides, t.ndim))
         return make_error(ErrorCode::needs_copy,
                           {"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                           " are not contiguous, as ", facts.name, " needs; copy it first"});
+                           " are not contiguous, as ", facts.name, " needs; copy it first, or say allow_copy"});
     if (!options.allow_copy && facts.always_copies)
         return make_error(ErrorCode::needs_copy,
                           {facts.name, " always copies what it imports; allow it with allow_copy"});
@@ -112,26 +111,30 @@ inline Result<PyObject*> call_consumer(const Consumer& consumer, const Framework
         return error_from_exception(ErrorCode::consumer_failed, nullptr, {"making the object for ", facts.name});
     PyObject* array = PyObject_CallFunctionObjArgs(consumer.function, given, more, nullptr);
     if (array != nullptr) return array;
-    std::string what = concat({facts.module, ".", facts.from_dlpack, "()"});
+    TextBuffer what = compose({facts.module, ".", facts.from_dlpack, "()"});
     if (numpy_type_number(dtype) < 0)
-        what += concat({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"});
+        Message({" of ", dtype, " (nearest: uint", 8 * dtype.itemsize(), ", the bytes)"}).append_to(what);
     return error_from_exception(ErrorCode::consumer_failed, nullptr, what);
 }
 
+/// The error for an exception that passes_through(), when the framework is asked what it made.
+ISTHMUS_COLD inline Error fail_to_ask(const FrameworkFacts& facts) {
+    return error_from_exception(ErrorCode::consumer_failed, nullptr, {"asking the array of ", facts.name});
+}
 /// Whether a copy has elements of the same size, if the framework can be asked.
 inline bool has_same_size(PyObject* made, const DLTensor& t) {
     Ref nbytes(PyObject_GetAttrString(made, "nbytes"));
     const long long found = nbytes ? PyLong_AsLongLong(nbytes.get()) : -1;
-    PyErr_Clear();
+    (void)is_interrupted();
     return found < 0 || DType(t.dtype).is_subbyte() || found == layout::numel(t) * DType(t.dtype).itemsize();
 }
 ISTHMUS_COLD inline Error explain_other_dtype(PyObject* made, const DLTensor& t, const FrameworkFacts& facts) {
     Ref dtype(PyObject_GetAttrString(made, "dtype")), text(dtype ? PyObject_Str(dtype.get()) : nullptr);
     const char* name = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    PyErr_Clear();
-    std::string what = concat({facts.name, " made ", name != nullptr ? name : "another dtype", " of ", DType(t.dtype)});
-    if (facts.wide_dtypes != nullptr) what += concat({"; call ", facts.wide_dtypes, " first"});
-    return Error(ErrorCode::bad_dtype, std::move(what));
+    if (is_interrupted()) return fail_to_ask(facts);
+    TextBuffer what = compose({facts.name, " made ", name != nullptr ? name : "another dtype", " of ", DType(t.dtype)});
+    if (facts.wide_dtypes != nullptr) Message({"; call ", facts.wide_dtypes, " first"}).append_to(what);
+    return make_error(ErrorCode::bad_dtype, what);
 }
 
 /// Whether the array shows the block's own memory, or is a requested copy with its dtype, if the framework can be
@@ -144,9 +147,11 @@ inline Result<PyObject*> check_not_copied(PyObject* made, const DLTensor& t, con
     if (facts.pointer != nullptr && !copied) {
         Ref pointer(PyObject_CallMethod(made, facts.pointer, nullptr));
         copied = pointer && PyLong_AsVoidPtr(pointer.get()) != t.data;
-        PyErr_Clear();
+        if (is_interrupted()) return fail_to_ask(facts);
     }
-    if (copied && !has_same_size(made, t)) return explain_other_dtype(made, t, facts);
+    const bool same_size = !copied || has_same_size(made, t);
+    if (PyErr_Occurred() != nullptr) return fail_to_ask(facts);
+    if (!same_size) return explain_other_dtype(made, t, facts);
     if (copied && !options.allow_copy)
         return make_error(ErrorCode::needs_copy,
                           {facts.name, " copied the data, which nobody asked for; allow it with allow_copy"});

@@ -16,7 +16,7 @@ inline Result<PyObject*> export_to_mlx(Block* block, const FrameworkFacts& facts
     const DType dtype = block->dl.dtype;
     Ref itemsize(PyObject_GetAttrString(array.get(), "itemsize"));
     const std::int64_t size = itemsize ? PyLong_AsLongLong(itemsize.get()) : dtype.itemsize();
-    PyErr_Clear();
+    if (is_interrupted()) return fail_to_ask(facts);
     if (size != dtype.itemsize())
         return make_error(ErrorCode::bad_dtype, {"dtype ", dtype, " has no counterpart in ", facts.name,
                                                  ", which made elements of ", size, " bytes of it; convert it first"});

@@ -14,7 +14,7 @@ namespace detail {
 inline bool onnxruntime_takes_bytes_for_bool(const FrameworkFacts& facts) {
     const Ref module(PyImport_ImportModule(facts.module)),
         tells(module ? PyObject_GetAttrString(module.get(), "is_dlpack_uint8_tensor") : nullptr);
-    PyErr_Clear();
+    (void)is_interrupted();
     return static_cast<bool>(tells);
 }
 
@@ -27,6 +27,7 @@ inline Result<PyObject*> export_to_onnxruntime(Block* block, const FrameworkFact
     if (auto said = check_legacy_padding(block, facts); !said) return std::move(said).error();
     if (!order_export(block)) return fail_to_order();
     const bool as_bytes = DType(t.dtype) == boolean && onnxruntime_takes_bytes_for_bool(facts);
+    if (PyErr_Occurred() != nullptr) return fail_to_ask(facts);
     DLTensor given_as = t;
     if (as_bytes) given_as.dtype = uint8;
     Block* shown = alias_block(block, given_as, block->flags & flag::padded);

@@ -298,10 +298,9 @@ inline bool import_buffer_or_dlpack(ImportRequest& request) {
                 look_for_tensorflow_handles(request.object, request.out.dl(), device.get());
             return true;
         }
-        if (!PyErr_ExceptionMatches(PyExc_Exception))
+        if (is_interrupted())
             return request.fail_with_exception(ErrorCode::producer_failed,
                                                {"the buffer of this ", type_name(request.object)});
-        PyErr_Clear();
     }
     if (ISTHMUS_UNLIKELY(strings_abort) && !has_numeric_dtype(request)) return false;
     return import_dlpack_method(request);

@@ -5,6 +5,7 @@
 #include "../runtime/shared_runtime.h"  // Python.h must come before any standard header
 
 #include <isthmus/core/rearrange.h>
+#include "../../core/validate.h"
 
 ISTHMUS_BEGIN
 
@@ -34,13 +35,19 @@ public:
     /// Index `i` of the first dimension, which counts from the start.
     bool select_first(Py_ssize_t i) { return pick(i, false) && keep(from_.ndim - next_); }
 
-    /// The description of that part, valid as long as this object. Throws Error if it begins within a byte.
+    /// The description of that part, valid as long as this object. Throws Error if packed elements cannot be shown so:
+    /// if it begins within a byte, or has gaps.
     DLTensor tensor(bool padded) {
         DLTensor t = from_;
         t.ndim = ndim_;
         t.shape = sizes_;
         t.strides = strides_;
         move_first_element(t, has_elements_ && layout::numel(t) > 0 ? first_ : 0, padded);
+        const Flags flags = padded ? flag::padded : 0;
+        if (ISTHMUS_UNLIKELY(DType(t.dtype).is_subbyte()) && !is_sound(t, flags)) {
+            const Error error = explain_unsound(t, flags, nullptr);
+            throw Error(error.code(), ErrorKind::value, error.what());
+        }
         return t;
     }
 
@@ -100,14 +107,11 @@ private:
 };
 
 inline PyObject* tensor_part(Block* block, Indexed& indexed) {
-    try {
+    return guarded([&] {
         const DLTensor t = indexed.tensor((block->flags & flag::padded) != 0);
         Block* alias = alias_wrapped_block(block, t, block->flags & (flag::read_only | flag::padded));
         return alias != nullptr ? new_tensor_object(alias) : PyErr_NoMemory();
-    } catch (const Error& error) {
-        set_python_error(error);
-        return nullptr;
-    }
+    });
 }
 inline PyObject* tensor_subscript(PyObject* self, PyObject* index) {
     Block* block = block_of(self);

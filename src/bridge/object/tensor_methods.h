@@ -34,15 +34,15 @@ inline PyObject* block_owner(Block* block) {
 inline PyObject* tensor_repr(PyObject* self) {
     Block* block = reinterpret_cast<TensorObject*>(self)->block;
     if (block == nullptr) return PyUnicode_FromString("<isthmus.Tensor, cleared>");
-    std::string text = concat({"isthmus.Tensor(", describe_tensor(block->dl), " at ", hex(block->dl.data)});
+    TextBuffer text = compose({"isthmus.Tensor(", described(block->dl), " at ", hex(block->dl.data)});
     if (!layout::is_contiguous(block->dl.shape, block->dl.strides, block->dl.ndim))
-        text += concat({", strides ", sizes_text(block->dl.strides, block->dl.ndim)});
+        Message({", strides ", sizes_text(block->dl.strides, block->dl.ndim)}).append_to(text);
     if (block->flags & flag::read_only) text += ", read-only";
     if (block->flags & flag::padded) text += ", padded";
     Ref owner(block_owner(block));
-    if (owner && owner.get() != Py_None) text += concat({", owner ", type_name(owner.get())});
-    PyErr_Clear();
-    return PyUnicode_FromString((concat({text, ")"})).c_str());
+    if (!owner) return nullptr;
+    if (owner.get() != Py_None) Message({", owner ", type_name(owner.get())}).append_to(text);
+    return unicode_of(text += ')');
 }
 
 inline PyGetSetDef tensor_getset[] = {
@@ -57,6 +57,8 @@ inline PyGetSetDef tensor_getset[] = {
      "Steps in bytes, one per dimension.", nullptr},
     {"dtype", getter<[](Block* b) { return new_value_object(shared_runtime()->dtype, DType(b->dl.dtype)); }>, nullptr,
      "The type of one element (isthmus.DType).", nullptr},
+    {"__numpy_dtype__", getter<[](Block* b) { return numpy_dtype_or_error(DType(b->dl.dtype)); }>, nullptr,
+     "NumPy's dtype, for what asks for that of an array; an AttributeError if it has none.", nullptr},
     {"device", getter<[](Block* b) { return new_value_object(shared_runtime()->device, Device(b->dl.device)); }>,
      nullptr, "Where the memory is (isthmus.Device).", nullptr},
     {"read_only", getter<[](Block* b) { return PyBool_FromLong((b->flags & flag::read_only) != 0); }>, nullptr,
@@ -91,8 +93,8 @@ inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywor
     if (block == nullptr) return nullptr;
     Framework framework = Framework::none;
     if (!parse_framework(name, framework)) {
-        std::string known;
-        for (const auto& facts : framework_facts) known += concat({(known.empty() ? "" : ", "), facts.name});
+        TextBuffer known;
+        for (const auto& facts : framework_facts) (known += known.view().empty() ? "" : ", ") += facts.name;
         return raise(ErrorCode::bad_argument, ErrorKind::value,
                      {"argument 'framework': found '", name, "'; expected one of ", known});
     }
@@ -135,9 +137,8 @@ inline PyObject* tensor_array(PyObject* self, PyObject* arguments, PyObject* key
         if (equal < 0) return nullptr;
         other = equal == 0;
         if (other && copy == Py_False)
-            return raise_argument(
-                "dtype", dtype,
-                (concat({"the tensor's own dtype ", DType(block->dl.dtype), " with copy=False"})).c_str());
+            return raise_argument("dtype", dtype,
+                                  {"the tensor's own dtype ", DType(block->dl.dtype), " with copy=False"});
         if (other) return PyObject_CallMethod(array.get(), "astype", "O", wanted.get());
     }
     return copy == Py_True ? PyObject_CallMethod(array.get(), "copy", nullptr) : array.release();
@@ -157,7 +158,7 @@ inline Result<Tensor> pickled_bytes(const Tensor& tensor, bool& dense) {
 
 /// Pickled by value: the bytes, dtype, shape, strides, and whether they are to be read only. From protocol 5 on the
 /// bytes are a PickleBuffer, so that a pickler with a buffer callback moves them without a copy (PEP 574).
-inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+inline PyObject* reduced(PyObject* self, PyObject* argument) {
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
     const long protocol = PyLong_AsLong(argument);
@@ -195,10 +196,14 @@ inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
         !dense || (layout::row_major(t.shape, t.ndim, row_major) &&
                    std::memcmp(row_major, t.strides, static_cast<std::size_t>(t.ndim) * sizeof *row_major) == 0);
     Ref strides(!shape ? nullptr : plain ? Py_NewRef(Py_None) : tuple_of(t.strides, t.ndim));
-    if (!strides) return nullptr;
-    return Py_BuildValue("O(OsOOOO)", rebuild.get(), bytes.get(), DType(t.dtype).name().c_str(), shape.get(),
+    Ref name(strides ? unicode_of({DType(t.dtype)}) : nullptr);
+    if (!name) return nullptr;
+    return Py_BuildValue("O(OOOOOO)", rebuild.get(), bytes.get(), name.get(), shape.get(),
                          (block->flags & flag::padded) ? Py_True : Py_False, strides.get(),
                          (block->flags & flag::read_only) ? Py_True : Py_False);
+}
+inline PyObject* tensor_reduce(PyObject* self, PyObject* argument) {
+    return guarded([&] { return reduced(self, argument); });
 }
 
 }  // namespace detail

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "../protocol/array_interface.h"
+#include "../protocol/arrow_export.h"
 #include "../protocol/buffer.h"
 #include "../protocol/dlpack_method/export.h"
 #include "../protocol/exchange_api.h"
@@ -95,6 +96,11 @@ inline PyTypeObject* make_tensor_class() {
          "standard 2024.12, DLPack 1.3)."},
         {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
          "__dlpack_device__($self, /)\n--\n\n(device type, device id) as DLPack numbers them."},
+        {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_arrow_array)),
+         METH_VARARGS | METH_KEYWORDS,
+         "__arrow_c_array__($self, /, requested_schema=None)\n--\n\nAn Arrow array over the same memory: of numbers, "
+         "or of tensors of one shape (arrow.fixed_shape_tensor) if\n"
+         "there is more than one dimension. Host memory, row-major."},
         {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_array)),
          METH_VARARGS | METH_KEYWORDS,
          "__array__($self, /, dtype=None, copy=None)\n--\n\nA numpy.ndarray over the same memory, or a copy if "

@@ -8,6 +8,7 @@
 
 #include <isthmus/core/device.h>
 #include <isthmus/core/dtype.h>
+#include "../framework/numpy/export.h"
 #include "../runtime/lookups.h"
 #include "../runtime/names.h"
 #include "../runtime/shared_runtime.h"
@@ -18,7 +19,8 @@ namespace detail {
 
 /// isthmus.DType and isthmus.Device: small immutable values that equal their own kind and their name as name() writes
 /// it, whose hash they have. Other spellings, and the tuple that DLPack uses for them, make one, but have other hashes
-/// and so are not equal.
+/// and so are not equal. A DType that NumPy has too is one of NumPy's to whoever asks: equal to its dtype, with its
+/// hash. As with NumPy's own, that is another one than the equal name's.
 template <class Value>
 struct ValueObject {
     PyObject_HEAD Value value;
@@ -39,7 +41,7 @@ PyObject* new_value_object(PyTypeObject* type, Value value) {
 inline bool value_from_tuple(PyObject* tuple, DType& out) {
     int code = 0, bits = 0, lanes = 1;
     if (!PyArg_ParseTuple(tuple, "ii|i", &code, &bits, &lanes)) {
-        PyErr_Clear();
+        (void)is_interrupted();
         return false;
     }
     if (code < 0 || code > 255 || bits < 1 || bits > 255 || lanes < 1 || lanes > 65535) return false;
@@ -49,11 +51,27 @@ inline bool value_from_tuple(PyObject* tuple, DType& out) {
 inline bool value_from_tuple(PyObject* tuple, Device& out) {
     int type = 0, id = 0;
     if (!PyArg_ParseTuple(tuple, "ii", &type, &id)) {
-        PyErr_Clear();
+        (void)is_interrupted();
         return false;
     }
     out = Device(type, id);
     return out.is_valid();
+}
+
+/// A scalar type of NumPy by the name that it calls itself: that of its dtype, or of a type of C if another has that.
+inline bool dtype_of_scalar(std::string_view name, DType& out) {
+    struct OfC {
+        std::string_view name;
+        DType dtype;
+    };
+    constexpr OfC of_c[] = {{"intc", dtype_of<int>()},
+                            {"uintc", dtype_of<unsigned>()},
+                            {"longlong", DType(kDLInt, 8 * sizeof(long long))},
+                            {"ulonglong", DType(kDLUInt, 8 * sizeof(long long))},
+                            {"longdouble", DType(kDLFloat, 8 * sizeof(long double))}};
+    for (const OfC& row : of_c)
+        if (row.name == name) return out = row.dtype, true;
+    return DType::parse(name, out);
 }
 
 /// A framework's own dtype: numpy.dtype('float32'), numpy.float32, jax.numpy.float32, torch.float32. In the machine's
@@ -62,19 +80,20 @@ inline bool value_of_framework(PyObject* object, DType& out) {
     if (PyType_Check(object)) {
         const ClassName said(reinterpret_cast<PyTypeObject*>(object));
         const std::string_view name = said.name.substr(0, said.name.find_last_not_of('_') + 1);  // numpy.bool_
-        if (said.module == "numpy" || said.module.substr(0, 9) == "ml_dtypes") return DType::parse(name, out);
+        if (said.module == "numpy" || said.module.substr(0, 9) == "ml_dtypes") return dtype_of_scalar(name, out);
         Ref inner(PyObject_GetAttrString(object, "dtype"));
-        if (!inner) PyErr_Clear();
+        if (!inner) (void)is_interrupted();
         return inner && !PyType_Check(inner.get()) && value_of_framework(inner.get(), out);
     }
     const std::string_view kind = ClassName(Py_TYPE(object)).name;
     if (kind.find("dtype") == std::string_view::npos && kind.find("DType") == std::string_view::npos) return false;
     Ref native(PyObject_GetAttrString(object, "isnative"));
-    if (!native) PyErr_Clear();
+    if (!native && is_interrupted()) return false;
     if (native && native.get() == Py_False) return false;
     Ref name(PyObject_GetAttrString(object, "name"));
     if (name && !PyUnicode_Check(name.get())) name = Ref();
-    if (const std::string said = text_of(name.get()); !said.empty()) return DType::parse(said, out);
+    if (const std::string_view said = utf8_of(name.get()); !said.empty()) return DType::parse(said, out);
+    if (is_interrupted()) return false;
     std::string text = text_of(object);  // "torch.float32", "torch.float4_e2m1fn_x2"
     text.erase(0, text.rfind('.') + 1);
     if (const std::size_t lanes = text.find("_x"); lanes != std::string::npos) text.erase(lanes, 1);
@@ -82,8 +101,8 @@ inline bool value_of_framework(PyObject* object, DType& out) {
 }
 inline bool value_of_framework(PyObject*, Device&) { return false; }
 
-/// A dtype or device said in Python: one of ours, its name, DLPack's tuple, or a framework's dtype. False, without an
-/// exception, for anything else.
+/// A dtype or device said in Python: one of ours, its name, DLPack's tuple, or a framework's dtype. False for anything
+/// else, with no exception but one that passes_through().
 template <class Value>
 bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     if (PyObject_TypeCheck(object, type)) {
@@ -92,10 +111,11 @@ bool value_from_python(PyObject* object, PyTypeObject* type, Value& out) {
     }
     if (PyUnicode_Check(object)) {
         const std::string_view text = utf8_of(object);
-        if (text.data() == nullptr) PyErr_Clear();
+        if (text.data() == nullptr) (void)is_interrupted();
         return text.data() != nullptr && Value::parse(text, out);
     }
-    return PyTuple_Check(object) ? value_from_tuple(object, out) : value_of_framework(object, out);
+    if (PyTuple_Check(object)) return value_from_tuple(object, out);
+    return with_memory([&] { return value_of_framework(object, out); }, false);
 }
 
 /// The numbers of a tuple of two integers or more, as many as fit; -1 for anything else.
@@ -107,31 +127,73 @@ int read_numbers(PyObject* tuple, int (&out)[N]) {
 }
 
 /// The expected value, for the error: of a tuple of the right form, what is wrong with its numbers.
-ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const DType&) {
+ISTHMUS_COLD inline TextBuffer wanted_value(PyObject* found, const DType&) noexcept {
     int numbers[3] = {0, 0, 1};
     if (read_numbers(found, numbers) < 0)
-        return "a name such as 'float32', a dtype of isthmus or a framework, or (code, bits, lanes)";
-    return concat({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ",
-                   numbers[2], " is no dtype"});
+        return compose({"a name such as 'float32', a dtype of isthmus or a framework, or (code, bits, lanes)"});
+    return compose({"numbers that DLPack 1.3 defines: code ", numbers[0], " with bits ", numbers[1], " and lanes ",
+                    numbers[2], " is no dtype"});
 }
-ISTHMUS_COLD inline std::string wanted_value(PyObject* found, const Device&) {
+ISTHMUS_COLD inline TextBuffer wanted_value(PyObject* found, const Device&) noexcept {
     int numbers[2] = {};
-    if (read_numbers(found, numbers) != 2) return "a name such as 'cuda:0', an isthmus.Device, or (type, id)";
+    if (read_numbers(found, numbers) != 2)
+        return compose({"a name such as 'cuda:0', an isthmus.Device, or (type, id)"});
     if (!Device(numbers[0], 0).is_valid())
-        return concat({"a device type that DLPack 1.3 defines, which ", numbers[0], " is not"});
-    return concat({"a device id of 0 or more, which ", numbers[1], " is not"});
+        return compose({"a device type that DLPack 1.3 defines, which ", numbers[0], " is not"});
+    return compose({"a device id of 0 or more, which ", numbers[1], " is not"});
 }
 
 template <class Value>
 PyObject* value_str(PyObject* self) {
-    return PyUnicode_FromString(value_of<Value>(self).name().c_str());
+    return unicode_of({value_of<Value>(self)});
 }
 template <class Value>
 PyObject* value_repr(PyObject* self) {
     const char* dot = std::strrchr(Py_TYPE(self)->tp_name, '.');
-    return PyUnicode_FromFormat("isthmus.%s('%s')", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name,
-                                value_of<Value>(self).name().c_str());
+    return unicode_of(
+        {"isthmus.", dot != nullptr ? dot + 1 : Py_TYPE(self)->tp_name, "('", value_of<Value>(self), "')"});
 }
+/// `text == name`, or `!=`; the name has no character but ASCII's.
+inline PyObject* compare_text(PyObject* text, const TextBuffer& name, int operation) {
+    const Ref other(unicode_of(name));
+    if (!other) return nullptr;
+    const bool equal = PyUnicode_Compare(text, other.get()) == 0;
+    return PyErr_Occurred() != nullptr ? nullptr : PyBool_FromLong(equal == (operation == Py_EQ));
+}
+/// NumPy's dtype, or ml_dtypes' one; empty without an exception if there is none, or NumPy is not installed. Not of
+/// elements of less than a byte, which NumPy keeps in a byte each.
+inline Ref numpy_dtype_of(DType dtype) {
+    Ref found;
+    const int number = numpy_type_number(dtype);
+    if (number >= 0 && (numpy_api->make != nullptr || load_numpy_api()))
+        found = Ref::borrow(numpy_api->dtypes[number]);
+    else if (number < 0 && dtype.lanes() == 1 && !dtype.is_subbyte() && dtype.code >= kDLBfloat)
+        found = find_ml_descr(dtype);
+    if (!found && PyErr_Occurred() != nullptr &&
+        (PyErr_ExceptionMatches(PyExc_ImportError) || PyErr_ExceptionMatches(PyExc_AttributeError)))
+        PyErr_Clear();
+    return found;
+}
+inline PyObject* numpy_dtype_or_error(DType dtype) {
+    Ref found = numpy_dtype_of(dtype);
+    if (!found && PyErr_Occurred() == nullptr)
+        PyErr_Format(PyExc_AttributeError, "%s has no counterpart in NumPy", dtype.name().c_str());
+    return found.release();
+}
+inline PyObject* dtype_as_numpy(PyObject* self, void*) { return numpy_dtype_or_error(value_of<DType>(self)); }
+
+/// Whether an object that is neither a DType nor a name is the same dtype: one of NumPy's, or a scalar type. -1 with a
+/// Python exception set; -2 if it is not a dtype.
+inline int equals_foreign(DType value, PyObject* other) {
+    if (!PyType_Check(other) && !has_base_called(Py_TYPE(other), "numpy.dtype")) return -2;
+    DType found;
+    if (!value_of_framework(other, found)) return -2;
+    if (found != value) return 0;
+    const Ref known = numpy_dtype_of(value);
+    return known ? 1 : PyErr_Occurred() != nullptr ? -1 : 0;
+}
+inline int equals_foreign(Device, PyObject*) { return -2; }
+
 template <class Value>
 PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
     if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
@@ -139,7 +201,11 @@ PyObject* value_compare(PyObject* self, PyObject* other, int operation) {
     if (PyObject_TypeCheck(other, Py_TYPE(self)))
         equal = value_of<Value>(other) == value_of<Value>(self);
     else if (PyUnicode_Check(other))
-        equal = PyUnicode_CompareWithASCIIString(other, value_of<Value>(self).name().c_str()) == 0;
+        return compare_text(other, compose({value_of<Value>(self)}), operation);
+    else if (const int same = equals_foreign(value_of<Value>(self), other); same >= 0)
+        equal = same != 0;
+    else if (same == -1)
+        return nullptr;
     else
         Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong(equal == (operation == Py_EQ));
@@ -149,6 +215,12 @@ template <class Value>
 Py_hash_t value_hash(PyObject* self) {
     Ref name(value_str<Value>(self));
     return name ? PyObject_Hash(name.get()) : -1;
+}
+template <>
+inline Py_hash_t value_hash<DType>(PyObject* self) {
+    Ref same = numpy_dtype_of(value_of<DType>(self));
+    if (!same && PyErr_Occurred() == nullptr) same = Ref(value_str<DType>(self));
+    return same ? PyObject_Hash(same.get()) : -1;
 }
 template <class Value>
 PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
@@ -161,18 +233,19 @@ PyObject* value_new(PyTypeObject* type, PyObject* arguments, PyObject* keywords)
     const bool good =
         one ? value_from_python(PyTuple_GET_ITEM(arguments, 0), type, value) : value_from_tuple(arguments, value);
     if (good) return new_value_object(type, value);
+    if (PyErr_Occurred() != nullptr) return nullptr;
     Ref text(PyObject_Repr(one ? PyTuple_GET_ITEM(arguments, 0) : arguments));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    set_python_error(Error(std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device,
-                           ErrorKind::value,
-                           concat({"found ", utf8, "; expected ",
-                                   wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)})));
+    set_python_error(make_error(
+        std::is_same_v<Value, DType> ? ErrorCode::bad_dtype : ErrorCode::bad_device, ErrorKind::value,
+        {"found ", utf8, "; expected ", wanted_value(one ? PyTuple_GET_ITEM(arguments, 0) : arguments, value)}));
     return nullptr;
 }
 template <class Value>
 PyObject* value_reduce(PyObject* self, PyObject*) {
-    return Py_BuildValue("(O(s))", Py_TYPE(self), value_of<Value>(self).name().c_str());
+    const Ref name(value_str<Value>(self));
+    return name ? Py_BuildValue("(O(O))", Py_TYPE(self), name.get()) : nullptr;
 }
 
 inline PyObject* dtype_iter(PyObject* self) {
@@ -220,8 +293,8 @@ inline PyObject* new_device_type(int type) {
     return PyObject_CallFunction(reinterpret_cast<PyObject*>(shared_runtime()->device_type), "i", type);
 }
 
-inline std::string device_type_name(PyObject* number) {
-    return Device(static_cast<int>(PyLong_AsLong(number)), 0).type_name();
+inline TextBuffer device_type_name(PyObject* number) noexcept {
+    return compose({name_of_device_type(static_cast<int>(PyLong_AsLong(number)))});
 }
 
 inline PyTypeObject* make_device_type_class() {
@@ -229,16 +302,14 @@ inline PyTypeObject* make_device_type_class() {
         {Py_tp_doc,
          const_cast<char*>(
              "DLPack's device type, an int that equals its name. It has no hash: use int(x) or str(x) as a key.")},
-        {Py_tp_str,
-         reinterpret_cast<void*>(+[](PyObject* self) { return PyUnicode_FromString(device_type_name(self).c_str()); })},
+        {Py_tp_str, reinterpret_cast<void*>(+[](PyObject* self) { return unicode_of(device_type_name(self)); })},
         {Py_tp_repr, reinterpret_cast<void*>(+[](PyObject* self) {
-             return PyUnicode_FromFormat("<DeviceType.%s: %ld>", device_type_name(self).c_str(), PyLong_AsLong(self));
+             return unicode_of({"<DeviceType.", device_type_name(self), ": ", PyLong_AsLong(self), ">"});
          })},
         {Py_tp_richcompare, reinterpret_cast<void*>(+[](PyObject* self, PyObject* other, int operation) -> PyObject* {
              if (!PyUnicode_Check(other)) return PyLong_Type.tp_richcompare(self, other, operation);
              if (operation != Py_EQ && operation != Py_NE) Py_RETURN_NOTIMPLEMENTED;
-             const bool equal = PyUnicode_CompareWithASCIIString(other, device_type_name(self).c_str()) == 0;
-             return PyBool_FromLong(equal == (operation == Py_EQ));
+             return compare_text(other, device_type_name(self), operation);
          })},
         {Py_tp_hash, reinterpret_cast<void*>(PyObject_HashNotImplemented)},
         {0, nullptr},
@@ -260,12 +331,16 @@ inline PyTypeObject* make_dtype_class() {
          "lanes of a vector type, else 1", nullptr},
         {"itemsize", [](PyObject* s, void*) { return PyLong_FromLongLong(value_of<DType>(s).itemsize()); }, nullptr,
          "bytes of one element, rounded up", nullptr},
+        {"dtype", dtype_as_numpy, nullptr, "NumPy's dtype, or ml_dtypes' one; an AttributeError if they have none",
+         nullptr},
+        {"__numpy_dtype__", dtype_as_numpy, nullptr, "What numpy.dtype(x) asks for: dtype", nullptr},
         {nullptr, nullptr, nullptr, nullptr, nullptr},
     };
-    return make_value_type<DType>(
-        "isthmus.DType",
-        "DType(name) or DType(code, bits, lanes=1)\n--\n\nThe type of one element: DLPack's code, bits and lanes.",
-        getset, dtype_iter);
+    return make_value_type<DType>("isthmus.DType",
+                                  "DType(name) or DType(code, bits, lanes=1)\n--\n\nThe type of one element: DLPack's "
+                                  "code, bits and lanes. Equals its "
+                                  "name and NumPy's dtype, whose hash it has.",
+                                  getset, dtype_iter);
 }
 
 inline PyTypeObject* make_device_class() {

@@ -3,7 +3,6 @@
 #include "call.h"  // Python.h must come before any standard header
 
 #include <algorithm>
-#include <stdexcept>
 
 #include <isthmus/python/api.h>
 
@@ -11,39 +10,13 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_COLD CapturedException capture_current() {
-    using Kind = CapturedException::Kind;
-    const auto captured = [](Kind kind, const char* text) { return CapturedException{kind, std::nullopt, text}; };
-    try {
-        throw;
-    } catch (const Error& error) {
-        return {Kind::error, error, error.what()};
-    } catch (const std::bad_alloc&) {
-        return captured(Kind::memory, "no memory");
-    } catch (const std::invalid_argument& error) {
-        return captured(Kind::value, error.what());
-    } catch (const std::domain_error& error) {
-        return captured(Kind::value, error.what());
-    } catch (const std::length_error& error) {
-        return captured(Kind::value, error.what());
-    } catch (const std::out_of_range& error) {
-        return captured(Kind::index, error.what());
-    } catch (const std::overflow_error& error) {
-        return captured(Kind::overflow, error.what());
-    } catch (const std::exception& error) {
-        return captured(Kind::other, error.what());
-    } catch (...) {
-        return captured(Kind::other, "threw what is no std::exception");
-    }
-}
-
-ISTHMUS_COLD void raise_captured(const char* function, const CapturedException& captured) {
+ISTHMUS_COLD void raise_captured(const char* function, const CapturedException& captured) noexcept {
     if (!captured) return;
-    if (captured.error) return set_python_error(*captured.error);
+    if (captured.kind() == CapturedException::Kind::error) return set_python_error(captured.error());
     PyObject* const classes[] = {nullptr,           nullptr,          PyExc_MemoryError,
                                  PyExc_ValueError,  PyExc_IndexError, PyExc_OverflowError,
                                  PyExc_RuntimeError};
-    PyErr_Format(classes[static_cast<int>(captured.kind)], "%s(): %s", function, captured.text.c_str());
+    PyErr_Format(classes[static_cast<int>(captured.kind())], "%s(): %s", function, captured.text());
 }
 
 template <class T>
@@ -94,8 +67,8 @@ void OperatorCall::split(int parameter) noexcept {
 /// Whether each tensor has the batch dimensions that the caller says all have.
 Result<void> OperatorCall::check_batch() {
     if (batch_ndim_ < -1)
-        return Error(ErrorCode::bad_argument, ErrorKind::value,
-                     concat({op_.function, "(): found ", batch_ndim_, " leading dimensions; expected 0 or more"}));
+        return make_error(ErrorCode::bad_argument, ErrorKind::value,
+                          {op_.function, "(): found ", batch_ndim_, " leading dimensions; expected 0 or more"});
     if (!batched_) batch_ndim_ = 0;  // no tensor was given, so no result has any batch dimensions
     for (int i = 0; batch_ndim_ > 0 && i < op_.input_count; ++i) {
         const int p = op_.inputs[i].parameter;
@@ -286,11 +259,12 @@ Result<void> OperatorCall::set_out(int out, const DLTensor& t, Flags flags, cons
 }
 
 /// One call for each place in the batch dimensions.
-void OperatorCall::run_batched() {
+CapturedException OperatorCall::run_batched() {
     const int ndim = static_cast<int>(batch_.size());
     void* base[max_parameters];
     for (int p = 0; p < op_.parameter_count(); ++p) base[p] = inner_[p].data;
-    if (std::find(batch_.begin(), batch_.end(), 0) != batch_.end()) return;
+    CapturedException captured;
+    if (std::find(batch_.begin(), batch_.end(), 0) != batch_.end()) return captured;
     std::int64_t place[max_ndim] = {};
     do {
         for (int p = 0; p < op_.parameter_count(); ++p) {
@@ -300,8 +274,9 @@ void OperatorCall::run_batched() {
             const std::int64_t elements = elements_to(place + ndim - count, t.shape - count, t.strides - count, count);
             t.data = static_cast<char*>(base[p]) + elements * DType(t.dtype).itemsize();
         }
-        overload_->call(values_);
-    } while (next_place(place, batch_.data(), ndim));
+        overload_->call(values_, captured);
+    } while (!captured && next_place(place, batch_.data(), ndim));
+    return captured;
 }
 
 /// Makes the stream's device the current one of this thread during the call.
@@ -310,18 +285,15 @@ CapturedException OperatorCall::run_on_device() {
     if (driver == nullptr) return run_here();
     const CurrentDevice current(*driver, stream_->device().id);
     if (current) return run_here();
-    const Error error =
-        make_error(ErrorCode::producer_failed, {op_.function, "(): the driver could not go to ", stream_->device()});
-    return {CapturedException::Kind::error, error, error.what()};
+    return CapturedException(
+        make_error(ErrorCode::producer_failed, {op_.function, "(): the driver could not go to ", stream_->device()}));
 }
 
 CapturedException OperatorCall::run_here() {
-    return capture([&] {
-        if (ISTHMUS_LIKELY(!batched_))
-            overload_->call(values_);
-        else
-            run_batched();
-    });
+    if (ISTHMUS_UNLIKELY(batched_)) return run_batched();
+    CapturedException captured;
+    overload_->call(values_, captured);
+    return captured;
 }
 
 }  // namespace detail

@@ -8,55 +8,13 @@
 
 #include <isthmus/core/shape.h>
 #include <isthmus/core/view/match.h>
+#include <isthmus/python/captured.h>
 #include "../runtime/errors.h"
 #include "../runtime/streams.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-/// An exception of C++ code, as plain data: it may have been thrown on a thread that has no Python.
-struct CapturedException {
-    enum class Kind : std::uint8_t { none, error, memory, value, index, overflow, other };
-    Kind kind = Kind::none;
-    std::optional<Error> error;  ///< an isthmus::Error
-    std::string text;
-
-    explicit operator bool() const noexcept { return kind != Kind::none; }
-};
-
-/// The exception that is being handled: the one place that knows how C++ exceptions are reported.
-CapturedException capture_current();
-
-/// Returns what `f` returns, or what `report` makes of the exception that it threw.
-template <class F, class Report>
-ISTHMUS_ALWAYS_INLINE auto capturing(F&& f, Report&& report) -> decltype(f()) {
-    try {
-        return f();
-#if defined(ISTHMUS_FORCED_UNWIND)
-    } catch (__cxxabiv1::__forced_unwind&) {
-        throw;
-#endif
-    } catch (...) {
-        return report(capture_current());
-    }
-}
-/// Runs `f`, and returns what it threw.
-template <class F>
-ISTHMUS_ALWAYS_INLINE CapturedException capture(F&& f) {
-    return capturing([&] { return f(), CapturedException(); }, [](CapturedException captured) { return captured; });
-}
-/// Sets what was captured as the Python exception that fits; `function` is named in the text unless it is an
-/// isthmus::Error. Needs the GIL.
-void raise_captured(const char* function, const CapturedException& captured);
-/// Returns what `f` returns; NULL with a Python exception set if it throws. Needs the GIL.
-template <class F>
-ISTHMUS_ALWAYS_INLINE PyObject* raising(const char* function, F&& f) {
-    return capturing(f, [&](const CapturedException& captured) -> PyObject* {
-        raise_captured(function, captured);
-        return nullptr;
-    });
-}
 
 /// Reads a scalar of a dtype from memory; false if the parameter does not take that dtype.
 bool read_scalar(ParameterValue& value, ParameterKind kind, DType dtype, const void* data) noexcept;
@@ -164,7 +122,7 @@ private:
     const OverloadFacts& nearest_overload(int& reached) const;
     Error explain();
     Error explain_dtype(int parameter) const;
-    void run_batched();
+    CapturedException run_batched();
     CapturedException run_here();
     CapturedException run_on_device();
     bool is_elsewhere(const DLTensor& t) const noexcept {

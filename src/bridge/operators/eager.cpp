@@ -171,7 +171,7 @@ private:
     PyObject* given_out(int out) {
         if (op_.out_count == 1) return out_;
         if (PyTuple_Check(out_) && PyTuple_GET_SIZE(out_) == op_.out_count) return PyTuple_GET_ITEM(out_, out);
-        raise_type(function(), "out", concat({"a tuple of ", op_.out_count, " tensors"}).c_str(), out_);
+        raise_type(function(), "out", {"a tuple of ", op_.out_count, " tensors"}, out_);
         return nullptr;
     }
     bool take_out(int out, PyObject* object, const SizesList& shape) {
@@ -211,7 +211,7 @@ private:
             }
             MadeResult& made = made_.add([] { return MadeResult(); });
             auto result = make_result(made, framework_, call_.dtype_of(i), device_, shape);
-            if (ISTHMUS_UNLIKELY(!result)) return fail(result.error().prefixed(concat({function(), "(): "})));
+            if (ISTHMUS_UNLIKELY(!result)) return fail(prefixed(result.error(), {of_call(function(), nullptr)}));
             call_.set_made(i, made.t);
         }
         return true;
@@ -238,7 +238,7 @@ private:
     ISTHMUS_NOINLINE bool order_before(std::int64_t stream) {
         for (int i = 0; i < loans_.size(); ++i) {
             auto ordered = order_after(*loans_[i].tensor, stream);
-            if (!ordered) return fail(ordered.error().prefixed(concat({function(), "(): "})));
+            if (!ordered) return fail(prefixed(ordered.error(), {of_call(function(), nullptr)}));
         }
         return true;
     }
@@ -365,7 +365,8 @@ private:
 PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyObject* const* args, Py_ssize_t positional,
                         PyObject* kwnames) {
     return surviving_exit([&]() -> PyObject* {
-        return raising(op.function.c_str(), [&] { return EagerCall(op, self).run(args, positional, kwnames); });
+        return raising<PyObject*>(op.function.c_str(), nullptr,
+                                  [&] { return EagerCall(op, self).run(args, positional, kwnames); });
     });
 }
 

@@ -204,9 +204,9 @@ private:
             call.set_out(i, describe(result(i), place, strides[op_.outs[i]]), 0, shape).value();
         }
         const CapturedException captured = call.run();
-        if (captured.error) throw Error(*captured.error);
-        if (captured.kind == CapturedException::Kind::memory) throw std::bad_alloc();
-        if (captured) throw std::runtime_error(concat({op_.function, "(): ", captured.text}));
+        if (captured.kind() == CapturedException::Kind::error) throw captured.error();
+        if (captured.kind() == CapturedException::Kind::memory) throw std::bad_alloc();
+        if (captured) throw std::runtime_error(concat({op_.function, "(): ", captured.text()}));
     }
 
     const OperatorDefinition& op_;
@@ -222,9 +222,9 @@ private:
 xla::Error* make_xla_error(const xla::Api* api, const std::string& function,
                            const CapturedException& captured) noexcept {
     using Kind = CapturedException::Kind;
-    const bool memory = captured.kind == Kind::memory;
-    const bool invalid = captured.kind == Kind::error || captured.kind == Kind::value;
-    const std::string text = memory ? concat({function, "(): ", captured.text}) : captured.text;
+    const bool memory = captured.kind() == Kind::memory;
+    const bool invalid = captured.kind() == Kind::error || captured.kind() == Kind::value;
+    const std::string text = memory ? concat({function, "(): ", captured.text()}) : captured.text();
     xla::ErrorCreateArgs args{sizeof args, nullptr, text.c_str(),
                               memory    ? xla::resource_exhausted
                               : invalid ? xla::invalid_argument

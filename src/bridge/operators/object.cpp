@@ -36,7 +36,7 @@ PyObject* table_sizes(const Requirement& r) {
     for (int i = 0; tuple && i < r.size_count; ++i) {
         const SizeSpec& spec = r.sizes[i];
         PyObject* item = !spec.name.empty()
-                             ? PyUnicode_FromStringAndSize(spec.name.data(), static_cast<Py_ssize_t>(spec.name.size()))
+                             ? PyUnicode_FromStringAndSize(spec.name.data, static_cast<Py_ssize_t>(spec.name.size))
                          : spec.size == dyn ? Py_NewRef(Py_None)
                                             : PyLong_FromLongLong(spec.size);
         if (item == nullptr) return nullptr;

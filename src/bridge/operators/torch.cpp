@@ -98,7 +98,9 @@ public:
         throw_if_error(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const CapturedException captured = call_.run())
-            throw std::runtime_error(captured.error ? captured.text : concat({op_.function, "(): ", captured.text}));
+            throw std::runtime_error(captured.kind() == CapturedException::Kind::error
+                                         ? std::string(captured.text())
+                                         : concat({op_.function, "(): ", captured.text()}));
         for (int i = 0; i < op_.input_count; ++i) drop(i);
         for (int i = 0; i < op_.out_count; ++i) std::memcpy(&stack_[i], &results_[i], sizeof results_[i]);
         made_ = 0;

@@ -233,7 +233,7 @@ PyObject* make_ufunc(const OperatorDefinition& op) {
     void** table = core ? numpy_table(core.get(), "_UFUNC_API") : nullptr;
     if (table == nullptr) return nullptr;
     const auto make = reinterpret_cast<Make>(table[31]);
-    return raising(op.function.c_str(), [&]() -> PyObject* {
+    return raising<PyObject*>(op.function.c_str(), nullptr, [&]() -> PyObject* {
         auto ufunc = std::make_unique<OperatorUfunc>(op);
         ufunc->check_definition();
         ufunc->sign();

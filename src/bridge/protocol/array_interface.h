@@ -84,7 +84,6 @@ ISTHMUS_NOINLINE inline bool place_cuda_data(ImportRequest& request, DLTensor& t
     if (stream == nullptr) return true;
     producer = PyLong_AsLongLong(stream);
     if (PyErr_Occurred() == nullptr && producer > 0) return true;
-    PyErr_Clear();
     return request.fail(
         ErrorCode::bad_argument,
         "__cuda_array_interface__ has an invalid 'stream' (0 is ambiguous); expected None, 1, 2 or a stream's address");
@@ -104,9 +103,8 @@ struct InterfaceReader {
         : request(request_), cuda(cuda_), attribute(cuda ? ".__cuda_array_interface__" : ".__array_interface__") {}
 
     ISTHMUS_COLD bool fail(ErrorCode code, Message text) {
-        if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+        if (is_interrupted())
             return request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), attribute});
-        PyErr_Clear();
         return request.fail(code, {type_name(request.object), attribute, " has ", text});
     }
     /// A strong reference: a number among the values may be an object whose __index__ empties the dict.
@@ -114,6 +112,9 @@ struct InterfaceReader {
         Ref value = dict_item(dict.get(), key);
         return value.get() == Py_None ? Ref() : std::move(value);
     }
+
+    /// Whether an item() that is not there is absent; else there was no memory to look for it.
+    bool is_told() { return ISTHMUS_LIKELY(PyErr_Occurred() == nullptr) || fail(ErrorCode::out_of_memory, "items"); }
 
     bool open() {
         const Interned& names = interned();
@@ -148,15 +149,16 @@ struct InterfaceReader {
         t.dtype = dtype;
         if (item("mask"))
             return fail(ErrorCode::not_values, "a mask, which would be lost; fill the masked elements first");
-        return true;
+        return is_told();
     }
     bool read_data(DLTensor& t) {
         const Ref data = item("data");
+        if (!is_told()) return false;
         return data && PyTuple_Check(data.get()) ? read_address(t, data.get()) : read_buffer(t, data.get());
     }
     bool read_strides(DLTensor& t) {
         const Ref strides = item("strides");
-        if (!strides) return true;
+        if (!strides) return is_told();
         std::int64_t bytes[max_ndim];
         int count = 0;
         if (!read_sizes(strides.get(), bytes, count) || count != ndim)
@@ -193,8 +195,14 @@ private:
                                                {"the buffer of ", type_name(request.object), attribute});
         // The dict was made for this request, and so was everything that only it refers to (except for our own `data`
         // and `buffer`).
-        buffer.is_copy = data != nullptr && Py_REFCNT(dict.get()) == 1 && is_only_ours(data, 3);
-        if (const Ref offset = item("offset"); offset && !buffer.skip(offset.get()))
+        const bool is_new = data != nullptr && Py_REFCNT(dict.get()) == 1;
+        buffer.is_copy = is_new && is_only_ours(data, 3);
+        // Of any other exporter that nobody else refers to (an array that was made of the elements) a second answer
+        // tells.
+        request.ask_again = request.ask_again || (is_new && !buffer.is_copy && Py_REFCNT(data) == 3);
+        const Ref offset = item("offset");
+        if (!is_told()) return false;
+        if (offset && !buffer.skip(offset.get()))
             return fail(ErrorCode::bad_layout,
                         {"no valid 'offset'; expected a number of bytes within the ", buffer.size, " of the buffer"});
         t.data = buffer.start + buffer.offset;
@@ -216,9 +224,12 @@ ISTHMUS_NOINLINE inline bool import_interface(ImportRequest& request, bool cuda)
         !reader.read_strides(t))
         return false;
     std::int64_t producer = no_stream;
-    if (cuda && !place_cuda_data(request, t, reader.item("stream").get(), producer)) return false;
+    if (cuda) {
+        const Ref stream = reader.item("stream");
+        if (!reader.is_told() || !place_cuda_data(request, t, stream.get(), producer)) return false;
+    }
     const Flags flags = (reader.read_only ? flag::read_only : 0) | (reader.buffer.is_copy ? flag::copied : 0);
-    if (!is_sound(t, flags)) return request.fail_unsound(t, flags);
+    if (!is_sound(t, flags) && !request.take_unsound(t, flags)) return false;
     if (reader.buffer.start != nullptr) {
         if (!reader.buffer.holds(t))
             return reader.fail(ErrorCode::overflow,
@@ -256,22 +267,24 @@ inline PyObject* array_interface(Block* block, bool cuda) {
     const Device device = t.device;
     const char* attribute = cuda ? "__cuda_array_interface__" : "__array_interface__";
     const bool here = cuda ? device.type == kDLCUDA || device.type == kDLCUDAManaged : device.is_host();
-    const std::string typestr = typestr_of(t.dtype);
-    if (!here || typestr.empty()) {
-        PyErr_Format(PyExc_AttributeError, "isthmus.Tensor has no attribute '%s': %s", attribute,
-                     here ? (concat({"dtype ", DType(t.dtype), " has no typestr"})).c_str()
-                          : (concat({"it is on ", device})).c_str());
+    const TextBuffer typestr = typestr_of(t.dtype);
+    if (!here || (typestr.view().empty() && !typestr.failed())) {
+        set_exception(PyExc_AttributeError,
+                      {"isthmus.Tensor has no attribute '", attribute, "': ",
+                       here ? Message({"dtype ", DType(t.dtype), " has no typestr"}) : Message({"it is on ", device})});
         return nullptr;
     }
+    Ref letters(unicode_of(typestr));
     Ref shape(tuple_of(t.shape, t.ndim));
     std::int64_t steps[max_ndim];
     for (int i = 0; i < t.ndim; ++i) steps[i] = layout::byte_stride(t, i);
     Ref strides(layout::is_contiguous(t.shape, t.strides, t.ndim) ? Py_NewRef(Py_None) : tuple_of(steps, t.ndim));
-    Ref address(PyLong_FromVoidPtr(t.data));
-    if (!shape || !strides || !address) return nullptr;
-    PyObject* dict = Py_BuildValue("{s:O,s:s,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", typestr.c_str(), "data",
-                                   address.get(), (block->flags & flag::read_only) ? Py_True : Py_False, "strides",
-                                   strides.get(), "version", 3);
+    // "Zero-size arrays: the device pointer is 0" (the CUDA array interface, version 3).
+    Ref address(PyLong_FromVoidPtr(cuda && layout::numel(t) == 0 ? nullptr : t.data));
+    if (!letters || !shape || !strides || !address) return nullptr;
+    PyObject* dict =
+        Py_BuildValue("{s:O,s:O,s:(OO),s:O,s:i}", "shape", shape.get(), "typestr", letters.get(), "data", address.get(),
+                      (block->flags & flag::read_only) ? Py_True : Py_False, "strides", strides.get(), "version", 3);
     if (dict == nullptr || !cuda) return dict;
     const Ref stream(interface_stream(block));
     if (!stream || PyDict_SetItemString(dict, "stream", stream.get()) != 0) Py_CLEAR(dict);

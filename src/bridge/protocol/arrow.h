@@ -59,10 +59,13 @@ struct ArrowImport {
     bool read(const ArrowSchema* schema, const ArrowArray* array) const {
         DLTensor& t = request.out.dl();
         t.shape = request.out.shape();
-        ArrowReader reader(t);
+        ArrowReader reader(t, request.for_copy != nullptr);
         const Result<void> done = reader.read(schema, array);
         if (done) return true;
         if (reader.found_unsound()) return request.fail_unsound(t, flag::read_only);
+        const char* call = request.producer.hint;
+        if (reader.found_extension() && call != nullptr)
+            return fail(done.error().code(), {"is of an extension type; ", call, " gives an array that can show it"});
         return fail(done.error().code(), done.error().what());
     }
     /// Takes an array that was read: it is moved only once everything has succeeded, and stays with its owner until
@@ -114,7 +117,8 @@ ISTHMUS_NOINLINE inline bool import_arrow(ImportRequest& request, bool on_device
     const auto* schema = static_cast<const ArrowSchema*>(pointer(0, "arrow_schema"));
     void* pointed = schema != nullptr ? pointer(1, on_device ? "arrow_device_array" : "arrow_array") : nullptr;
     auto* array = static_cast<ArrowArray*>(pointed);  // the first member of an ArrowDeviceArray
-    PyErr_Clear();
+    if (array == nullptr && is_interrupted())
+        return import.request.fail_with_exception(ErrorCode::producer_failed, "reading an Arrow array");
     if (array == nullptr || schema->release == nullptr || array->release == nullptr)
         return import.fail(ErrorCode::producer_failed, "is not a pair of Arrow's capsules, not released yet");
     request.out.dl().device = DLDevice{kDLCPU, 0};
@@ -134,7 +138,7 @@ struct ArrowChunks {
     bool at_end = false;                 ///< false: there may be more
 
     ISTHMUS_COLD bool fail() const {
-        const std::string what = concat({type_name(import.request.object), ".", import.method, "()"});
+        const TextBuffer what = compose({type_name(import.request.object), ".", import.method, "()"});
         if (PyErr_Occurred() != nullptr) return import.request.fail_with_exception(ErrorCode::producer_failed, what);
         const char* text = stream.get_last_error != nullptr ? stream.get_last_error(&stream) : nullptr;
         return import.request.fail(
@@ -168,7 +172,8 @@ ISTHMUS_NOINLINE inline bool import_arrow_stream(ImportRequest& request) {
     const Ref capsule = import.call(interned().arrow_stream);
     if (!capsule) return false;
     auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.get(), "arrow_array_stream"));
-    PyErr_Clear();
+    if (stream == nullptr && is_interrupted())
+        return import.request.fail_with_exception(ErrorCode::producer_failed, "reading an Arrow stream");
     if (stream == nullptr || stream->release == nullptr)
         return import.fail(ErrorCode::producer_failed, "is not in a capsule of Arrow's streams, not released yet");
     request.out.dl().device = DLDevice{kDLCPU, 0};

@@ -99,13 +99,16 @@ inline bool all_bits_set(const void* bitmap, std::int64_t first, std::int64_t co
 class ArrowReader {
 public:
     /// Fills `t` except for the device, which is set already; `t.shape` has room for max_ndim sizes.
-    explicit ArrowReader(DLTensor& t) noexcept : t_(t) {}
+    /// `for_copy`: elements that are not aligned are taken as well.
+    explicit ArrowReader(DLTensor& t, bool for_copy = false) noexcept : t_(t), for_copy_(for_copy) {}
 
     /// Reads the tensor of an array; with NULL, that of an array without elements. The text of an error is the end of a
     /// sentence about the array.
     Result<void> read(const ArrowSchema* schema, const ArrowArray* array);
     /// The sizes, the offset or the address were wrong: explain_unsound() of `t` gives the better message.
     bool found_unsound() const noexcept { return unsound_; }
+    /// The elements are of an extension type, whose storage may say less than they are.
+    bool found_extension() const noexcept { return extension_; }
 
 private:
     /// The requested part of one array, as a range of elements of its buffers.
@@ -143,7 +146,9 @@ private:
     Result<void> check_nulls(const Range& range) const;
 
     DLTensor& t_;
+    const bool for_copy_;
     bool unsound_ = false;
+    bool extension_ = false;
 };
 
 inline Result<void> ArrowReader::read(const ArrowSchema* schema, const ArrowArray* array) {
@@ -180,8 +185,9 @@ inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const Ar
         return make_error(ErrorCode::bad_dtype, {"has the format '", format, "': ", why});
     };
     if (schema->dictionary != nullptr || (array != nullptr && array->dictionary != nullptr))
-        return bad("the numbers of a dictionary, not the values; decode it first");
-    if (is_arrow_extension(schema->metadata)) return bad("an extension type; take its storage");
+        return bad("the numbers of a dictionary, not the values; decode it first (pyarrow: x.dictionary_decode())");
+    extension_ = is_arrow_extension(schema->metadata);
+    if (extension_) return bad("an extension type; take its storage (pyarrow: x.storage)");
     if (format.substr(0, 3) == "+w:") {
         list_size = 0;
         for (char c : format.substr(3))
@@ -195,8 +201,11 @@ inline Result<void> ArrowReader::read_format(const ArrowSchema* schema, const Ar
             t_.dtype = row.dtype;
             return {};
         }
-    if (format == "b") return bad("bits, eight to a byte; cast it to uint8 first");
-    if (format.substr(0, 1) == "t") return bad("times; cast it to int64 first");
+    if (format == "b") return bad("bits, eight to a byte; cast it to uint8 first (pyarrow: x.cast('uint8'))");
+    const bool narrow = format == "tdD" || format == "tts" || format == "ttm";
+    if (narrow) return bad("times; cast it to int64 by way of int32 (pyarrow: x.cast('int32'))");
+    if (format.substr(0, 1) == "t" && format.substr(0, 2) != "ti")
+        return bad("times; cast it to int64 first (pyarrow: x.cast('int64'))");
     return bad("no counterpart in DLPack");
 }
 
@@ -207,8 +216,11 @@ inline Result<void> ArrowReader::finish(const Range& items, const Range* levels)
         return make_error(ErrorCode::overflow, {"starts at element ", items.first});
     t_.data = items.array != nullptr ? const_cast<void*>(items.array->buffers[1]) : nullptr;
     t_.byte_offset = static_cast<std::uint64_t>(offset);
-    unsound_ = !is_sound(t_, flag::read_only);
-    if (unsound_) return explain_unsound(t_, flag::read_only, nullptr);
+    if (!is_sound(t_, flag::read_only)) {
+        Error error = explain_unsound(t_, flag::read_only, nullptr);
+        unsound_ = !for_copy_ || error.code() != ErrorCode::needs_copy;
+        if (unsound_) return error;
+    }
     for (int i = 0; i < t_.ndim; ++i)
         if (auto whole = check_nulls(levels[i]); !whole) return whole;
     return {};

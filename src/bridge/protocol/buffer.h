@@ -29,6 +29,26 @@ inline bool element_strides(const Py_ssize_t* bytes, int ndim, std::int64_t item
     return true;
 }
 
+/// Describes elements whose strides are not whole numbers of them as bytes, for a copy. False if there is no dimension
+/// left for that.
+ISTHMUS_COLD inline bool describe_bytes(ImportRequest& request, const Py_ssize_t* bytes) {
+    DLTensor& t = request.out.dl();
+    if (t.ndim == max_ndim) return false;
+    const DType dtype = t.dtype;
+    std::int64_t *shape = request.out.shape(), *strides = request.out.strides();
+    for (int i = 0; i < t.ndim; ++i) {
+        shape[i] = t.shape[i];
+        strides[i] = bytes[i];
+    }
+    shape[t.ndim] = dtype.itemsize();
+    strides[t.ndim++] = 1;
+    t.shape = shape;
+    t.strides = strides;
+    t.dtype = uint8;
+    *request.for_copy = {.as_bytes = true, .dtype = dtype};
+    return true;
+}
+
 /// The same, but dimensions that are never stepped along may have any stride: theirs become row-major.
 ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request, const Py_ssize_t* bytes) {
     const DLTensor& t = request.out.dl();
@@ -39,6 +59,7 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
     if (numel == 0) return true;
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] == 1) continue;
+        if (bytes[i] % itemsize != 0 && request.for_copy != nullptr && describe_bytes(request, bytes)) return true;
         if (bytes[i] % itemsize != 0)
             return request.fail(ErrorCode::needs_copy,
                                 {"the stride of dimension ", i, " is ", bytes[i], " bytes, no multiple of the ",
@@ -49,12 +70,13 @@ ISTHMUS_NOINLINE inline bool element_strides_that_matter(ImportRequest& request,
 }
 
 ISTHMUS_COLD inline bool explain_buffer_format(ImportRequest& request, const char* format, Py_ssize_t itemsize,
-                                               bool foreign_order) {
-    const std::string found = concat(
+                                               bool foreign_order, DType dtype) {
+    const TextBuffer found = compose(
         {"the buffer of this ", type_name(request.object), " has format '", format, "' with itemsize ", itemsize});
     if (foreign_order)
-        return request.fail(ErrorCode::not_values,
-                            {found, ", which is not in this machine's byte order; swap the bytes first"});
+        return request.fail(
+            ErrorCode::not_values,
+            {found, ", which is not in this machine's byte order; call numpy.asarray(x).astype('", dtype, "') first"});
     return request.fail(ErrorCode::bad_dtype,
                         {found, "; expected one number per element (one of ?bBchHiIlLqQnNefdg, Zf, Zd)"});
 }
@@ -80,7 +102,7 @@ inline bool import_held_buffer(ImportRequest& request) {
     bool foreign_order = false;
     const char* format = view.format != nullptr ? view.format : "B";
     if (ISTHMUS_UNLIKELY(!parse_buffer_format(format, view.itemsize, dtype, foreign_order)))
-        return explain_buffer_format(request, format, view.itemsize, foreign_order);
+        return explain_buffer_format(request, format, view.itemsize, foreign_order, dtype);
     t.dtype = dtype;
     t.data = view.buf;
     t.device = DLDevice{kDLCPU, 0};

@@ -56,9 +56,9 @@ constexpr const FormatLetter* find_format_letter(char letter) noexcept {
     return number >= 0 ? &format_letters[number] : nullptr;
 }
 
-/// The dtype of a format of one element. False for structures, repeats, strings, objects and another byte order;
-/// `foreign_order` is set for the last. The letter gives the kind of number; the width is the exporter's itemsize,
-/// which differs between a native and a standard 'l'.
+/// The dtype of a format of one element, also if only the byte order is another. False for structures, repeats,
+/// strings, objects and another byte order; `foreign_order` is set for the last. The letter gives the kind of number;
+/// the width is the exporter's itemsize, which differs between a native and a standard 'l'.
 inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DType& out,
                                 bool& foreign_order) noexcept {
     foreign_order = false;
@@ -89,7 +89,7 @@ inline bool parse_buffer_format(std::string_view format, Py_ssize_t itemsize, DT
         8 * itemsize > 255)
         return false;
     foreign_order = foreign && width > 1;
-    if (!foreign_order) out = DType(complex ? kDLComplex : row->code, static_cast<int>(8 * itemsize));
+    out = DType(complex ? kDLComplex : row->code, static_cast<int>(8 * itemsize));
     return !foreign_order;
 }
 

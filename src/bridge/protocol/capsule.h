@@ -144,7 +144,8 @@ template <class Managed>
 bool consume_capsule(ImportRequest& request, PyObject* capsule, const char* name, const char* used) {
     auto* managed = claim_capsule<Managed>(capsule, name, used);
     if (ISTHMUS_UNLIKELY(managed == nullptr)) return refuse_consumed(request, used);
-    if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) &&
+        !request.may_copy_despite(explain_unacceptable(managed, nullptr))) {
         Error error = explain_unacceptable(managed, request.options.argument);
         // Of another major version only the deleter may be used, and it must be (dlpack.h, DLPackVersion). Otherwise
         // the capsule stays its producer's, whose destructor ends it.

@@ -26,7 +26,7 @@ inline const DLPackExchangeAPI* find_exchange_api(PyTypeObject* type) {
     if (const descrgetfunc get = capsule ? Py_TYPE(capsule.get())->tp_descr_get : nullptr)
         capsule = Ref(get(capsule.get(), nullptr, reinterpret_cast<PyObject*>(type)));
     if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) {
-        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+        (void)is_interrupted();
         return nullptr;
     }
     const auto* header =
@@ -66,11 +66,12 @@ inline bool import_exchange_table(ImportRequest& request, const DLPackExchangeAP
     DLManagedTensorVersioned* managed = nullptr;
     const int status = api->managed_tensor_from_py_object_no_sync(request.object, &managed);
     if (ISTHMUS_UNLIKELY(status != 0 || managed == nullptr || PyErr_Occurred() != nullptr)) {
-        const std::string what = concat({"the exchange API of ", type_name(request.object)});
+        const TextBuffer what = compose({"the exchange API of ", type_name(request.object)});
         if (status == 0 && managed != nullptr) end_managed_in_python<DLManagedTensorVersioned>(managed);
         return request.fail_with_exception(ErrorCode::producer_failed, what);
     }
-    if (ISTHMUS_UNLIKELY(!is_acceptable(managed))) {
+    if (ISTHMUS_UNLIKELY(!is_acceptable(managed)) &&
+        !request.may_copy_despite(explain_unacceptable(managed, nullptr))) {
         request.fail(explain_unacceptable(managed, request.options.argument));
         end_managed_in_python<DLManagedTensorVersioned>(managed);
         return false;

@@ -59,8 +59,8 @@ inline std::int64_t stream_of(const Block* block) noexcept {
     return (block->flags & stream_flag) ? block->stream.number : legacy_stream(block->dl.device);
 }
 ISTHMUS_COLD inline Error explain_order(const Block* block, std::int64_t after) {
-    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
-                 explain_order(block->dl.device, stream_of(block), after));
+    return make_error(ErrorCode::producer_failed, ErrorKind::buffer,
+                      explain_order(block->dl.device, stream_of(block), after));
 }
 
 /// Makes a consumer's stream (-1: none) wait for the work on a block's memory. False with a Python exception set.

@@ -50,6 +50,7 @@ struct ProducerType {
     bool only_dlpack = false;  ///< no other protocol is used: neither for the memory, nor for whether it may be written
     bool is_eager_tensor = false;  ///< TensorFlow's, whose dtype and device are read before its memory
     bool known_torch = false;      ///< derived from torch.Tensor as libtorch itself knows it
+    bool converts = false;         ///< may answer each question with a copy, for which its protocol has no word
     const DLPackExchangeAPI* api = nullptr;
     const char* refusal = nullptr;  ///< why instances are not taken, or NULL
     const char* hint = nullptr;     ///< what to call on an instance to get a tensor, or NULL
@@ -183,6 +184,14 @@ struct ImportOutcome {
     Ref alive;
 };
 
+/// What an import leaves for the copy that is made of it: such an import also takes memory that cannot be shared for
+/// its layout alone.
+struct ReadForCopy {
+    /// Elements whose strides are not whole numbers of them are described as bytes, with one dimension more.
+    bool as_bytes = false;
+    DType dtype{};  ///< of those elements
+};
+
 struct ImportRequest {
     PyObject* object;
     const ImportOptions& options;
@@ -191,13 +200,21 @@ struct ImportRequest {
     const ProducerType& producer;
     ImportOutcome& outcome;
     bool immutable = producer.immutable;  ///< the memory is read-only whatever the protocol says
+    ReadForCopy* for_copy = nullptr;      ///< a copy is made of the result, which then is released
+    bool ask_again = producer.converts;   ///< the memory may be made for the question alone (is_temporary)
 
     /// For protocols that run the producer's code, which may drop the only reference to the object: the caller's.
     void keep_alive() {
         if (!outcome.alive) outcome.alive = Ref::borrow(object);
     }
 
-    ISTHMUS_COLD bool fail(ErrorCode code, Message text) { return fail(make_error(code, options.argument, text)); }
+    /// An exception that passes_through() and is set, from a question whose answer would have been another, is the
+    /// error instead.
+    ISTHMUS_COLD bool fail(ErrorCode code, Message text) {
+        if (is_interrupted())
+            return fail_with_exception(ErrorCode::producer_failed, {"asking this ", type_name(object)});
+        return fail(make_error(code, options.argument, text));
+    }
     ISTHMUS_COLD bool fail(Error failure) {
         outcome.error.put(std::move(failure));
         return false;
@@ -208,12 +225,21 @@ struct ImportRequest {
     ISTHMUS_COLD bool fail_unsound(const DLTensor& t, Flags flags) {
         return fail(explain_unsound(t, flags, options.argument));
     }
+    /// Whether what an error refuses may be read for a copy all the same: elements that are not aligned.
+    ISTHMUS_COLD bool may_copy_despite(const Error& error) const noexcept {
+        return for_copy != nullptr && error.code() == ErrorCode::needs_copy;
+    }
+    /// Of a descriptor that is_sound() refused. Leaves the error unless it may be copied.
+    ISTHMUS_COLD bool take_unsound(const DLTensor& t, Flags flags) {
+        Error error = explain_unsound(t, flags, options.argument);
+        return may_copy_despite(error) || fail(std::move(error));
+    }
     ISTHMUS_COLD bool fail_read_only() {
         return fail(ErrorCode::read_only,
                     {"the memory of this ", type_name(object), " is read-only; expected writable memory"});
     }
     ISTHMUS_COLD bool fail_overlap() {
-        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_text(out.dl())});
+        return fail(ErrorCode::bad_layout, {"expected writable memory, but the ", overlap_of(out.dl())});
     }
     ISTHMUS_COLD bool fail_copied() {
         return fail(ErrorCode::needs_copy,
@@ -231,7 +257,7 @@ struct ImportRequest {
     /// required.
     bool accept(Flags flags) {
         DLTensor& t = out.dl();
-        if (ISTHMUS_UNLIKELY(!is_sound(t, flags))) return fail_unsound(t, flags);
+        if (ISTHMUS_UNLIKELY(!is_sound(t, flags)) && !take_unsound(t, flags)) return false;
         return accept_sound(flags);
     }
     ISTHMUS_ALWAYS_INLINE bool accept_sound(Flags flags) {
@@ -297,8 +323,8 @@ ISTHMUS_NOINLINE inline Result<void> order_after(const Borrowed& tensor, std::in
         return error_from_exception(ErrorCode::producer_failed, nullptr, "__dlpack__() of the producer");
     }
     if (order_streams(tensor.device(), stream_of(tensor), after)) return {};
-    return Error(ErrorCode::producer_failed, ErrorKind::buffer,
-                 explain_order(tensor.device(), stream_of(tensor), after));
+    return make_error(ErrorCode::producer_failed, ErrorKind::buffer,
+                      explain_order(tensor.device(), stream_of(tensor), after));
 }
 
 }  // namespace detail

@@ -55,12 +55,12 @@ inline bool numpy_has_width(DType dtype) noexcept {
 }
 
 /// "<f4"; empty if the dtype has no typestr.
-inline std::string typestr_of(DType dtype) {
+inline TextBuffer typestr_of(DType dtype) noexcept {
     if (dtype.lanes() != 1 || dtype.is_subbyte() || !numpy_has_width(dtype)) return {};
     for (const TypestrLetter& row : typestr_letters) {
         if (row.code != dtype.code) continue;
         const char kind[] = {dtype.itemsize() == 1 ? '|' : native_byte_order, row.letter, '\0'};
-        return concat({kind, dtype.itemsize()});
+        return compose({kind, dtype.itemsize()});
     }
     return {};
 }

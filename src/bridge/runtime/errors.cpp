@@ -19,25 +19,32 @@ inline PyObject* exception_of(const Error& error, SharedRuntime& shared) {
     return exception.release();
 }
 
+static bool raise_here(const Error& error) {
+    if (is_interrupted()) return true;
+    auto* cause = static_cast<PyObject*>(error.cause());
+    if (cause != nullptr && passes_through(cause)) {
+        restore_exception(Py_NewRef(cause));
+        return true;
+    }
+    if (error.code() == ErrorCode::out_of_memory) {
+        PyErr_SetString(PyExc_MemoryError, error.what());
+        return true;
+    }
+    SharedRuntime* shared = shared_runtime();
+    if (shared == nullptr) return true;
+    Ref exception(exception_of(error, *shared));
+    if (exception) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
+    return true;
+}
+
 }  // namespace detail
 
 void set_python_error(const Error& error) noexcept {
-    detail::surviving_exit([&] {
-        auto* cause = static_cast<PyObject*>(error.cause());
-        if (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)) {
-            detail::restore_exception(Py_NewRef(cause));
-            return;
-        }
-        if (error.code() == ErrorCode::out_of_memory) {
-            PyErr_SetString(PyExc_MemoryError, error.what());
-            return;
-        }
-        PyErr_Clear();
-        detail::SharedRuntime* shared = detail::shared_runtime();
-        if (shared == nullptr) return;
-        Ref exception(detail::exception_of(error, *shared));
-        if (exception) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.get())), exception.get());
-    });
+    const auto raise = [&] { return detail::raise_here(error); };
+    if (detail::running_thread_state() != nullptr)  // also that of a subinterpreter, which is refused by this error
+        (void)detail::surviving_exit(raise);
+    else
+        (void)detail::with_gil(raise, [] { return false; });
 }
 
 ISTHMUS_END

@@ -5,11 +5,13 @@
 #include <isthmus/python/api.h>  // Python.h must come before any standard header
 
 #include <cstring>
+#include <new>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
-#include <isthmus/core/error.h>
 #include <isthmus/core/layout.h>
+#include <isthmus/core/result.h>
 #include "lookups.h"
 #include "session.h"
 
@@ -42,29 +44,39 @@ inline void restore_exception(PyObject* stolen) {
 #endif
 }
 
-/// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out
-/// of memory. A binder passes it on unchanged.
-inline bool passes_through(PyObject* exception) noexcept {
-    return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
-           PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
+/// Why a function that works on Python objects did nothing; `doing`: "objects are imported".
+ISTHMUS_COLD inline Error explain_no_gil(const char* argument, const char* doing) {
+    return make_error(ErrorCode::bad_thread, argument,
+                      {"called without the GIL, or in a subinterpreter; hold the main interpreter's "
+                       "(PyGILState_Ensure) while ",
+                       doing});
 }
-/// After a failed conversion: clears the exception, so that the next way is tried, and returns false; an exception that
-/// passes_through() stays, and the answer is true.
-inline bool is_interrupted() noexcept {
-    PyObject* raised = PyErr_Occurred();
-    if (raised == nullptr) return false;
-    if (passes_through(raised)) return true;
-    PyErr_Clear();
-    return false;
+
+/// The state of the thread that holds the GIL; NULL if none does, and from CPython 3.12 on also if another one does.
+inline const PyThreadState* state_of_holder() noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+}
+inline bool has_exception(const PyThreadState* state) noexcept {
+#if PY_VERSION_HEX >= 0x030C0000
+    return state->current_exception != nullptr;
+#else
+    return state->curexc_type != nullptr;
+#endif
 }
 
 /// Sets aside an exception that was set before this call began, and sets it again at the end. Functions that run Python
 /// code and may be called with an exception set begin with this; they must leave no other.
 class PendingException {
 public:
-    explicit PendingException(bool have_python = true) noexcept {
-        if (ISTHMUS_UNLIKELY(have_python && PyErr_Occurred() != nullptr)) PyErr_Fetch(&type_, &value_, &trace_);
+    explicit PendingException(bool have_python = true) noexcept : state_(have_python ? state_of_holder() : nullptr) {
+        if (ISTHMUS_UNLIKELY(state_ != nullptr && has_exception(state_))) PyErr_Fetch(&type_, &value_, &trace_);
     }
+    /// Whether somebody holds the GIL: this thread, if it keeps the rules. As good as free, unlike have_gil().
+    bool has_python() const noexcept { return state_ != nullptr; }
     /// Without the GIL, as when the interpreter's end unwinds a stopped thread, the exception is leaked.
     ~PendingException() {
         if (ISTHMUS_UNLIKELY(type_ != nullptr) && have_gil()) PyErr_Restore(type_, value_, trace_);
@@ -73,6 +85,7 @@ public:
     PendingException& operator=(const PendingException&) = delete;
 
 private:
+    const PyThreadState* state_;
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
@@ -86,12 +99,15 @@ inline std::string_view utf8_of(PyObject* text) noexcept {
 }
 
 /// "ValueError: no such buffer": an exception in one line.
-ISTHMUS_COLD inline std::string exception_text(PyObject* exception) {
-    std::string text = Py_TYPE(exception)->tp_name;
+ISTHMUS_COLD inline TextBuffer exception_text(PyObject* exception) noexcept {
+    TextBuffer text = compose({Py_TYPE(exception)->tp_name});
     Ref message(PyObject_Str(exception));
     const std::string_view utf8 = utf8_of(message.get());
-    if (utf8.data() == nullptr) PyErr_Clear();
-    if (!utf8.empty()) text += concat({": ", utf8});
+    if (utf8.data() == nullptr) {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError)) text.fail();
+        PyErr_Clear();
+    }
+    if (!utf8.empty()) (text += ": ") += utf8;
     return text;
 }
 
@@ -107,12 +123,13 @@ void drop_cause(void* cause) {
 inline constexpr void (*drop_cause_of_session[session_slots])(void*) = {drop_cause<0>, drop_cause<1>, drop_cause<2>,
                                                                         drop_cause<3>};
 
-/// An error whose cause is the exception now set, which is cleared. With none set (a producer that failed and did not
-/// say why) the text says so. Of another interpreter's exception the words alone are kept: a cause is released to our
-/// interpreter, whose allocator does not know it.
+/// An error whose cause is the exception now set, which is cleared; of ErrorCode::out_of_memory if that is a
+/// MemoryError. With none set (a producer that failed and did not say why) the text says so. Of another interpreter's
+/// exception the words alone are kept: a cause is released to our interpreter, whose allocator does not know it.
 ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argument, Message what) {
     PyObject* exception = take_exception();
     if (exception == nullptr) return make_error(code, argument, {what, " failed without setting an exception"});
+    if (PyErr_GivenExceptionMatches(exception, PyExc_MemoryError)) code = ErrorCode::out_of_memory;
     Error error = make_error(code, argument, {what, " raised ", exception_text(exception)});
     const PyInterpreterState* ours = interpreter_session.interpreter.load_relaxed();
     if (ours != nullptr && ours != PyInterpreterState_Get())
@@ -122,14 +139,20 @@ ISTHMUS_COLD inline Error error_from_exception(ErrorCode code, const char* argum
     return error;
 }
 
-/// str() of an object; empty, and without an exception set, if that fails or the object is NULL (the result of a call
-/// that failed).
+/// str() of an object; empty if that fails or the object is NULL (the result of a call that failed), with no exception
+/// but one that passes_through().
 inline std::string text_of(PyObject* object) {
     Ref text(object != nullptr ? PyObject_Str(object) : nullptr);
     const std::string_view utf8 = utf8_of(text.get());
-    if (utf8.data() == nullptr) PyErr_Clear();
+    if (utf8.data() == nullptr) (void)is_interrupted();
     return std::string(utf8);
 }
+/// A str; NULL with MemoryError set if there was no memory for the text.
+inline PyObject* unicode_of(const TextBuffer& text) noexcept {
+    if (text.failed()) return PyErr_NoMemory();
+    return PyUnicode_FromStringAndSize(text.view().data(), static_cast<Py_ssize_t>(text.view().size()));
+}
+inline PyObject* unicode_of(std::initializer_list<Piece> pieces) noexcept { return unicode_of(compose(pieces)); }
 
 ISTHMUS_COLD inline void append_type_name(TextBuffer& out, const void* of, Piece::Number) noexcept {
     const auto* type = static_cast<const PyTypeObject*>(of);
@@ -139,6 +162,7 @@ ISTHMUS_COLD inline void append_type_name(TextBuffer& out, const void* of, Piece
     const char* utf8 = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
     const char* name = type->tp_name;
     if (utf8 == nullptr) {
+        if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_MemoryError)) out.fail();
         PyErr_Clear();
     } else {
         if (const char* dot = std::strrchr(name, '.')) name = dot + 1;
@@ -151,18 +175,59 @@ ISTHMUS_COLD inline void append_type_name(TextBuffer& out, const void* of, Piece
 inline Piece type_name(PyTypeObject* type) noexcept { return {append_type_name, type, 0}; }
 inline Piece type_name(PyObject* object) noexcept { return type_name(Py_TYPE(object)); }
 
+/// Sets an exception of a builtin class.
+ISTHMUS_COLD inline void set_exception(PyObject* type, Message text) noexcept {
+    const Ref words(unicode_of({text}));
+    if (words) PyErr_SetObject(type, words.get());
+}
+
+/// Calls what may throw std::bad_alloc, for a caller that must not throw: a MemoryError then, as the error of a Result
+/// or as the exception that is set, with `failed` as the result.
+template <class F, class R>
+ISTHMUS_ALWAYS_INLINE auto with_memory(F&& f, R failed) -> decltype(f()) {
+    try {
+        return f();
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+        return failed;
+    }
+}
+template <class F>
+ISTHMUS_ALWAYS_INLINE auto with_memory(F&& f) -> decltype(f()) {
+    try {
+        return f();
+    } catch (const std::bad_alloc&) {
+        return Error(no_memory_error_state());
+    }
+}
+
+/// Calls what may throw Error or std::bad_alloc, in a function that Python calls: NULL with the exception set then.
+template <class F>
+ISTHMUS_ALWAYS_INLINE PyObject* guarded(F&& f) {
+    try {
+        return f();
+    } catch (const Error& error) {
+        set_python_error(error);
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    }
+    return nullptr;
+}
+
 /// Sets the exception of a new error; NULL, for a function of Python's to return.
 ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text) {
     set_python_error(make_error(code, kind, text));
     return nullptr;
 }
 
-ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, const char* wanted,
+/// The error about an argument, unless an exception that passes_through() is set: that one then.
+ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, Message wanted,
                                              ErrorKind kind = ErrorKind::value) {
+    if (is_interrupted()) return nullptr;
     Ref text(PyObject_Repr(found));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    return raise(ErrorCode::bad_argument, kind, {argument_prefix(name), "found ", utf8, "; expected ", wanted});
+    return raise(ErrorCode::bad_argument, kind, {of_argument(name), "found ", utf8, "; expected ", wanted});
 }
 
 }  // namespace detail

@@ -11,6 +11,22 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// Whether an exception says nothing about whether an object fits: an interrupt (KeyboardInterrupt, SystemExit), or out
+/// of memory. It reaches the caller unchanged.
+inline bool passes_through(PyObject* exception) noexcept {
+    return !PyErr_GivenExceptionMatches(exception, PyExc_Exception) ||
+           PyErr_GivenExceptionMatches(exception, PyExc_MemoryError);
+}
+/// After a question that failed: clears the exception and returns false; an exception that passes_through() stays, and
+/// the answer is true.
+inline bool is_interrupted() noexcept {
+    PyObject* raised = PyErr_Occurred();
+    if (raised == nullptr) return false;
+    if (passes_through(raised)) return true;
+    PyErr_Clear();
+    return false;
+}
+
 /// The value of a key; empty if there is none, or with a Python exception set.
 inline Ref dict_item(PyObject* dict, PyObject* key) {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -21,14 +37,17 @@ inline Ref dict_item(PyObject* dict, PyObject* key) {
     return Ref::borrow(PyDict_GetItemWithError(dict, key));
 #endif
 }
-/// The same for a name, without an exception.
+/// The same for a name, with no exception but MemoryError.
 inline Ref dict_item(PyObject* dict, const char* name) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject* value = nullptr;
-    if (PyDict_GetItemStringRef(dict, name, &value) < 0) PyErr_Clear();
+    if (PyDict_GetItemStringRef(dict, name, &value) < 0) (void)is_interrupted();
     return Ref(value);
 #else
-    return Ref::borrow(PyDict_GetItemString(dict, name));
+    const Ref key(PyUnicode_FromString(name));
+    Ref value = Ref::borrow(key ? PyDict_GetItemWithError(dict, key.get()) : nullptr);
+    if (!value) (void)is_interrupted();
+    return value;
 #endif
 }
 /// The value of a name, set to `made` if there was none, whichever thread asks first; empty with a Python exception
@@ -49,8 +68,16 @@ inline Ref dict_item_or(PyObject* dict, const char* name, PyObject* made) {
 inline Ref sequence_item(PyObject* sequence, Py_ssize_t i) {
 #if defined(Py_GIL_DISABLED)
     if (PyList_Check(sequence)) return Ref(PyList_GetItemRef(sequence, i));
+#else
+    if (PyList_Check(sequence)) return Ref::borrow(PyList_GetItem(sequence, i));
 #endif
-    return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
+    return Ref::borrow(PyTuple_GET_ITEM(sequence, i));
+}
+
+/// The items of a list or tuple as they are now, in a tuple that nobody changes; empty with a Python exception set.
+/// Unlike PySequence_Tuple() it asks no `__iter__` of a subclass.
+inline Ref snapshot_of(PyObject* sequence) {
+    return PyList_Check(sequence) ? Ref(PyList_AsTuple(sequence)) : Ref::borrow(sequence);
 }
 
 /// The attribute of a type or its bases. Looked up as CPython looks up special methods: not on the metaclass,
@@ -72,7 +99,7 @@ inline Ref bases_of(PyTypeObject* type) {
     const descrgetfunc get = member ? Py_TYPE(member.get())->tp_descr_get : nullptr;
     auto* object = reinterpret_cast<PyObject*>(type);
     Ref bases(get != nullptr ? get(member.get(), object, reinterpret_cast<PyObject*>(Py_TYPE(type))) : nullptr);
-    if (!bases) PyErr_Clear();
+    if (!bases) (void)is_interrupted();
     return bases && PyTuple_Check(bases.get()) ? std::move(bases) : Ref();
 #else
     return Ref::borrow(type->tp_mro);
@@ -102,7 +129,7 @@ inline PyObject* tuple_of(const std::int64_t* values, int count, std::int64_t fa
 enum class Integers : std::uint8_t { ok, not_integers, too_many, too_large };
 
 /// Reads a sequence of integers, or of objects with `__index__`; bools only with `take_bools`. Leaves no exception but
-/// an interrupt.
+/// one that passes_through().
 template <class Integer>
 Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, bool take_bools = true) {
     const bool whole = PySequence_Check(sequence) && !PyUnicode_Check(sequence) && !PyBytes_Check(sequence);
@@ -121,7 +148,7 @@ Integers read_integers(PyObject* sequence, Integer* out, int room, int& count, b
         else if (overflow != 0 || out[i] != value)
             outcome = Integers::too_large;
     }
-    if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+    (void)is_interrupted();
     count = static_cast<int>(size);
     return outcome;
 }

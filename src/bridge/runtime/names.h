@@ -15,7 +15,7 @@ namespace detail {
 
 struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
-    PyObject *array_interface, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
+    PyObject *array_interface, *array_struct, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject *module, *dtype, *backing_device;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
@@ -36,6 +36,7 @@ struct Interned {
             {dl_device, "dl_device"},
             {copy, "copy"},
             {array_interface, "__array_interface__"},
+            {array_struct, "__array_struct__"},
             {cuda_array_interface, "__cuda_array_interface__"},
             {arrow_array, "__arrow_c_array__"},
             {arrow_device_array, "__arrow_c_device_array__"},

@@ -24,6 +24,7 @@ struct InterpreterUse {
     /// count.
     Atomic<std::uint64_t> guards;
     Atomic<bool> ended;
+    Atomic<unsigned long> ending_thread;  ///< the one that ends it, by Python's number; set before `ended`
 
     static constexpr std::uint64_t era = std::uint64_t{1} << 32;
 
@@ -32,13 +33,17 @@ struct InterpreterUse {
 };
 ISTHMUS_STATE InterpreterUse interpreter_use;
 
+/// Whether this thread is the one that ends the interpreter, which still has its objects. Alone it may take the GIL:
+/// torch releases it around the end of a tensor, also while modules are torn down.
+inline bool ends_the_interpreter() noexcept;
+
 /// While one is held the interpreter does not end (the idea is PEP 788's), or only after a limited wait: see
 /// wait_for_interpreter_guards(). Without one, a thread that takes the GIL to drop a tensor would be stopped if the
 /// interpreter ended first. A thread that gets none leaks the reference, shortly before the process ends anyway.
 class InterpreterGuard {
 public:
     InterpreterGuard() noexcept : era_(interpreter_use.guards.fetch_add(1) / InterpreterUse::era) {
-        held_ = !interpreter_use.ended.load() && Py_IsInitialized() != 0;
+        held_ = interpreter_use.ended.load() ? ends_the_interpreter() : Py_IsInitialized() != 0;
         if (!held_) release();
     }
     ~InterpreterGuard() {
@@ -71,6 +76,7 @@ inline void allow_interpreter_guards() {
 /// is.
 inline void wait_for_interpreter_guards() {
     constexpr int wait_ms = 2000;
+    interpreter_use.ending_thread.store(PyThread_get_thread_ident());
     interpreter_use.ended.store(true);
     Py_BEGIN_ALLOW_THREADS for (int i = 0; i < wait_ms * 20 && !interpreter_use.is_idle(); ++i) sleep_microseconds(50);
     Py_END_ALLOW_THREADS
@@ -92,6 +98,11 @@ struct InterpreterSession {
     StateMutex mutex;               ///< of everything above, and of the session's state while it is kept
 };
 ISTHMUS_STATE InterpreterSession interpreter_session;
+
+inline bool ends_the_interpreter() noexcept {
+    return interpreter_use.ending_thread.load() == PyThread_get_thread_ident() &&
+           interpreter_session.interpreter.load() != nullptr;  // NULL once the interpreter has dropped its dictionary
+}
 
 /// Has end_session() forget it. The mutex of interpreter_session is held.
 inline void bind_to_session(SessionBound& bound) noexcept {
@@ -307,6 +318,22 @@ ISTHMUS_NOINLINE inline void release_by(InterpreterAccess way, void (*release)(v
 ISTHMUS_NOINLINE inline void release_with_gil(void (*release)(void*), void* object) noexcept {
     const NoCancellation whole;
     release_by(interpreter_access(), release, object);
+}
+
+/// Calls `f` with the GIL, which a thread that has none takes for the time of the call. `otherwise` if it cannot be
+/// had: the interpreter has ended, or this thread runs another one.
+template <class F, class Otherwise>
+auto with_gil(F&& f, Otherwise&& otherwise) noexcept -> decltype(f()) {
+    return surviving_exit([&] {
+        if (have_gil()) return f();
+        const NoCancellation whole;
+        const InterpreterGuard guard;
+        if (!guard || interpreter_access() != InterpreterAccess::ensure) return otherwise();
+        const PyGILState_STATE state = PyGILState_Ensure();
+        auto result = f();
+        PyGILState_Release(state);
+        return result;
+    });
 }
 
 /// Whether the thread holds the GIL of our interpreter: interpreter_access() for callers that nearly always hold it.

@@ -264,8 +264,8 @@ ISTHMUS_NOINLINE inline bool order_streams(Device device, std::int64_t before, s
 }
 
 /// The text of the error if order_streams() fails.
-ISTHMUS_COLD inline std::string explain_order(Device device, std::int64_t before, std::int64_t after) {
-    return concat({"the driver could not order stream ", after, " after stream ", before, " of ", device});
+ISTHMUS_COLD inline TextBuffer explain_order(Device device, std::int64_t before, std::int64_t after) {
+    return compose({"the driver could not order stream ", after, " after stream ", before, " of ", device});
 }
 
 /// order_streams() for an event of the producer, which was recorded outside of any capture.

@@ -6,20 +6,25 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-std::string call_prefix(const char* function, const char* argument) {
-    const bool named = function != nullptr && *function != '\0';
-    return concat({named ? function : "", named ? "(): " : "", argument_prefix(argument)});
+Piece of_call(const char* function, const char* argument) noexcept {
+    constexpr auto append = [](TextBuffer& out, const void* name, Piece::Number of) noexcept {
+        const auto* text = static_cast<const char*>(name);
+        if (text != nullptr && *text != '\0') (out += text) += "(): ";
+        of_argument(reinterpret_cast<const char*>(static_cast<std::uintptr_t>(of))).append_to(out);
+    };
+    return {append, function, reinterpret_cast<std::uintptr_t>(argument)};
 }
+std::string call_prefix(const char* function, const char* argument) { return concat({of_call(function, argument)}); }
 
-static ISTHMUS_COLD Error disagreement(const std::string& prefix, const Requirement& r, int dimension,
-                                       std::int64_t size, const SizeNames::Entry& other) {
-    const std::string expected = concat({prefix, "expected ", r.words, ": "});
+static ISTHMUS_COLD Error disagreement(Piece prefix, const Requirement& r, int dimension, std::int64_t size,
+                                       const SizeNames::Entry& other) {
+    const TextBuffer expected = compose({prefix, "expected ", r.words, ": "});
     if (other.name != r.sizes[dimension].name)
-        return Error(ErrorCode::bad_layout, ErrorKind::value,
-                     concat({expected, "this call names more than ", SizeNames::most, " sizes"}));
-    return Error(ErrorCode::bad_layout, ErrorKind::value,
-                 concat({expected, r.sizes[dimension].name, " is ", size, " here and ", other.size, " in argument '",
-                         (other.argument != nullptr ? other.argument : ""), "'"}));
+        return make_error(ErrorCode::bad_layout, ErrorKind::value,
+                          {expected, "this call names more than ", SizeNames::most, " sizes"});
+    return make_error(ErrorCode::bad_layout, ErrorKind::value,
+                      {expected, r.sizes[dimension].name, " is ", size, " here and ", other.size, " in argument '",
+                       (other.argument != nullptr ? other.argument : ""), "'"});
 }
 
 }  // namespace detail
@@ -32,7 +37,7 @@ Result<void> Match::check_argument(const char* argument, const DLTensor& t, Flag
     names_.count = bound;
     Error error = detail::explain_mismatch(t, flags, r, names_, argument);
     names_.count = bound;
-    return error.prefixed(detail::call_prefix(function_, argument));
+    return detail::prefixed(error, {detail::of_call(function_, argument)});
 }
 
 Result<void> Match::agree(const char* argument, const detail::Requirement& r, std::span<const std::int64_t> shape) {
@@ -44,7 +49,7 @@ Result<void> Match::agree(const char* argument, const detail::Requirement& r, st
         const std::int64_t named = shape[i] - wanted.more;
         const auto* other = names_.contradiction(wanted.name, named, argument, dimension);
         if (other == nullptr) continue;
-        Error error = detail::disagreement(detail::call_prefix(function_, argument), r, dimension, named, *other);
+        Error error = detail::disagreement(detail::of_call(function_, argument), r, dimension, named, *other);
         names_.count = bound;
         return error;
     }

@@ -6,35 +6,47 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-ISTHMUS_RARE std::string describe_tensor(const DLTensor& t) {
-    std::string text = concat({DType(t.dtype), "["});
-    for (int i = 0; i < t.ndim; ++i) text += concat({(i != 0 ? ", " : ""), t.shape[i]});
-    return concat({text, "] on ", Device(t.device)});
+ISTHMUS_RARE Piece described(const DLTensor& t) noexcept {
+    constexpr auto append = [](TextBuffer& out, const void* of, Piece::Number) noexcept {
+        const auto& tensor = *static_cast<const DLTensor*>(of);
+        Message({DType(tensor.dtype), "["}).append_to(out);
+        for (int i = 0; i < tensor.ndim; ++i) Message({(i != 0 ? ", " : ""), tensor.shape[i]}).append_to(out);
+        Message({"] on ", Device(tensor.device)}).append_to(out);
+    };
+    return {append, &t, 0};
 }
+ISTHMUS_RARE std::string describe_tensor(const DLTensor& t) { return concat({described(t)}); }
 
-ISTHMUS_RARE std::string overlap_text(const DLTensor& t) {
-    return concat({"strides ", sizes_text(t.strides, t.ndim), " of shape ", sizes_text(t.shape, t.ndim),
-                   " let elements overlap, so that one write would show in several of them; write to a copy"});
+ISTHMUS_RARE Piece overlap_of(const DLTensor& t) noexcept {
+    constexpr auto append = [](TextBuffer& out, const void* of, Piece::Number) noexcept {
+        const auto& tensor = *static_cast<const DLTensor*>(of);
+        Message({"strides ", sizes_text(tensor.strides, tensor.ndim), " of shape ",
+                 sizes_text(tensor.shape, tensor.ndim),
+                 " let elements overlap, so that one write would show in several of them; write to a copy"})
+            .append_to(out);
+    };
+    return {append, &t, 0};
 }
+ISTHMUS_RARE std::string overlap_text(const DLTensor& t) { return concat({overlap_of(t)}); }
 
 /// Why the sizes are not the expected ones; empty if they are.
-ISTHMUS_COLD inline std::string explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names,
-                                              const char* argument) {
+ISTHMUS_COLD inline TextBuffer explain_sizes(const DLTensor& t, const Requirement& r, SizeNames& names,
+                                             const char* argument) {
     for (int i = 0; i < t.ndim; ++i) {
         const SizeSpec& wanted = r.sizes[i];
         if (wanted.size != dyn && wanted.size != t.shape[i])
-            return concat({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.size});
+            return compose({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.size});
         if (wanted.name.empty()) continue;
         const std::int64_t named = t.shape[i] - wanted.more;
         if (named < 0)
-            return concat({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.more, " or more"});
+            return compose({"dimension ", i, " has size ", t.shape[i], ", expected ", wanted.more, " or more"});
         const SizeNames::Entry* other = names.contradiction(wanted.name, named, argument, i);
         if (other == nullptr) continue;
-        if (other->name != wanted.name) return concat({"this call names more than ", SizeNames::most, " sizes"});
-        const std::string name(wanted.name);
+        if (other->name != wanted.name) return compose({"this call names more than ", SizeNames::most, " sizes"});
+        const std::string_view name = wanted.name;
         if (other->argument != argument && other->argument != nullptr)
-            return concat({name, " is ", named, " here and ", other->size, " in argument '", other->argument, "'"});
-        return concat(
+            return compose({name, " is ", named, " here and ", other->size, " in argument '", other->argument, "'"});
+        return compose(
             {name, " is ", other->size, " in dimension ", other->dimension, " and ", named, " in dimension ", i});
     }
     return {};
@@ -44,9 +56,9 @@ ISTHMUS_RARE Error explain_mismatch(const DLTensor& t, Flags flags, const Requir
                                     const char* argument) {
     const bool read_only = (flags & flag::read_only) != 0;
     const auto error = [&](ErrorCode code, Message what) {
-        return Error(code, ErrorKind::value,
-                     concat({(r.writable ? "expected writable " : "expected "), r.words, ", got ",
-                             (read_only ? "read-only " : ""), describe_tensor(t), ": ", what}));
+        return make_error(code, ErrorKind::value,
+                          {(r.writable ? "expected writable " : "expected "), r.words, ", got ",
+                           (read_only ? "read-only " : ""), described(t), ": ", what});
     };
     const DType dtype = t.dtype;
     if (!r.takes(dtype)) return error(ErrorCode::bad_dtype, "dtype differs");
@@ -56,9 +68,9 @@ ISTHMUS_RARE Error explain_mismatch(const DLTensor& t, Flags flags, const Requir
     if (r.device_type > any_memory && t.device.device_type != r.device_type)
         return error(ErrorCode::bad_device, "device differs");
     if (r.writable && read_only) return error(ErrorCode::read_only, "the memory is read-only");
-    if (r.writable && layout::overlaps(t)) return error(ErrorCode::bad_layout, overlap_text(t));
+    if (r.writable && layout::overlaps(t)) return error(ErrorCode::bad_layout, {overlap_of(t)});
     if (r.size_count >= 0)
-        if (const std::string why = explain_sizes(t, r, names, argument); !why.empty())
+        if (const TextBuffer why = explain_sizes(t, r, names, argument); !why.view().empty() || why.failed())
             return error(ErrorCode::bad_layout, why);
     if (dtype.is_subbyte() && !(flags & flag::padded))
         return error(ErrorCode::bad_layout, "the elements are packed, several to a byte");
@@ -78,9 +90,9 @@ Error unvisited(DType dtype) {
 }
 Error not_of_type(DType wanted, DType found) {
     const bool same = found == wanted;
-    return Error(same ? ErrorCode::bad_layout : ErrorCode::bad_dtype, ErrorKind::value,
-                 concat({"expected ", wanted, ", got ", found,
-                         (same ? ": the data is not aligned for this type" : ": dtype differs")}));
+    return make_error(
+        same ? ErrorCode::bad_layout : ErrorCode::bad_dtype, ErrorKind::value,
+        {"expected ", wanted, ", got ", found, (same ? ": the data is not aligned for this type" : ": dtype differs")});
 }
 
 }  // namespace detail

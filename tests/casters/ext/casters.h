@@ -62,6 +62,17 @@ inline Tensor zeros_there(const Argument<Borrowed>& x, const std::vector<std::in
     std::memset(result.data(), 0, static_cast<std::size_t>(result.nbytes()));
     return result;
 }
+/// What needs the GIL, in a function that was bound without it: the codes of the errors, "" for none.
+inline std::string errors_of(const Argument<Borrowed>& x) {
+    const auto code = [](const auto& result) { return result ? "" : error_code_name(result.error().code()); };
+    std::string codes;
+    try {
+        (void)empty_like(x, {-1}, float32);
+    } catch (const Error& error) {
+        codes += error_code_name(error.code());
+    }
+    return codes + ' ' + code(announce_write(x.object())) + ' ' + code(to_py(Tensor::empty({2}, float32)));
+}
 /// The result in memory that the caller may bring.
 inline Tensor twice_into(const Argument<View<const float, 1, sizes<"n">>>& x,
                          const std::optional<Argument<View<float, 1, sizes<"n">>>>& out) {

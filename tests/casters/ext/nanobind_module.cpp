@@ -45,12 +45,14 @@ void define(nanobind::module_& m, const char* name, auto function, R (*)(A...)) 
 
 }  // namespace
 
-NB_MODULE(isthmus_nanobind_test_ext, m) {
+NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     const auto def = [&m](const char* name, auto function) {
         define(m, name, function, typename isthmus::detail::BoundSignature<decltype(function)>::type{});
     };
     casters::bind(def);
     m.def("fill_without_gil", casters::fill, nanobind::call_guard<nanobind::gil_scoped_release>());
+    m.def("twice_there_without_gil", casters::twice_there, nanobind::call_guard<nanobind::gil_scoped_release>());
+    m.def("errors_without_gil", casters::errors_of, nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("copy_rows_without_gil", isthmus::agreeing<"copy_rows", "out", "x">(casters::copy_rows),
           nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("cast_later", [](const nanobind::object& x) { return nanobind::cast<isthmus::Tensor>(x); });

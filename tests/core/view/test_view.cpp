@@ -191,6 +191,38 @@ TEST(View, NeedsTheAlignmentOfTheCppType) {
     EXPECT_EQ((complex.view<const std::complex<double>, 1>().value()[0].imag()), 2);
 }
 
+TEST(View, OfNothingIsAlignedWhereverItIs) {
+    using isthmus::dynamic_rank;
+    alignas(64) char memory[192] = {};
+    const auto at = [&](std::size_t offset, isthmus::DType dtype) {
+        return Tensor::wrap(memory + offset, {2, 0}, {}, dtype, Device::cpu(), nullptr);
+    };
+    const Tensor wide = at(32, isthmus::dtype_of<Wide>()), doubles = at(1, isthmus::float64);
+    EXPECT_TRUE((wide.view<Wide, 2>()));
+    EXPECT_TRUE((doubles.view<double, 2>()));
+    EXPECT_TRUE((doubles.view<double, 2, isthmus::aligned<64>, isthmus::c_contiguous>()));
+    const auto any = doubles.view<const isthmus::any_dtype, dynamic_rank>().value();
+    EXPECT_TRUE(any.as<double>().value().empty());
+    EXPECT_EQ((any.as<float>().error().code()), ErrorCode::bad_dtype);
+}
+
+TEST(View, OfNothingAtNull) {
+    int gone = 0;
+    {
+        const Tensor t =
+            Tensor::wrap(static_cast<void*>(nullptr), {0, 3}, {}, isthmus::float32, Device::cpu(), [&] { ++gone; });
+        EXPECT_TRUE((t.view<float, 2>()).value().span().empty());
+        auto* managed = t.to_dlpack();
+        EXPECT_NE(managed->dl_tensor.data, nullptr) << "whose deleter torch would not call";
+        managed->deleter(managed);
+        managed = Tensor::wrap(static_cast<void*>(nullptr), {0}, {}, isthmus::float32, Device(kDLMetal, 0), nullptr)
+                      .to_dlpack();
+        EXPECT_EQ(managed->dl_tensor.data, nullptr) << "which is a handle, not an address";
+        managed->deleter(managed);
+    }
+    EXPECT_EQ(gone, 1);
+}
+
 TEST(View, OfBytesThatMeanBool) {
     unsigned char memory[5] = {0, 1, 2, 128, 255};
     const Tensor t = Tensor::wrap(memory, {5}, {}, isthmus::boolean, Device::cpu(), nullptr);

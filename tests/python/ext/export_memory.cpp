@@ -197,6 +197,57 @@ PyObject* owned(PyObject*, PyObject* args) {
     }
 }
 
+/// nothing(kind): no elements, at NULL, owned as the kind says.
+PyObject* nothing(PyObject*, PyObject* args) {
+    const char* name = nullptr;
+    if (!PyArg_ParseTuple(args, "s", &name)) return nullptr;
+    const std::string_view kind = name;
+    struct Nothing : std::vector<float> {
+        bool alive = true;
+        Nothing() = default;
+        Nothing(Nothing&& other) noexcept : alive(std::exchange(other.alive, false)) {}
+        ~Nothing() {
+            if (alive) count_release();
+        }
+    };
+    const auto managed = [](auto* of) {
+        static std::int64_t shape[2] = {3, 0};
+        of->dl_tensor = DLTensor{nullptr, {kDLCPU, 0}, 2, isthmus::float32, shape, nullptr, 0};
+        of->manager_ctx = nullptr;
+        of->deleter = [](auto* self) {
+            count_release();
+            delete self;
+        };
+        return isthmus::Tensor::from_dlpack(of).value();
+    };
+    try {
+        if (kind == "container") return show(isthmus::Tensor::own(Nothing(), {0}));
+        if (kind == "shared_ptr")
+            return show(isthmus::Tensor::own(std::shared_ptr<float>(nullptr, CountingDelete<float>{}),
+                                             std::span<float>(), {2, 0, 3}));
+        if (kind == "function")
+            return show(isthmus::Tensor::wrap(static_cast<void*>(nullptr), {0, 4}, {}, isthmus::float32,
+                                              isthmus::Device::cpu(), [] { count_release(); }));
+        if (kind == "const")
+            return show(isthmus::Tensor::wrap(static_cast<const void*>(nullptr), {0}, {}, isthmus::float32,
+                                              isthmus::Device::cpu(), [] { count_release(); }));
+        if (kind == "with strides")
+            return show(isthmus::Tensor::wrap(static_cast<void*>(nullptr), {0, 4}, {8, 1}, isthmus::float32,
+                                              isthmus::Device::cpu(), [] { count_release(); }));
+        if (kind == "managed") return show(managed(new DLManagedTensor));
+        if (kind == "managed, versioned") {
+            auto* made = new DLManagedTensorVersioned;
+            made->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+            made->flags = 0;
+            return show(managed(made));
+        }
+        if (kind == "part") return show(isthmus::Tensor::own(Nothing(), {0}).reshape({4, 0}).select(0, 1));
+        return PyErr_Format(PyExc_ValueError, "no kind '%s'", name);
+    } catch (const isthmus::Error& error) {
+        return raise(error);
+    }
+}
+
 /// own_by_python(x, owner, *, fail=False): x's memory, kept by a Python object of any kind. With `fail`, described
 /// wrongly.
 PyObject* own_by_python(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -251,6 +302,7 @@ PyMethodDef export_memory_methods[] = {
     {"pages", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(pages)), METH_VARARGS | METH_KEYWORDS,
      "an isthmus.Tensor over fresh pages of C++"},
     {"owned", owned, METH_VARARGS, "an isthmus.Tensor whose 24 elements C++ owns in one way or another"},
+    {"nothing", nothing, METH_VARARGS, "an isthmus.Tensor without elements, at NULL, owned in one way or another"},
     {"own_by_python", method(own_by_python), METH_VARARGS | METH_KEYWORDS,
      "an isthmus.Tensor over x's memory that keeps another object"},
     {"refused_owners", refused_owners, METH_O, "how PyOwner refuses NULL, and a thread without the GIL"},

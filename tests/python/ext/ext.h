@@ -5,6 +5,7 @@
 #include <isthmus/python.h>
 
 #include <cstring>
+#include <new>
 #include <string>
 
 namespace ext {
@@ -26,6 +27,16 @@ PyCFunction method(F f) {
 inline PyObject* raise(const isthmus::Error& error) {
     isthmus::set_python_error(error);
     return nullptr;
+}
+
+/// What `f` returns, or a MemoryError.
+template <class F>
+PyObject* with_memory(F&& f) {
+    try {
+        return f();
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
 }
 
 inline PyObject* int_tuple(std::span<const std::int64_t> values) {

@@ -21,9 +21,10 @@ bool Options::parse(PyObject* args, PyObject* kwargs) {
     import.max_version = DLPackVersion{major, minor};
     import.argument = argument;
     import.device = isthmus::Device{device_type, device_id};
-    import.copy = std::strcmp(copy, "always") == 0      ? isthmus::Copy::always
-                  : std::strcmp(copy, "if_needed") == 0 ? isthmus::Copy::if_needed
-                                                        : isthmus::Copy::never;
+    import.copy = std::strcmp(copy, "always") == 0          ? isthmus::Copy::always
+                  : std::strcmp(copy, "if_needed") == 0     ? isthmus::Copy::if_needed
+                  : std::strcmp(copy, "from_producer") == 0 ? isthmus::Copy::from_producer
+                                                            : isthmus::Copy::never;
     if (stream != Py_None) {
         import.stream = PyLong_AsLongLong(stream);
         if (PyErr_Occurred() != nullptr) return false;
@@ -38,7 +39,7 @@ PyObject* with_borrowed(PyObject*, PyObject* args, PyObject* kwargs) {
     Options options;
     if (!options.parse(args, kwargs)) return nullptr;
     const auto borrowed = isthmus::borrow_py(options.object, options.import);
-    return borrowed ? show(*borrowed) : raise(borrowed.error());
+    return borrowed ? with_memory([&] { return show(*borrowed); }) : raise(borrowed.error());
 }
 
 template <PyObject* (*show)(const isthmus::Tensor&)>
@@ -46,7 +47,7 @@ PyObject* with_owned(PyObject*, PyObject* args, PyObject* kwargs) {
     Options options;
     if (!options.parse(args, kwargs)) return nullptr;
     const auto tensor = isthmus::from_py(options.object, options.import);
-    return tensor ? show(*tensor) : raise(tensor.error());
+    return tensor ? with_memory([&] { return show(*tensor); }) : raise(tensor.error());
 }
 
 /// Borrows, and leaves with an exception of its own while the tensor is still held.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import weakref
 
@@ -320,3 +321,49 @@ def test_a_stride_that_is_no_number_of_elements_is_not_rounded() -> None:
     assert a.flags.c_contiguous
     for _ in range(2):  # the first array of a type is looked at more closely
         assert ext.tensor_of(a).strides == (2, 1)
+
+
+class Plain(np.ndarray):
+    """Adds an attribute, and changes nothing that NumPy does."""
+
+    info = "mine"
+
+    def __array_finalize__(self, source: object) -> None:
+        self.info = getattr(source, "info", None)
+
+
+class WithUnit(np.ndarray):
+    """As astropy's Quantity and Masked: its ufuncs use more than the numbers."""
+
+    def __array_ufunc__(self, ufunc: object, method: str, *inputs: object, **options: object) -> object:
+        return NotImplemented
+
+
+class Handles(np.ndarray):
+    def __array_function__(self, function: object, types: object, args: object, options: object) -> object:
+        return NotImplemented
+
+
+class OfUnit(WithUnit):
+    pass
+
+
+def test_a_subclass_that_adds_nothing(take) -> None:
+    a = grid()
+    for kind in (Plain, np.matrix, np.recarray):
+        assert take(a.view(kind))["data"] == a.ctypes.data
+
+
+@pytest.mark.parametrize("kind", [WithUnit, Handles, OfUnit])
+@pytest.mark.parametrize("options", [{}, {"copy": "always"}, {"require_writable": True}])
+def test_a_subclass_that_changes_what_its_elements_mean(take, refused, kind, options) -> None:
+    a = grid()
+    error = refused("not_values", BufferError, take, a.view(kind), **options)
+    assert re.search(rf"a .*{kind.__name__} is not taken: .*; numpy.asarray\(x\) gives the numbers alone", str(error))
+    assert take(np.asarray(a.view(kind)))["data"] == a.ctypes.data
+
+
+def test_masked_by_astropy(take, refused) -> None:
+    masked = pytest.importorskip("astropy.utils.masked").Masked(np.arange(3.0), mask=[False, True, False])
+    refused("not_values", BufferError, take, masked)
+    assert take(np.asarray(masked))["data"] == masked.unmasked.ctypes.data

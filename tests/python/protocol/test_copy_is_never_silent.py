@@ -8,6 +8,8 @@ producer may copy under None, and must raise BufferError under False where it ca
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -146,3 +148,121 @@ def test_pillow() -> None:
         isthmus.from_dlpack(image, copy=False)
     assert info.value.code == "needs_copy"
     assert isthmus.from_dlpack(image).is_copied
+
+
+# Protocols that have no word for a copy: memory made for each question is told by a second question, if there is a
+# reason to ask it.
+
+
+class NewArray:
+    """`__array_interface__` gives an array that is made of the elements for each question."""
+
+    made = 0
+
+    def fresh(self) -> object:
+        return np.arange(4.0)
+
+    @property
+    def __array_interface__(self) -> dict:
+        self.made += 1
+        return {"shape": (4,), "typestr": "<f8", "version": 3, "data": self.fresh()}
+
+
+class NewView(NewArray):
+    def fresh(self) -> object:
+        return memoryview(np.arange(4.0))
+
+
+class NewBytes(NewArray):
+    def fresh(self) -> object:
+        return (ctypes.c_double * 4)(0, 1, 2, 3)
+
+
+def new_buffer() -> object:
+    if sys.version_info < (3, 12):
+        pytest.skip("classes have no buffer protocol before CPython 3.12")
+
+    class NewBuffer:
+        def __buffer__(self, flags: int) -> memoryview:
+            return memoryview(np.arange(4.0))
+
+    return NewBuffer()
+
+
+def pandas_series() -> object:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    return pandas.Series(np.arange(8.0))[::2]
+
+
+TEMPORARY = pytest.mark.parametrize("made", [NewArray, NewView, NewBytes, new_buffer, pandas_series])
+
+
+@never
+@TEMPORARY
+def test_memory_made_for_the_question_is_refused(call: Callable, made: Callable) -> None:
+    with pytest.raises(ext.Error, match="could only be exported as a copy") as info:
+        call(made())
+    assert info.value.code == "needs_copy"
+
+
+@TEMPORARY
+def test_or_said_to_be_a_copy(take, made: Callable) -> None:
+    assert take(made(), copy="from_producer")["copied"]
+    assert isthmus.from_dlpack(made()).is_copied
+    assert take(made(), copy="always", require_writable=True)["copied"]
+
+
+class KeptView:
+    """A view of the object's own array, made for each question."""
+
+    def __init__(self) -> None:
+        self.memory = np.arange(4.0)
+
+    @property
+    def __array_interface__(self) -> dict:
+        return {"shape": (4,), "typestr": "<f8", "version": 3, "data": self.memory[:]}
+
+
+@never
+def test_a_new_view_of_memory_that_stays_is_shared(call: Callable) -> None:
+    x = KeptView()
+    found = call(x)
+    assert (found["data"], found["copied"]) == (x.memory.ctypes.data, False)
+
+
+@never
+def test_a_series_over_memory_of_its_own_is_shared(call: Callable) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    memory = np.arange(8.0)
+    assert call(pandas.Series(memory, copy=False))["data"] == memory.ctypes.data
+
+
+class Once(NewArray):
+    """There is no second answer."""
+
+    @property
+    def __array_interface__(self) -> dict:
+        if self.made:
+            raise ValueError("it was given away")
+        return super().__array_interface__
+
+
+@never
+def test_what_is_given_away_is_no_copy(call: Callable) -> None:
+    assert not call(Once())["copied"]
+
+
+class Interrupted(NewArray):
+    @property
+    def __array_interface__(self) -> dict:
+        if self.made:
+            raise KeyboardInterrupt
+        return super().__array_interface__
+
+
+@never
+def test_an_interrupt_of_the_second_question_passes(call: Callable) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        call(Interrupted())

@@ -7,6 +7,7 @@ of one size; `stream` is a matter of devices, so that host memory ignores it for
 
 from __future__ import annotations
 
+import array
 import collections
 import ctypes
 import dataclasses
@@ -187,6 +188,37 @@ def test_a_producer_whose_other_protocol_reads_right(take) -> None:
             raise BufferError("no counterpart in DLPack")
 
     assert take(Both())["data"] == Both.memory.ctypes.data
+
+
+class Refuses:
+    """A video frame that is flipped, or has pixels of two bytes: DLPack cannot express it, and its buffer is the bytes
+    as they lie, padding and all."""
+
+    reason: Exception = BufferError("the line size is negative")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **_: object) -> object:
+        raise self.reason
+
+
+class Bytes(Refuses, bytearray):
+    pass
+
+
+class Numbers(Refuses, array.array):
+    pass
+
+
+@pytest.mark.parametrize("options", [{}, {"copy": "if_needed"}, {"copy": "always"}])
+@pytest.mark.parametrize("kind", [BufferError, TypeError, NotImplementedError])
+@pytest.mark.parametrize("frame", [Bytes(320), Numbers("H", [1, 2, 3])])
+def test_what_the_producer_refused_is_not_taken_as_its_bytes(take, frame, kind, options) -> None:
+    frame.reason = kind("the line size is negative")
+    with pytest.raises(BufferError, match=r"__dlpack__\(\) raised .*the line size is negative") as info:
+        take(frame, **options)
+    assert isinstance(info.value.__cause__, kind)
 
 
 def test_arrow_stream_of_one_chunk(take, elements) -> None:

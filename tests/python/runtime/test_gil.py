@@ -55,6 +55,63 @@ def test_import_without_the_gil_is_refused() -> None:
     assert sys.getrefcount(a) == before
 
 
+OBJECTS = {
+    "numpy": "np.zeros(4, np.float32)",
+    "method": "producers()[4]",
+    "bytes": "bytearray(8)",
+    "tensor": "ext.owned('vector')",
+    "torch": "torch.zeros(4)",
+    "jax": "jax.numpy.zeros(4)",
+    "no tensor": "object()",
+}
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first of all", "later"])
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_every_call_without_the_gil(child, kind: str, first: bool) -> None:
+    """Each takes the GIL, or says that it wants it: what reads an array of NumPy's alone may do without."""
+    if kind in ("torch", "jax"):
+        pytest.importorskip(kind)
+    child(
+        PRODUCERS
+        + f"""
+if "{kind}" in ("torch", "jax"):
+    import {kind if kind in ("torch", "jax") else "sys"}
+x = {OBJECTS[kind]}
+def call(name, framework="tensor"):
+    return ext.without_gil(name, x, framework, on_thread)
+for on_thread in (False, True):
+    if not {first} and "{kind}" != "no tensor":
+        ext.own(x)
+        ext.tensor_of(x)
+    before = sys.getrefcount(x)
+    for _ in range(3):
+        for name in ("from_py", "from_py, copied", "borrow_py"):
+            code = call(name)
+            assert code == "bad_thread" or (code == "" and "{kind}" in ("numpy", "torch")), (name, code)
+        assert sys.getrefcount(x) == before
+        for framework in ("tensor", "numpy", "capsule", "capsule_legacy", "jax", "torch", "mlx"):
+            for name in ("to_py", "to_py, given"):
+                code = call(name, framework)
+                assert code == "bad_thread", (name, framework, code)
+        assert call("to_py_like") == "bad_thread"
+        assert call("PyOwner") == "bad_thread"
+        assert call("announce_write") == "", call("announce_write")
+        wanted = "" if "{kind}" != "no tensor" else "not_a_tensor"
+        assert call("empty_like") == wanted, call("empty_like")
+        assert call("empty_like, on a device") == "", call("empty_like, on a device")
+        assert call("empty_like, refused") == ("bad_layout" if wanted == "" else wanted)
+        try:
+            call("set_python_error")
+        except ext.Error as error:
+            assert not on_thread and error.code == "bad_dtype", error
+        else:
+            assert on_thread  # that thread's own error, which ends with it
+    assert sys.getrefcount(x) == before
+"""
+    )
+
+
 @pytest.mark.parametrize("make", [lambda: np.arange(8), lambda: bytearray(8), lambda: memoryview(b"12345678")])
 def test_storm_of_native_threads(make) -> None:
     x = make()

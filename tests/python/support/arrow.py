@@ -41,6 +41,12 @@ _new = ct.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ct.py_object, (ct.c_void_p, ct.c_char_p, ct.c_void_p)
 _pointer = ct.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ct.c_void_p, (ct.c_void_p, ct.c_char_p)
+
+
+def pointer(capsule: object, name: bytes) -> int:
+    return _pointer(id(capsule), name)
+
+
 DESTRUCTOR = ct.PYFUNCTYPE(None, ct.c_void_p)
 #: For good, with what they look at: a capsule may outlive its producer,
 #: also where the garbage collector ends both at once.

@@ -95,6 +95,12 @@ def is_whole(capsule: object) -> bool:
     return not name.startswith("used_")
 
 
+def add_flags(capsule: object, flags: int) -> object:
+    """The same versioned capsule, with these flags as well."""
+    ManagedVersioned.from_address(_pointer(capsule, _NAMES[True])).flags |= flags
+    return capsule
+
+
 @dataclass
 class Content:
     """A managed tensor, copied out field by field."""

@@ -10,6 +10,8 @@ namespace detail {
 
 /// "blur(): argument 'image': "
 std::string call_prefix(const char* function, const char* argument);
+/// The same as a piece of a message; the names must live as long.
+Piece of_call(const char* function, const char* argument) noexcept;
 
 }  // namespace detail
 
@@ -50,6 +52,8 @@ public:
 
     /// How the errors of this call begin: "blur(): argument 'image': ".
     std::string prefix(const char* argument) const;
+    /// The same for layers above, as a piece of a message; `argument` must live as long.
+    detail::Piece call_of(const char* argument) const noexcept { return detail::of_call(function_, argument); }
 
 private:
     friend struct detail::BackendAccess;

@@ -21,7 +21,7 @@ namespace detail {
 /// there are here than it stands for, or nothing.
 struct SizeSpec {
     std::int64_t size = dyn;
-    std::string_view name{};
+    TextRef name{};
     std::int64_t more = 0;
 };
 
@@ -46,7 +46,7 @@ struct Requirement {
         -1;  ///< -1: no sizes are required. (GCC with -fsanitize=undefined compares no address at compile time.)
     int device_type = host_memory;
     std::size_t alignment = 1;
-    std::string_view words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
+    TextRef words{};  ///< "uint8[h, w, 3] C-contiguous on cpu"
     /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is
     /// refused.
     Result<Tensor> (*convert)(const DLTensor&, const Requirement&) = nullptr;
@@ -196,7 +196,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
 /// The values of the named sizes of one call so far.
 struct SizeNames {
     struct Entry {
-        std::string_view name;
+        TextRef name;
         std::int64_t size;
         const char* argument;
         int dimension;
@@ -212,7 +212,7 @@ struct SizeNames {
     SizeNames() noexcept {}
     /// The entry that contradicts this size, or NULL. A name seen for the first time is added; if the table is full,
     /// the last entry stands for the contradiction.
-    const Entry* contradiction(std::string_view name, std::int64_t size, const char* argument, int dimension) noexcept {
+    const Entry* contradiction(TextRef name, std::int64_t size, const char* argument, int dimension) noexcept {
         for (int i = 0; i < count; ++i)
             if (entries[i].name == name) return entries[i].size == size ? nullptr : &entries[i];
         if (count == most) return &entries[most - 1];
@@ -265,15 +265,19 @@ ISTHMUS_ALWAYS_INLINE bool meets(const DLTensor& t, Flags flags, const Requireme
     if (r.writable && (flags & flag::read_only)) return false;
     const bool may_overlap = r.order == Order::any || r.order == Order::inner;
     if (r.writable && may_overlap && layout::overlaps(t)) return false;
-    if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0) return false;
+    if (r.alignment > 1 && reinterpret_cast<std::uintptr_t>(t.data) % r.alignment != 0 && layout::numel(t) != 0)
+        return false;
     if ((r.accepts != nullptr || r.dtype.is_subbyte()) && dtype.is_subbyte() && !(flags & flag::padded)) return false;
     return r.order == Order::any || has_order(t, r.order);
 }
 
 /// "uint8[480, 640, 3] on cpu": a tensor in the words of an error.
 std::string describe_tensor(const DLTensor& t);
-/// Why memory that may be read may not be written.
+/// The same as a piece of a message; `t` must live as long.
+Piece described(const DLTensor& t) noexcept;
+/// Why memory that may be read may not be written; as a piece of a message, too.
 std::string overlap_text(const DLTensor& t);
+Piece overlap_of(const DLTensor& t) noexcept;
 /// The check that fails, in words: the expected and the found description, and which part of it differs.
 Error explain_mismatch(const DLTensor& t, Flags flags, const Requirement& r, SizeNames& names, const char* argument);
 

@@ -78,7 +78,7 @@ constexpr SizeSpec read_size(std::string_view word) {
     if (word[0] >= '0' && word[0] <= '9') return {read_number(word), {}, 0};
     const std::size_t length = name_length(word);
     const std::int64_t more = length < word.size() ? read_number(word.substr(length + 1)) : 0;
-    return {dyn, word.substr(0, length), length < word.size() && word[length] == '-' ? -more : more};
+    return {dyn, TextRef::of(word.substr(0, length)), length < word.size() && word[length] == '-' ? -more : more};
 }
 
 }  // namespace detail

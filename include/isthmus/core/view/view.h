@@ -57,7 +57,7 @@ struct Wanted {
     static constexpr ConstexprString<spell> words{};
     static constexpr Requirement finish() {
         Requirement r = make();
-        r.words = words.view();
+        r.words = TextRef::of(words.view());
         return r;
     }
     static constexpr Requirement requirement = finish();
@@ -275,7 +275,8 @@ public:
     template <class U>
         requires(!std::is_const_v<U> && has_dtype<U>)
     Result<Typed<U>> as() const {
-        if (dtype_ == dtype_of<U>() && reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0) return typed<U>();
+        if (dtype_ == dtype_of<U>() && (reinterpret_cast<std::uintptr_t>(data_) % alignof(U) == 0 || this->empty()))
+            return typed<U>();
         return detail::not_of_type(dtype_of<U>(), dtype_);
     }
 
@@ -297,7 +298,9 @@ private:
     template <class V>
     friend V detail::view_of(const DLTensor&) noexcept;
 
-    explicit View(const DLTensor& t) noexcept : Base(t), Where(t), data_(t.data), dtype_(t.dtype) {}
+    explicit View(const DLTensor& t) noexcept : Base(t), Where(t), data_(t.data), dtype_(t.dtype) {
+        this->template order_strides<requirement.order>();
+    }
 
     template <class U>
     Typed<U> typed() const noexcept {

@@ -63,6 +63,21 @@ public:
     /// Steps in elements, one per dimension; valid as long as this view.
     std::span<const std::int64_t> strides() const noexcept { return strides_; }
 
+    /// For a layout that was found to have this order: the strides that nobody steps along, of sizes of 1, become those
+    /// of the order too, since others (BLAS, TMA descriptors, reshaping code) read them all the same.
+    template <Order order>
+    constexpr void order_strides() noexcept {
+        std::int64_t step = 1;
+        if constexpr (order == Order::inner && N > 0) strides_[static_cast<std::size_t>(N - 1)] = 1;
+        if constexpr (order == Order::c || order == Order::f) {
+            for (int n = 0; n < N; ++n) {
+                const auto d = static_cast<std::size_t>(order == Order::c ? N - 1 - n : n);
+                strides_[d] = step;
+                step *= extents_[d] > 0 ? extents_[d] : 1;
+            }
+        }
+    }
+
     /// Without the first dimension.
     Dims<N - 1> inner() const noexcept
         requires(N > 0)
@@ -93,6 +108,9 @@ public:
     std::span<const std::int64_t> shape() const noexcept { return {extents_, static_cast<std::size_t>(ndim_)}; }
     std::span<const std::int64_t> strides() const noexcept { return {strides_, static_cast<std::size_t>(ndim_)}; }
     Dims inner() const noexcept { return {ndim_ - 1, extents_ + 1, strides_ + 1}; }
+    /// The strides lie in the tensor, and stay as they are.
+    template <Order order>
+    constexpr void order_strides() const noexcept {}
 
 private:
     static constexpr std::int64_t none = 0;
@@ -131,10 +149,14 @@ public:
 
 protected:
     ISTHMUS_OF_THIS_FILE std::int64_t at(int dimension, std::int64_t index) const noexcept {
+        check_index(dimension, index);
+        return index * stride(dimension);
+    }
+    ISTHMUS_OF_THIS_FILE void check_index([[maybe_unused]] int dimension,
+                                          [[maybe_unused]] std::int64_t index) const noexcept {
 #if ISTHMUS_CHECK_BOUNDS
         if (index < 0 || index >= extent(dimension)) out_of_bounds(dimension, index, extent(dimension));
 #endif
-        return index * stride(dimension);
     }
 
 private:
@@ -223,19 +245,24 @@ public:
         requires(has_addresses && N != 0)
     {
         constexpr int M = N == dynamic_rank ? dynamic_rank : N - 1;
-        return other<Part<M>>(this->at(0, i), Layout<M>(this->inner()));
+        const Layout<M> inner(this->inner());
+        return other<Part<M>>(step_to(0, i, inner), inner);
     }
-    /// The same for any dimension. Not for views of dynamic_rank, which show sizes that lie elsewhere: ask the Tensor.
-    ISTHMUS_OF_THIS_FILE auto select(int dimension, std::int64_t i) const noexcept
+    /// The same for any dimension; negative ones count from the end. Throws Error(bad_argument) for a dimension that is
+    /// none. Not for views of dynamic_rank, which show sizes that lie elsewhere: ask the Tensor.
+    ISTHMUS_OF_THIS_FILE auto select(int dimension, std::int64_t i) const
         requires(has_addresses && N > 0)
     {
+        int from = dimension < 0 ? dimension + N : dimension;
+        if (ISTHMUS_UNLIKELY(from < 0 || from >= N)) from = dimension_of("select", dimension, N);
         Sizes<N - 1> extents, strides;
-        for (int d = 0, to = 0; d < N; ++d) {
-            if (d == dimension) continue;
-            extents[static_cast<std::size_t>(to)] = this->extent(d);
-            strides[static_cast<std::size_t>(to++)] = this->stride(d);
+        for (int to = 0; to < N - 1; ++to) {
+            const auto d = static_cast<std::size_t>(to);
+            extents[d] = this->extent(to < from ? to : to + 1);
+            strides[d] = this->stride(to < from ? to : to + 1);
         }
-        return other<Other<T, N - 1>>(this->at(dimension, i), Layout<N - 1>(extents, strides));
+        const Layout<N - 1> rest(extents, strides);
+        return other<Other<T, N - 1>>(step_to(from, i, rest), rest);
     }
 
     /// The elements [start, stop) of one dimension, every `step`th. As in Python's slices negative numbers count from
@@ -315,14 +342,18 @@ public:
     {
         if constexpr (order != Order::c)
             if (!this->is_contiguous()) throw rearrange_error("contiguous", strides_text());
-        return other<Other<T, N, c_contiguous>>(0, *this);
+        Layout<N> layout(*this);
+        layout.template order_strides<Order::c>();
+        return other<Other<T, N, c_contiguous>>(0, layout);
     }
 
 protected:
     constexpr Window() noexcept = default;
     Window(T* data, const Layout<N>& layout, const Place& place) noexcept
         : Layout<N>(layout), Place(place), data_(data) {}
-    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t), data_(static_cast<T*>(t.data)) {}
+    explicit Window(const DLTensor& t) noexcept : Layout<N>(t), Place(t), data_(static_cast<T*>(t.data)) {
+        this->template order_strides<order>();
+    }
 
     ISTHMUS_COLD std::string strides_text() const {
         return concat({"found strides ", layout::to_string(this->strides()), " for shape ",
@@ -330,6 +361,14 @@ protected:
     }
 
 private:
+    /// How many elements further a part begins. Where it has none, the strides may be anything, and the address NULL.
+    template <int M>
+    ISTHMUS_OF_THIS_FILE std::int64_t step_to(int dimension, std::int64_t i, const Layout<M>& part) const noexcept {
+        this->check_index(dimension, i);
+        for (std::int64_t e : part.shape())
+            if (e == 0) return 0;
+        return i * this->stride(dimension);
+    }
     template <class V, class L>
     V other(std::int64_t offset, const L& layout) const noexcept {
         return V(data_ + offset, layout, *this);

@@ -6,6 +6,7 @@
 
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>
+#include <isthmus/python/captured.h>
 
 ISTHMUS_BEGIN
 
@@ -73,23 +74,19 @@ struct ParameterFacts {
 
 /// The value of one parameter in a call. A NULL tensor was not given.
 union ParameterValue {
-    struct Text {
-        const char* data;
-        std::size_t size;
-    };
     const DLTensor* tensor;
     double number;
     std::int64_t integer;
     bool boolean;
-    Text text;
+    TextRef text;
     const Stream* stream;
 };
 
-/// One function of an overload set. `call` is the function with its types erased.
+/// One function of an overload set. `call` is the function with its types erased; what it throws goes to `captured`.
 struct OverloadFacts {
     const ParameterFacts* parameters;
     int count;
-    void (*call)(const ParameterValue* values);
+    void (*call)(const ParameterValue* values, CapturedException& captured);
 };
 
 /// How a C++ type is a parameter: its facts, and how its value is made.
@@ -161,7 +158,7 @@ struct OperatorParameter<bool> : ScalarParameter<ParameterKind::boolean, bool, &
 template <>
 struct OperatorParameter<std::string_view> {
     static constexpr ParameterFacts facts{ParameterKind::text};
-    static std::string_view get(const ParameterValue& value) noexcept { return {value.text.data, value.text.size}; }
+    static std::string_view get(const ParameterValue& value) noexcept { return value.text; }
 };
 template <>
 struct OperatorParameter<Stream> {
@@ -184,7 +181,10 @@ struct OverloadOf<f, void (*)(A...)> {
     static void unpack(const ParameterValue* values, std::index_sequence<i...>) {
         f(OperatorParameter<std::remove_cvref_t<A>>::get(values[i])...);
     }
-    static void call(const ParameterValue* values) { unpack(values, std::index_sequence_for<A...>()); }
+    static void call(const ParameterValue* values, CapturedException& captured) {
+        capturing([&] { unpack(values, std::index_sequence_for<A...>()); },
+                  [&](CapturedException thrown) { captured = std::move(thrown); });
+    }
     static constexpr OverloadFacts facts{parameters, count, call};
 };
 template <auto f, class... A>

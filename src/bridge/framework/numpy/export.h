@@ -66,18 +66,19 @@ ISTHMUS_NOINLINE inline bool load_numpy_api() {
 /// ml_dtypes' dtype as a new reference; an empty Ref with or without a Python exception when there is none.
 ISTHMUS_NOINLINE inline Ref find_ml_descr(DType dtype) {
     Ref module(PyImport_ImportModule("ml_dtypes"));
-    Ref scalar(module ? PyObject_GetAttrString(module.get(), dtype.name().c_str()) : nullptr);
+    Ref name(module ? unicode_of({dtype}) : nullptr);
+    Ref scalar(name ? PyObject_GetAttr(module.get(), name.get()) : nullptr);
     Ref numpy(scalar ? PyImport_ImportModule("numpy") : nullptr);
     return Ref(numpy ? PyObject_CallMethod(numpy.get(), "dtype", "O", scalar.get()) : nullptr);
 }
 
 ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
     const DType dtype = t.dtype;
-    PyErr_Clear();
-    const std::string found = concat({"dtype ", dtype});
+    if (is_interrupted()) return error_from_exception(ErrorCode::consumer_failed, nullptr, "looking for ml_dtypes");
+    const TextBuffer found = compose({"dtype ", dtype});
     if (dtype.lanes() != 1)
         return make_error(ErrorCode::bad_dtype,
-                          {found, " has no counterpart in NumPy; nearest is ", DType(dtype.code, dtype.bits()).name(),
+                          {found, " has no counterpart in NumPy; nearest is ", DType(dtype.code, dtype.bits()),
                            " with a last dimension of ", dtype.lanes()});
     if (dtype == complex32)
         return make_error(ErrorCode::bad_dtype, {found, " has no counterpart in NumPy; nearest is complex64"});

@@ -23,36 +23,66 @@ inline bool find_ml_dtype(const NumpyDescr* descr, DLDataType& out) noexcept {
     return true;
 }
 
+/// What gives the bytes of a void type without fields. That is also how NumPy saves the types of ml_dtypes.
+ISTHMUS_COLD inline std::string view_of_void(PyObject* dtype) {
+    const Ref size(PyObject_GetAttrString(dtype, "itemsize"));
+    const long bytes = size ? PyLong_AsLong(size.get()) : -1;
+    PyErr_Clear();
+    if (bytes == 1) return "x.view('uint8'), or x.view(ml_dtypes.float8_e4m3fn) if they are such";
+    if (bytes == 2) return "x.view('uint16'), or x.view(ml_dtypes.bfloat16) if they are such";
+    if (bytes == 4 || bytes == 8) return concat({"x.view('uint", 8 * bytes, "')"});
+    return "numpy.ascontiguousarray(x).view('uint8')";
+}
+/// The first field of a structured dtype, as x[…] takes it; empty if it has none.
+ISTHMUS_COLD inline std::string first_field(PyObject* dtype) {
+    const Ref names(PyObject_GetAttrString(dtype, "names"));
+    const Ref first(names && PyTuple_Check(names.get()) ? PySequence_GetItem(names.get(), 0) : nullptr);
+    const Ref text(first ? PyObject_Repr(first.get()) : nullptr);
+    PyErr_Clear();
+    return text_of(text.get());
+}
+
 /// `dtype` is NumPy's own, and `kind` its kind.
 ISTHMUS_COLD inline bool explain_numpy_dtype(ImportRequest& request, PyObject* dtype, char kind,
                                              bool native_order = true) {
     Ref text(PyObject_Str(dtype));
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    const std::string name = utf8 != nullptr ? utf8 : "unknown";
-    PyErr_Clear();
-    const std::string found = concat({"dtype ", name});
+    if (utf8 == nullptr && is_interrupted())
+        return request.fail_with_exception(ErrorCode::producer_failed, "reading the dtype's name");
+    const TextBuffer found = compose({"dtype ", utf8 != nullptr ? utf8 : "unknown"});
     if (!native_order)
         return request.fail(
             ErrorCode::not_values,
             {found, " is not in this machine's byte order; call x.astype(x.dtype.newbyteorder('=')) first"});
     switch (kind) {
         case 'O':
-            return request.fail(
-                ErrorCode::bad_dtype,
-                {found, ": Python objects have no counterpart in DLPack; convert to a numeric dtype first"});
+            return request.fail(ErrorCode::bad_dtype, {found,
+                                                       ": Python objects have no counterpart in DLPack; "
+                                                       "convert to a numeric dtype first, x.astype('float64')"});
         case 'M':
         case 'm':
             return request.fail(ErrorCode::bad_dtype,
-                                {found, " has no counterpart in DLPack; call .view('int64') for the counts"});
+                                {found, " has no counterpart in DLPack; call x.view('int64') for the counts"});
         case 'S':
         case 'U':
+            return request.fail(ErrorCode::bad_dtype, {found,
+                                                       ": strings have no counterpart in DLPack; take "
+                                                       "numpy.ascontiguousarray(x).view('uint8') for the bytes"});
         case 'T':
-            return request.fail(ErrorCode::bad_dtype,
-                                {found, ": strings have no counterpart in DLPack; call .view('uint8') for the bytes"});
-        case 'V':
+            return request.fail(ErrorCode::bad_dtype, {found,
+                                                       ": strings have no counterpart in DLPack; take "
+                                                       "numpy.array(x.tolist()).view('uint32') for the characters"});
+        case 'V': {
+            const std::string field = first_field(dtype);
+            if (!field.empty())
+                return request.fail(
+                    ErrorCode::bad_dtype,
+                    {found, ": structured types have no counterpart in DLPack; take one field, x[", field, "]"});
             return request.fail(
                 ErrorCode::bad_dtype,
-                {found, ": structured and void types have no counterpart in DLPack; take one field, x['name']"});
+                {found, ": void types without fields have no counterpart in DLPack; say what they are: ",
+                 view_of_void(dtype)});
+        }
         default:
             return request.fail(ErrorCode::bad_dtype, {found, " has no counterpart in DLPack"});
     }

@@ -37,7 +37,7 @@ ISTHMUS_NOINLINE inline bool load_torch_consumer() {
 }
 
 /// Counts the deleters that ran in this thread, which tells whether torch had taken a tensor over before it failed.
-ISTHMUS_STATE thread_local unsigned torch_drops = 0;
+ISTHMUS_STATE ISTHMUS_THREAD_STATE unsigned torch_drops = 0;
 
 ISTHMUS_COLD inline Error explain_torch_wrap(const char* what) {
     if (PyErr_Occurred() != nullptr) return error_from_exception(ErrorCode::consumer_failed, nullptr, "torch");
@@ -72,7 +72,7 @@ inline Result<PyObject*> export_to_torch_by_shims(Block* block) {
     retain(block);
     const unsigned before = torch_drops;
     const int status = torch.from_blob(
-        t.data, t.ndim, t.shape, t.strides, 0, number, type, device.is_host() ? -1 : device.id, &handle,
+        exported_data(t), t.ndim, t.shape, t.strides, 0, number, type, device.is_host() ? -1 : device.id, &handle,
         torch.layout_strided, nullptr, 0,
         [](void*, void* context) {
             ++torch_drops;
@@ -89,7 +89,7 @@ inline Result<PyObject*> export_to_torch_by_shims(Block* block) {
 }
 
 /// By the exchange table of torch.Tensor (2.10 to 2.13).
-inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const std::string& what) {
+inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const TextBuffer& what) {
     DLManagedTensorVersioned* managed = Export<DLManagedTensorVersioned>::make(block, block->flags & flag::padded);
     if (managed == nullptr) return Error(ErrorCode::out_of_memory, "no memory for an export");
     managed->deleter = [](DLManagedTensorVersioned* self) {
@@ -110,7 +110,7 @@ inline Result<PyObject*> export_to_torch_by_exchange(Block* block, const std::st
 /// Before torch 2.14: by the exchange API, else by its Python function.
 ISTHMUS_NOINLINE inline Result<PyObject*> export_to_torch_older(Block* block) {
     if (layout::has_negative_stride(block->dl)) return explain_torch_export(block->dl, true, "");
-    const std::string what = concat({"handing a tensor of ", DType(block->dl.dtype), " to torch"});
+    const TextBuffer what = compose({"handing a tensor of ", DType(block->dl.dtype), " to torch"});
     const DLPackExchangeAPI* api = torch_consumer->api;
     if (api != nullptr && api->managed_tensor_to_py_object_no_sync != nullptr)
         return export_to_torch_by_exchange(block, what);

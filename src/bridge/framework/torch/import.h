@@ -72,16 +72,16 @@ ISTHMUS_NOINLINE inline bool bump_torch_version(ImportRequest& request, void* ha
         torch_shims.bump_version(handle);
         return true;
     } catch (const std::exception& refused) {
-        const std::string text = refused.what();
+        const std::string_view text = refused.what();
         return request.fail(ErrorCode::requires_grad,
                             {"torch refuses a write to this tensor: ", text.substr(0, text.find('\n'))});
     }
 }
 
-/// torch's own descriptor is unsound: most likely a tensor without memory.
-ISTHMUS_COLD inline bool explain_torch_unsound(ImportRequest& request, Flags flags) {
+/// torch's own descriptor is unsound: most likely a tensor without memory. True if it may be copied all the same.
+ISTHMUS_COLD inline bool take_torch_unsound(ImportRequest& request, Flags flags) {
     Error error = explain_unsound(request.out.dl(), flags, request.options.argument);
-    if (error.code() != ErrorCode::null_data) return request.fail(std::move(error));
+    if (error.code() != ErrorCode::null_data) return request.may_copy_despite(error) || request.fail(std::move(error));
     if (is_torch_transformed(request.object)) return request.fail(ErrorCode::not_values, torch_refusal::transformed);
     return request.fail(ErrorCode::null_data,
                         {"data is NULL with elements: this ", type_name(request.object),
@@ -147,13 +147,14 @@ ISTHMUS_COLD inline std::size_t find_torch_deleter() noexcept {
 
 /// Asks Python, and finds out whether the storage itself can be asked from now on: whether this tensor's storage shows
 /// that it lies where storage_of() looks. (Functions of torch._C run no code of a subclass.)
+/// True with a Python exception set on one that passes_through().
 ISTHMUS_NOINLINE inline bool find_copy_on_write(ImportRequest& request, void* handle) {
     TorchShims& torch = torch_shims;
     Ref core(import_torch("torch._C"));
     Ref answer(core ? PyObject_CallMethod(core.get(), "_is_cow_tensor", "O", request.object) : nullptr);
     Ref number(answer ? PyObject_CallMethod(core.get(), "_storage_address", "O", request.object) : nullptr);
     const char* storage = number ? static_cast<const char*>(PyLong_AsVoidPtr(number.get())) : nullptr;
-    PyErr_Clear();  // this torch does not have that storage yet
+    if (is_interrupted()) return true;  // else this torch does not have that storage yet
     std::int64_t offset = 0;
     const std::size_t deleter = find_torch_deleter();
     if (deleter == 0 || torch.get_storage_offset == nullptr || storage == nullptr ||
@@ -267,12 +268,16 @@ ISTHMUS_ALWAYS_INLINE bool import_torch_by_shims(ImportRequest& request) {
     const int status = ISTHMUS_UNLIKELY(writes) ? torch.get_mutable_data_ptr(handle, &t.data)
                                                 : torch.get_const_data_ptr(handle, const_cast<const void**>(&t.data));
     if (ISTHMUS_UNLIKELY(status != 0)) return explain_torch_layout(request, torch.what());
-    if (!writes && ISTHMUS_LIKELY(t.data != nullptr) && ISTHMUS_UNLIKELY(is_copy_on_write(request, handle)))
+    if (!writes && ISTHMUS_LIKELY(t.data != nullptr) && ISTHMUS_UNLIKELY(is_copy_on_write(request, handle))) {
         flags |= flag::read_only;
+        if (PyErr_Occurred() != nullptr)
+            return request.fail_with_exception(ErrorCode::producer_failed, "asking torch about copy-on-write");
+    }
     t.byte_offset = 0;
     const bool plain = has_plain_torch_address(t) && t.ndim <= max_ndim;
-    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known))
-        return explain_torch_unsound(request, flags & flag::dlpack_known);
+    if (ISTHMUS_UNLIKELY(!plain) && !is_sound(t, flags & flag::dlpack_known) &&
+        !take_torch_unsound(request, flags & flag::dlpack_known))
+        return false;
     if (ISTHMUS_UNLIKELY(!request.accept_sound(flags))) return false;
     if (ISTHMUS_UNLIKELY(writes) && !bump_torch_version(request, handle)) return false;
     if (request.owning && !hold_torch_storage(request, handle)) return false;

@@ -36,7 +36,8 @@ struct AskPython {
 ISTHMUS_NOINLINE inline bool bump_torch_version_by_python(ImportRequest& request) {
     Ref graph(import_torch("torch.autograd.graph"));
     Ref function(graph ? PyObject_GetAttrString(graph.get(), "increment_version") : nullptr);
-    if (!function) PyErr_Clear();
+    if (!function && is_interrupted())
+        return request.fail_with_exception(ErrorCode::requires_grad, "importing torch.autograd.graph");
     Ref done(function ? PyObject_CallFunctionObjArgs(function.get(), request.object, nullptr) : nullptr);
     return done || !function ||
            request.fail_with_exception(ErrorCode::requires_grad, "torch.autograd.graph.increment_version()");
@@ -60,19 +61,16 @@ ISTHMUS_NOINLINE inline bool check_torch_by_python(ImportRequest& request, Torch
 /// Finds the reason again, if torch's error was an internal one of its C++ code, or empty.
 ISTHMUS_COLD inline bool explain_torch_failure(ImportRequest& request) {
     const Error& error = request.outcome.error.look();
-    if (is_torch_transformed(request.object)) {
+    if (is_torch_transformed(request.object) || PyErr_Occurred() != nullptr) {
         const Error replaced = request.outcome.error.take();
         return request.fail(ErrorCode::not_values, torch_refusal::transformed);
     }
     auto* cause = static_cast<PyObject*>(error.cause());
-    if (error.code() != ErrorCode::producer_failed ||
-        (cause != nullptr && !PyErr_GivenExceptionMatches(cause, PyExc_Exception)))
-        return false;
+    if (error.code() != ErrorCode::producer_failed || (cause != nullptr && passes_through(cause))) return false;
     Ref layout(PyObject_GetAttrString(request.object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
     const bool strided = text && PyUnicode_CompareWithASCIIString(text.get(), "torch.strided") == 0;
-    PyErr_Clear();
-    if (strided) return false;
+    if (!is_interrupted() && strided) return false;
     const Error replaced = request.outcome.error.take();
     return explain_torch_layout(request, nullptr);
 }
@@ -85,8 +83,7 @@ inline bool names_a_smaller_dtype(ImportRequest& request) {
     Ref text(found ? PyObject_Str(found.get()) : nullptr);
     const bool same =
         !text || PyUnicode_CompareWithASCIIString(text.get(), dtype == int8 ? "torch.int8" : "torch.uint8") == 0;
-    PyErr_Clear();
-    return !same;
+    return is_interrupted() || !same;
 }
 
 /// `__dlpack__`, called without synchronisation: torch's other functions tell its stream. torch may reach a GPU without

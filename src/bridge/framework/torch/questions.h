@@ -45,7 +45,7 @@ ISTHMUS_NOINLINE inline bool is_torch_dual(PyObject* object, bool& failed) {
 ISTHMUS_COLD inline bool is_torch_transformed(PyObject* object) {
     Ref module(import_torch("torch._C._functorch"));
     Ref answer(module ? PyObject_CallMethod(module.get(), "is_functorch_wrapped_tensor", "O", object) : nullptr);
-    if (!answer) PyErr_Clear();
+    if (!answer) (void)is_interrupted();
     return answer.get() == Py_True;
 }
 
@@ -105,7 +105,7 @@ ISTHMUS_COLD inline bool explain_torch_layout(ImportRequest& request, const char
     Ref layout(PyObject_GetAttrString(object, "layout"));
     Ref text(layout ? PyObject_Str(layout.get()) : nullptr);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    const std::string found = utf8 != nullptr ? utf8 : "";
+    const std::string_view found = utf8 != nullptr ? utf8 : "";
     bool failed = utf8 == nullptr;
     if (!failed && ask_python(object, "is_nested", false, failed)) return refuse(torch_refusal::nested);
     if (!failed && ask_python(object, "is_meta", false, failed)) return refuse(torch_refusal::meta);
@@ -120,8 +120,7 @@ ISTHMUS_COLD inline bool explain_torch_dtype(ImportRequest& request) {
     Ref dtype(PyObject_GetAttrString(request.object, "dtype"));
     Ref text(dtype ? PyObject_Str(dtype.get()) : nullptr);
     const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    const std::string name = utf8 != nullptr ? utf8 : "unknown";
-    PyErr_Clear();
+    const std::string_view name = utf8 != nullptr ? utf8 : "unknown";
     if (name.find("torch.q") == 0) return request.fail(ErrorCode::not_values, torch_refusal::quantised(name));
     return request.fail(ErrorCode::bad_dtype, torch_refusal::unknown_dtype(name));
 }

@@ -54,16 +54,16 @@ inline constexpr const char* inference =
     "an inference tensor must not be written in place outside inference mode; call .clone() first";
 
 /// `layout`: as torch writes it, "torch.sparse_coo".
-ISTHMUS_COLD inline std::string sparse(const std::string& layout) {
-    return concat({"layout is ", layout, "; expected a dense tensor: call .to_dense() first"});
+ISTHMUS_COLD inline TextBuffer sparse(std::string_view layout) noexcept {
+    return compose({"layout is ", layout, "; expected a dense tensor: call .to_dense() first"});
 }
 /// `dtype`: as torch writes it, "torch.quint8".
-ISTHMUS_COLD inline std::string quantised(const std::string& dtype) {
-    return concat({"dtype is ", dtype,
-                   ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
+ISTHMUS_COLD inline TextBuffer quantised(std::string_view dtype) noexcept {
+    return compose({"dtype is ", dtype,
+                    ": the bytes of a quantised tensor are not its values; call .dequantize() or .int_repr() first"});
 }
-ISTHMUS_COLD inline std::string unknown_dtype(const std::string& dtype) {
-    return concat({"dtype ", dtype, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"});
+ISTHMUS_COLD inline TextBuffer unknown_dtype(std::string_view dtype) noexcept {
+    return compose({"dtype ", dtype, " has no counterpart in DLPack; call .view(torch.uint8) for the bytes"});
 }
 }  // namespace torch_refusal
 
@@ -73,10 +73,10 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_
     if (layout::has_negative_stride(t))
         return make_error(ErrorCode::bad_layout,
                           {"strides ", sizes_text(t.strides, t.ndim),
-                           " are negative, which torch does not support; copy it first (numpy: np.ascontiguousarray)"});
+                           " are negative, which torch does not support; copy it first, or say allow_copy"});
     if (!dtype_is_known) {
-        const std::string nearest =
-            dtype == float4_e2m1fn ? "float4_e2m1fn_x2, two elements a byte" : concat({"uint", 8 * dtype.itemsize()});
+        const TextBuffer nearest = dtype == float4_e2m1fn ? compose({"float4_e2m1fn_x2, two elements a byte"})
+                                                          : compose({"uint", 8 * dtype.itemsize()});
         return make_error(ErrorCode::bad_dtype,
                           {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
     }

@@ -146,18 +146,14 @@ ISTHMUS_NOINLINE inline bool hold_torch_storage_by_python(ImportRequest& request
             Ref bytes_of_none(torch ? PyObject_CallMethod(torch.get(), "ByteTensor", nullptr) : nullptr);
             Ref all(bytes_of_none ? PyObject_CallMethod(bytes_of_none.get(), "set_", "O", storage.get()) : nullptr);
             Ref marked(all ? PyObject_CallMethod(all.get(), "numpy", nullptr) : nullptr);
-            if (PyErr_Occurred() != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+            (void)is_interrupted();
         }
         request.out.keep_dims();
         request.out.reset();
         request.out.hold(storage.release(), python_owners->keeper_object);
     }
-    if (PyErr_Occurred() == nullptr) return true;
-    if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return request.fail_with_exception(ErrorCode::producer_failed,
-                                           {type_name(request.object), ".untyped_storage()"});
-    PyErr_Clear();
-    return true;
+    return !is_interrupted() ||
+           request.fail_with_exception(ErrorCode::producer_failed, {type_name(request.object), ".untyped_storage()"});
 }
 
 /// Holds a storage that has the known layout, and marks it.

@@ -13,15 +13,21 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Whether the TypeError now set means that the producer does not know a keyword, rather than that something failed
-/// inside it. A Python function that could not be called has no frame in the traceback; a C function says it only in
-/// its text.
-ISTHMUS_COLD inline bool refuses_keyword(PyObject* exception, const char* keyword) {
-    const std::string text = exception_text(exception);
-    const std::string_view view = text;
+/// Whether a TypeError means that the producer does not know one of these keywords, rather than that something failed
+/// inside it. Without memory to read it, it becomes a MemoryError. A Python function that could not be called has no
+/// frame in the traceback; a C function says it only in its text.
+ISTHMUS_COLD inline bool refuses_keyword(Ref& exception, std::initializer_list<const char*> keywords) {
+    const TextBuffer text = exception_text(exception.get());
+    if (text.failed()) {
+        PyErr_NoMemory();
+        exception = Ref(take_exception());
+        return false;
+    }
+    const std::string_view view = text.view();
     const auto says = [&](const char* words) { return view.find(words) != std::string_view::npos; };
-    if (says("keyword") && says(keyword)) return true;
-    Ref trace(PyException_GetTraceback(exception));
+    for (const char* keyword : keywords)
+        if (says("keyword") && says(keyword)) return true;
+    Ref trace(PyException_GetTraceback(exception.get()));
     if (trace) return false;
     return says("takes no keyword arguments") || says("takes no arguments") || says("unexpected keyword") ||
            says("incompatible function arguments") || says("takes at most") || says("positional argument");
@@ -84,15 +90,14 @@ ISTHMUS_RARE inline DLPackOutcome call_dlpack(PyObject* object, const DLPackArgu
     if (kwnames) capsule = Ref(PyObject_VectorcallMethod(names.dlpack, arguments, 1, kwnames.get()));
     if (capsule) return DLPackOutcome::ok;
     exception = Ref(take_exception());
+    if (passes_through(exception.get())) return DLPackOutcome::failed;
     if (PyErr_GivenExceptionMatches(exception.get(), PyExc_BufferError))
         return tells_of_failure_below(exception.get()) ? DLPackOutcome::failed : DLPackOutcome::buffer_error;
     if (!PyErr_GivenExceptionMatches(exception.get(), PyExc_TypeError)) return DLPackOutcome::failed;
-    const char* last = request.version ? "max_version" : "stream";
-    return refuses_keyword(exception.get(), last) ||
-                   (request.device && refuses_keyword(exception.get(), "dl_device")) ||
-                   (request.copy && refuses_keyword(exception.get(), "copy"))
-               ? DLPackOutcome::keyword_refused
-               : DLPackOutcome::failed;
+    const char* first = request.version ? "max_version" : "stream";
+    const bool refused =
+        refuses_keyword(exception, {first, request.device ? "dl_device" : first, request.copy ? "copy" : first});
+    return refused ? DLPackOutcome::keyword_refused : DLPackOutcome::failed;
 }
 
 /// Asks a producer that alone knows its stream to order the consumer's after it, as `__dlpack__(stream=)` does. False

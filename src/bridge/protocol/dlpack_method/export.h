@@ -64,7 +64,6 @@ inline bool read_stream(PyObject* stream, Device device, long long& number) {
     const bool whole = PyLong_Check(stream);
     number = whole ? PyLong_AsLongLong(stream) : 0;
     if (!whole || PyErr_Occurred() != nullptr) {
-        PyErr_Clear();
         raise_argument("stream", stream, "None or an integer", ErrorKind::type);
         return false;
     }
@@ -76,7 +75,7 @@ inline bool read_stream(PyObject* stream, Device device, long long& number) {
     else if (number < -1)
         wanted = "-1 or a stream";
     if (wanted == nullptr) return true;
-    raise_argument("stream", stream, concat({"None, ", wanted}).c_str());
+    raise_argument("stream", stream, {"None, ", wanted});
     return false;
 }
 

@@ -23,6 +23,21 @@ inline bool interface_is_read_only(PyObject* object, PyObject* name) {
     return PyObject_IsTrue(flag.get()) > 0;
 }
 
+/// By `__array_struct__`, NumPy's interface of C: a capsule with the address of a struct that begins like this one.
+/// False, with a Python exception or without, if it does not say.
+inline bool struct_is_read_only(PyObject* object) {
+    struct Interface {
+        int two, nd;
+        char typekind;
+        int itemsize, flags;
+    };
+    constexpr int writeable = 0x0400;  // NPY_ARRAY_WRITEABLE
+    const Ref capsule(PyObject_GetAttr(object, interned().array_struct));
+    if (!capsule || !PyCapsule_IsValid(capsule.get(), nullptr)) return false;
+    const auto* said = static_cast<const Interface*>(PyCapsule_GetPointer(capsule.get(), nullptr));
+    return said->two == 2 && (said->flags & writeable) == 0;
+}
+
 inline bool buffer_is_read_only(PyObject* object) {
     Py_buffer view;
     if (!PyObject_CheckBuffer(object) || !take_buffer(object, view, PyBUF_FULL_RO)) return false;
@@ -35,8 +50,7 @@ inline bool buffer_is_read_only(PyObject* object) {
 inline bool is_arrow_array(PyObject* object) {
     for (PyObject* name : {interned().arrow_array, interned().arrow_device_array}) {
         Ref found(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(object)), name));
-        if (found || !PyErr_ExceptionMatches(PyExc_Exception)) return static_cast<bool>(found);
-        PyErr_Clear();
+        if (found || is_interrupted()) return static_cast<bool>(found);
     }
     return false;
 }
@@ -45,18 +59,14 @@ inline bool is_arrow_array(PyObject* object) {
 /// Python exception set that must not be swallowed.
 ISTHMUS_NOINLINE inline int is_read_only_elsewhere(PyObject* object, bool on_host) {
     const Interned& names = interned();
-    const auto interrupted = [] {
-        if (PyErr_Occurred() == nullptr) return false;
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
-        PyErr_Clear();
-        return false;
-    };
     if (on_host && buffer_is_read_only(object)) return 1;
-    if (interrupted()) return -1;
+    if (is_interrupted()) return -1;
     if (interface_is_read_only(object, on_host ? names.array_interface : names.cuda_array_interface)) return 1;
-    if (interrupted()) return -1;
+    if (is_interrupted()) return -1;
+    if (on_host && struct_is_read_only(object)) return 1;
+    if (is_interrupted()) return -1;
     if (is_arrow_array(object)) return 1;
-    return interrupted() ? -1 : 0;
+    return is_interrupted() ? -1 : 0;
 }
 
 /// The arguments of `__dlpack__` for an import.
@@ -76,7 +86,8 @@ struct DLPackRequest : DLPackArguments {
                     ? Ref::borrow(names.newest_version)
                     : Ref(Py_BuildValue("(II)", options.max_version.major, options.max_version.minor));
         if (options.device.type != 0) device = Ref(Py_BuildValue("(ii)", options.device.type, options.device.id));
-        if (options.copy != Copy::if_needed) copy = Ref::borrow(options.copy == Copy::always ? Py_True : Py_False);
+        if (options.copy == Copy::always) copy = Ref::borrow(Py_True);
+        if (options.copy == Copy::never) copy = Ref::borrow(Py_False);
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, "building the arguments of __dlpack__");
         return (ISTHMUS_LIKELY(!options.has_stream()) && ISTHMUS_LIKELY(!has_driver())) || name_stream(request);
@@ -95,10 +106,9 @@ private:
             Ref pair(PyObject_CallMethodNoArgs(request.object, interned().dlpack_device));
             long type = 0, id = 0;
             if (pair && read_pair(pair.get(), type, id)) found = Device(static_cast<int>(type), static_cast<int>(id));
-            if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception))
+            if (is_interrupted())
                 return request.fail_with_exception(ErrorCode::producer_failed,
                                                    {type_name(request.object), ".__dlpack_device__()"});
-            PyErr_Clear();
         }
         if (found.is_host()) return true;
         if (!accept_stream(request, found)) return false;
@@ -137,7 +147,8 @@ ISTHMUS_COLD inline bool call_dlpack_again(ImportRequest& request, DLPackRequest
     if (outcome == DLPackOutcome::keyword_refused && arguments.copy) {
         arguments.copy = Ref();
         // A producer that does not know the older of the two keywords does not know the newer one either.
-        const std::string text = exception_text(first.get());
+        const TextBuffer words = exception_text(first.get());
+        const std::string_view text = words.view();
         const bool too_old = text.find("max_version") != text.npos && text.find("copy") == text.npos;
         if (!too_old) {
             outcome = call_dlpack(request.object, arguments, capsule, first);

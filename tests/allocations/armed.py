@@ -1,0 +1,194 @@
+"""The sweep's own process: calls of one world, each forked for every allocation that is to fail in it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import calls
+
+#: Of calls whose loss is measured, and how many each has.
+ROUNDS, PER_ROUND, MANY = 3, 8, 200
+#: Seconds that a call may take.
+LIMIT = 20
+
+library = ctypes.PyDLL(None)
+library.failing_call.restype = ctypes.py_object
+library.failing_call.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_long, ctypes.c_int]
+library.failing_seen.restype = ctypes.c_long
+library.failing_live.restype = ctypes.c_long
+library.failing_place.argtypes = [ctypes.c_char_p, ctypes.c_long]
+CALL = ctypes.cast(library.PyObject_CallNoArgs, ctypes.c_void_p).value
+
+
+def armed(call: Callable, n: int, lasting: bool) -> str:
+    """How a call ends whose n-th allocation fails."""
+    try:
+        return told(library.failing_call(CALL, call, n, lasting))
+    except BaseException as error:
+        if isinstance(error, MemoryError):
+            return "MemoryError"
+        return f"raises {type(error).__name__}: {error}"
+
+
+def told(value: object) -> str:
+    """Of a result what is the same each time."""
+    if isinstance(value, (str, int, float, bool, type(None), bytes)):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__}({', '.join(map(told, value))})"
+    return type(value).__name__
+
+
+def place() -> str:
+    buffer = ctypes.create_string_buffer(16000)
+    library.failing_place(buffer, len(buffer))
+    return buffer.value.decode(errors="replace")
+
+
+def forked(work: Callable[[Callable[[str], None]], None]) -> tuple[int, str]:
+    """The wait status of a process that does the work, and what it wrote."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        signal.alarm(LIMIT)
+        os.dup2(write, 2)
+        with contextlib.suppress(BaseException):
+            work(lambda text: os.write(write, text.encode(errors="replace")) and None)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        text = pipe.read().decode(errors="replace")
+    return os.waitpid(child, 0)[1], text
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def lost(call: Callable, n: int, lasting: bool, calls_in_round: int = PER_ROUND) -> tuple[int, int]:
+    """Blocks of memory, and open files, that each of the last rounds has lost."""
+    blocks, files = (ctypes.c_long * ROUNDS)(), (ctypes.c_long * ROUNDS)()
+    for i in range(ROUNDS):
+        for _ in range(calls_in_round):
+            armed(call, n, lasting)
+        gc.collect()
+        blocks[i], files[i] = library.failing_live(), open_files()
+    return tuple(min(of[i + 1] - of[i] for i in range(ROUNDS - 1)) for of in (blocks, files))  # type: ignore[return-value]
+
+
+def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> str:
+    """What is wrong with the call when this allocation fails; "" if nothing is."""
+
+    def work(tell: Callable[[str], None]) -> None:
+        call = make()
+        if warm:
+            for _ in range(3):
+                armed(call, -1, False)
+        said = armed(call, n, lasting)
+        where = place()
+        if said not in (right, "MemoryError"):
+            tell(f"{said}\0{where}")
+            return
+        tell("\1")
+        again = armed(call, -1, False)
+        if again != right:
+            tell(f"the next call: {again}\0{where}")
+            return
+        if warm:
+            blocks, files = lost(call, n, lasting)
+            if files > 0:
+                tell(f"loses {files} files in {PER_ROUND} calls\0{where}")
+                return
+            if blocks >= PER_ROUND // 2:  # or free lists were filled
+                blocks, _ = lost(call, n, lasting, MANY)
+            if blocks >= MANY // 2:
+                tell(f"loses {blocks} blocks in {MANY} calls\0{where}")
+                return
+        tell("\2")
+
+    status, text = forked(work)
+    if status == 0 and text.endswith("\2"):
+        return ""
+    step = "the next call: " if text.startswith("\1") else ""
+    text = text.removeprefix("\1")
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        said = "takes too long" if number == signal.SIGALRM else f"dies of {signal.Signals(number).name}"
+        return f"{step}{said}\0{text}"
+    if os.WEXITSTATUS(status) != 0:
+        return f"{step}exits with {os.WEXITSTATUS(status)}\0{text}"
+    return text or f"{step}ends the process\0"
+
+
+def allocations(make: Callable, warm: bool) -> tuple[int, str]:
+    """How many allocations a call makes that has all the memory it needs, and how it ends."""
+
+    def work(tell: Callable[[str], None]) -> None:
+        call = make()
+        if warm:
+            for _ in range(3):
+                armed(call, -1, False)
+        said = armed(call, -1, False)
+        tell(f"\3{library.failing_seen()}\0{said}")
+
+    status, text = forked(work)
+    assert status == 0, text
+    assert "\0" in text, text
+    count, said = text.partition("\3")[2].split("\0", 1)
+    return int(count), said
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("world")
+    parser.add_argument("only", nargs="*")
+    parser.add_argument("--at-most", type=int, default=0)
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    table: dict[str, Callable[[], Any]] = calls.load(options.world)
+    if not table:
+        print(f"{options.world}: not here")
+        return 0
+    gc.collect()
+    gc.freeze()
+    failed = 0
+    for name, make in table.items():
+        if options.only and not any(word in f"{options.world}.{name}" for word in options.only):
+            continue
+        for warm in (False, True):
+            count, right = allocations(make, warm)
+            step = max(1, -(-count // options.at_most)) if options.at_most else 1
+            tried, wrong, traces = 0, {}, {}
+            for n in range(0, count + 1, step):
+                for lasting in (False, True):
+                    outcome = sweep_one(make, warm, n, lasting, right)
+                    tried += 1
+                    if outcome:
+                        said, _, trace = outcome.partition("\0")
+                        known = calls.known(options.world, name, said, trace)
+                        if known:
+                            continue
+                        wrong.setdefault(said, []).append(f"{n}{'…' * lasting}")
+                        traces.setdefault(said, trace)
+            kind = "warm" if warm else "first"
+            bad = sum(map(len, wrong.values()))
+            print(f"{options.world}.{name} ({kind}): {count} allocations, {tried} tried, {bad} wrong", flush=True)
+            for said, at in wrong.items():
+                failed = 1
+                print(f"    {said[:300]}: {', '.join(at[:12])}{', …' * (len(at) > 12)}", flush=True)
+                if options.verbose:
+                    print("        " + traces[said].strip().replace("\n", "\n        "), flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

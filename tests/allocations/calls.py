@@ -1,0 +1,309 @@
+"""The calls that the sweep of allocations makes: for each world (what is imported) functions that make a call ready."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+Make = Callable[[], Callable[[], Any]]
+
+WORLDS = ("package", "bridge", "nanobind", "pybind11", "operators", "torch")
+
+
+def known(world: str, name: str, said: str, trace: str) -> str:
+    """Why an outcome is not ours to mend; "" if it is."""
+    if "SystemError" in said and trace.partition("!")[2].startswith("_PyObject_GC_NewVar"):
+        return "CPython loses the exception if there is no memory for a frame of its traceback"
+    if said.startswith("loses") and name.endswith(("_swapped", "_objects", "_of_numpy")):
+        return "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is"
+    return ""
+
+
+class Capsules:
+    """A producer of legacy capsules alone."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class Versioned(Capsules):
+    def __dlpack__(self, stream=None, max_version=None, dl_device=None, copy=None) -> Any:
+        return self.array.__dlpack__(max_version=max_version)
+
+
+class Interface:
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self.array = array
+
+
+class Failing:
+    """A producer that raises."""
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise ValueError("no memory to show")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def producers() -> dict[str, Callable[[], Any]]:
+    import array
+
+    import numpy as np
+
+    def grid() -> Any:
+        return np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def frozen() -> Any:
+        frozen = grid()
+        frozen.flags.writeable = False
+        return frozen
+
+    return {
+        "numpy": grid,
+        "numpy_strided": lambda: grid()[:, ::2],
+        "numpy_frozen": frozen,
+        "numpy_swapped": lambda: grid().astype(">f4"),
+        "numpy_objects": lambda: np.array([None, 1]),
+        "legacy": lambda: Capsules(grid()),
+        "versioned": lambda: Versioned(grid()),
+        "interface": lambda: Interface(grid()),
+        "buffer": lambda: bytearray(b"12345678"),
+        "array": lambda: array.array("d", [1, 2, 3]),
+        "number": lambda: 3,
+        "none": lambda: None,
+        "list": lambda: [1.0, 2.0],
+        "failing": Failing,
+    }
+
+
+def prepared(make: Callable[[], Any], call: Callable[[Any], Any]) -> Make:
+    return lambda: functools.partial(call, make())
+
+
+def package() -> dict[str, Make]:
+    import os
+    import tempfile
+
+    import numpy as np
+
+    import isthmus
+
+    table: dict[str, Make] = {}
+    for name, make in producers().items():
+        table[f"from_dlpack_{name}"] = prepared(make, isthmus.from_dlpack)
+        table[f"to_blob_{name}"] = prepared(make, isthmus.to_blob)
+        table[f"copy_{name}"] = prepared(make, lambda x: isthmus.from_dlpack(x, copy=True))
+
+    grid = producers()["numpy"]
+
+    def of_tensor(name: str, call: Callable[[Any], Any], make: Callable[[], Any] = grid) -> None:
+        table[name] = prepared(lambda: isthmus.from_dlpack(make()), call)
+
+    of_tensor("repr", repr)
+    of_tensor("repr_strided", repr, lambda: grid()[:, ::2])
+    of_tensor("shape", lambda t: t.shape)
+    of_tensor("strides", lambda t: t.strides)
+    of_tensor("dtype", lambda t: str(t.dtype))
+    of_tensor("device", lambda t: str(t.device))
+    of_tensor("owner", lambda t: t.owner)
+    of_tensor("index", lambda t: t[1])
+    of_tensor("slice", lambda t: t[:, 1:])
+    of_tensor("index_wrong", lambda t: t[7])
+    of_tensor("iterate", list)
+    of_tensor("to_numpy", lambda t: t.to("numpy"))
+    of_tensor("to_unknown", lambda t: t.to("paper"))
+    of_tensor("memoryview", memoryview)
+    of_tensor("np_asarray", np.asarray)
+    of_tensor("np_from_dlpack", np.from_dlpack)
+    of_tensor("dlpack", lambda t: t.__dlpack__())
+    of_tensor("dlpack_versioned", lambda t: t.__dlpack__(max_version=(1, 3)))
+    of_tensor("dlpack_copy", lambda t: t.__dlpack__(max_version=(1, 3), copy=True))
+    of_tensor("dlpack_wrong_stream", lambda t: t.__dlpack__(stream="x"))
+    of_tensor("dlpack_device", lambda t: t.__dlpack_device__())
+    of_tensor("interface", lambda t: t.__array_interface__["shape"])
+    of_tensor("struct", lambda t: t.__array_struct__)
+    of_tensor("reduce", lambda t: t.__reduce_ex__(5)[1])
+    of_tensor("bool", bool)
+    of_tensor("hash", lambda t: hash(t) and None)
+    of_tensor("len", len)
+    of_tensor("eq", lambda t: t == t)
+
+    def plain(name: str, call: Callable[[], Any]) -> None:
+        table[name] = lambda: call
+
+    plain("empty", lambda: isthmus.empty((2, 3), "float32"))
+    plain("empty_large", lambda: isthmus.empty((2048, 3000), "float32"))
+    plain("empty_wrong", lambda: isthmus.empty((-2, 3), "float32"))
+    plain("dtype_of_name", lambda: str(isthmus.DType("bfloat16")))
+    plain("dtype_of_numpy", lambda: str(isthmus.DType(np.dtype("f4"))))
+    plain("dtype_of_numbers", lambda: str(isthmus.DType(2, 32, 1)))
+    plain("dtype_wrong", lambda: isthmus.DType("float99"))
+    plain("device_of_name", lambda: str(isthmus.Device("cuda:1")))
+    plain("device_wrong", lambda: isthmus.Device("cpx"))
+    plain("trim", isthmus.trim)
+    plain("error", lambda: isthmus.Error("x"))
+    plain("live", lambda: len(isthmus.live()))
+
+    def live() -> Callable[[], Any]:
+        isthmus.live.enable(tracing=True)
+        x = grid()
+
+        def call() -> Any:
+            t = isthmus.from_dlpack(x)
+            said = len(isthmus.live())
+            del t
+            return said
+
+        return call
+
+    table["live_traced"] = live
+    table["from_blob"] = prepared(lambda: isthmus.to_blob(grid()), isthmus.from_blob)
+    table["from_blob_wrong"] = prepared(
+        lambda: isthmus.to_blob(grid()) | {"dtype": "x"} if isinstance(isthmus.to_blob(grid()), dict) else {"ptr": 3},
+        isthmus.from_blob,
+    )
+
+    def shared_empty() -> Any:
+        return isthmus.shared.empty((64, 64), "float32")
+
+    plain("shared_empty", shared_empty)
+    plain("shared_empty_wrong", lambda: isthmus.shared.empty((-64, 64), "float32"))
+
+    def pair(call: Callable[[Any, Any], Any]) -> Make:
+        import socket
+
+        def ready() -> Callable[[], Any]:
+            def both() -> Any:
+                return call(*ends)
+
+            ends = socket.socketpair()
+            for end in ends:
+                end.settimeout(5)
+            return both
+
+        return ready
+
+    def send_receive(a: Any, b: Any) -> Any:
+        isthmus.shared.send(a, {"x": tensor})
+        return isthmus.shared.receive(b)
+
+    tensor = shared_empty()
+    for name in ("send", "receive"):
+        if not hasattr(isthmus.shared, name):
+            break
+    else:
+        table["shared_send_receive"] = pair(send_receive)
+
+    def load() -> Callable[[], Any]:
+        import json
+        import struct
+
+        header = json.dumps({"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}).encode()
+        folder = tempfile.mkdtemp()
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header + bytes(16))
+        return lambda: isthmus.load(path)["w"].shape
+
+    table["load"] = load
+    plain("load_missing", lambda: isthmus.load("/nowhere/model.safetensors"))
+    return table
+
+
+def bridge() -> dict[str, Make]:
+    ext: Any = importlib.import_module("isthmus_test_ext")
+    table: dict[str, Make] = {}
+    for name, make in producers().items():
+        table[f"borrow_{name}"] = prepared(make, ext.borrow)
+        table[f"own_{name}"] = prepared(make, ext.own)
+
+        def hand(x: Any) -> Any:
+            return ext.hand(ext.tensor_of(x), "numpy") if hasattr(ext, "tensor_of") else None
+
+        table[f"hand_{name}"] = prepared(make, hand)
+    return table
+
+
+def casters(binder: str) -> dict[str, Make]:
+    ext: Any = importlib.import_module(f"isthmus_{binder}_test_ext")
+    table: dict[str, Make] = {}
+    import numpy as np
+
+    for name, make in producers().items():
+        table[f"sum_{name}"] = prepared(make, ext.sum)
+        table[f"count_{name}"] = prepared(make, ext.count)
+        table[f"which_{name}"] = prepared(make, ext.which)
+        table[f"keep_{name}"] = prepared(make, lambda x: (ext.keep(x), None)[1])
+    doubles = np.ones((2, 3))
+    for call in ("twice", "twice_there", "twice_replied", "describe", "seen_float32", "signal_sum", "leaves_of"):
+        if hasattr(ext, call):
+            table[call] = prepared(producers()["numpy"], getattr(ext, call))
+            table[call + "_doubles"] = prepared(lambda: doubles, getattr(ext, call))
+    for call in ("counting", "counting_numpy", "nothing"):
+        table[call] = prepared(lambda: 4, getattr(ext, call))
+    return table
+
+
+def operators() -> dict[str, Make]:
+    ext: Any = importlib.import_module("isthmus_operators_test_ext")
+    import numpy as np
+
+    a = np.arange(3, dtype=np.float64)
+    f = a.astype(np.float32)
+    i = np.arange(3)
+    table: dict[str, Make] = {
+        "dot": lambda: lambda: ext.dot(a, a),
+        "dot_wrong": lambda: lambda: ext.dot(a, i),
+        "dot_missing": lambda: lambda: ext.dot(a),
+        "twice": lambda: lambda: ext.twice(f),
+        "first": lambda: lambda: ext.first(f, 2),
+        "weighted": lambda: lambda: ext.weighted(a, None),
+        "add_to": lambda: lambda: ext.add_to(f.copy(), f),
+        "shift": lambda: lambda: ext.shift(a, 1.0, 2, True),
+        "outer": lambda: lambda: ext.outer(a, a),
+        "limit": lambda: lambda: ext.limit(a, 1.0, "x"),
+        "repr": lambda: lambda: repr(ext.dot),
+        "doc": lambda: lambda: ext.dot.__doc__,
+        "ufunc": lambda: lambda: type(ext.dot.ufunc).__name__,
+    }
+    return table
+
+
+def torch() -> dict[str, Make]:
+    import isthmus
+
+    torch: Any = importlib.import_module("torch")
+    x = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    t = isthmus.from_dlpack(x)
+    return {
+        "from_dlpack": lambda: lambda: isthmus.from_dlpack(x),
+        "from_dlpack_sparse": lambda: lambda: isthmus.from_dlpack(torch.eye(3).to_sparse()),
+        "to_torch": lambda: lambda: t[0].to("torch"),
+        "torch_from_dlpack": lambda: lambda: torch.from_dlpack(t[0]),
+    }
+
+
+def load(world: str) -> dict[str, Make]:
+    modules = {
+        "package": ("isthmus",),
+        "bridge": ("isthmus_test_ext",),
+        "nanobind": ("isthmus_nanobind_test_ext",),
+        "pybind11": ("isthmus_pybind11_test_ext",),
+        "operators": ("isthmus_operators_test_ext",),
+        "torch": ("isthmus", "torch"),
+    }[world]
+    if any(importlib.util.find_spec(module) is None for module in (*modules, "numpy")):
+        return {}
+    make = {"package": package, "bridge": bridge, "operators": operators, "torch": torch}.get(world)
+    return make() if make is not None else casters(world)

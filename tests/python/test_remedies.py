@@ -1,0 +1,200 @@
+"""Every remedy that an error of an import or an export names is one: it is read out of the error's text and tried.
+
+Promised (docs/import.md, "Checks"): "an error that says what to call".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import isthmus_test_ext as ext
+
+isthmus = pytest.importorskip("isthmus")
+
+
+def library(name: str) -> object:
+    return pytest.importorskip(name)
+
+
+class OnlyArray:
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return np.arange(3.0)
+
+
+class WithUfuncs(np.ndarray):
+    def __array_ufunc__(self, *_: object, **__: object) -> object:
+        return NotImplemented
+
+
+def misaligned() -> np.ndarray:
+    return np.zeros(17, np.uint8)[1:].view(np.float32)
+
+
+def torch_with(change: Callable) -> Callable:
+    return lambda: change(library("torch"))
+
+
+def fixed_shape_tensors() -> object:
+    pa = library("pyarrow")
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(8, dtype=np.float32)), 4)
+    return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), [2, 2]), storage)
+
+
+def arrow_times(kind: str, width: int) -> Callable:
+    return lambda: library("pyarrow").array([1, 2, 3], f"int{width}").cast(kind)
+
+
+# What is refused, and the call that the error names. It is evaluated with x and the libraries.
+IN: dict[str, tuple[Callable[[], object], str]] = {
+    "big-endian": (lambda: np.zeros(3, ">f4"), "x.astype(x.dtype.newbyteorder('='))"),
+    "big-endian buffer": (lambda: memoryview(np.zeros(3, ">f4")), "numpy.asarray(x).astype('float32')"),
+    "big-endian complex buffer": (lambda: memoryview(np.zeros(3, ">c16")), "numpy.asarray(x).astype('complex128')"),
+    "objects": (lambda: np.array([1, 2], object), "x.astype('float64')"),
+    "datetimes": (lambda: np.zeros(3, "M8[s]"), "x.view('int64')"),
+    "durations apart": (lambda: np.zeros(6, "m8[us]")[::2], "x.view('int64')"),
+    "a datetime": (lambda: np.zeros((), "M8[s]"), "x.view('int64')"),
+    "bytes": (lambda: np.array([b"ab", b"c"]), "numpy.ascontiguousarray(x).view('uint8')"),
+    "a text": (lambda: np.array("abc"), "numpy.ascontiguousarray(x).view('uint8')"),
+    "texts apart": (lambda: np.array(["ab", "c", "d"])[::2], "numpy.ascontiguousarray(x).view('uint8')"),
+    "texts of any length": (
+        lambda: np.array(["ab", "c"], np.dtypes.StringDType()),  # type: ignore[attr-defined]
+        "numpy.array(x.tolist()).view('uint32')",
+    ),
+    "a record": (lambda: np.zeros(3, [("it's", "f4"), ("y", "i8")]), 'x["it\'s"]'),
+    "saved bfloat16": (lambda: np.zeros((2, 3), "V2"), "x.view(ml_dtypes.bfloat16)"),
+    "saved bfloat16, as numbers": (lambda: np.zeros((2, 3), "V2").T, "x.view('uint16')"),
+    "saved float8": (lambda: np.zeros((), "V1"), "x.view(ml_dtypes.float8_e4m3fn)"),
+    "saved float8, as numbers": (lambda: np.zeros((), "V1"), "x.view('uint8')"),
+    "voids of 4 bytes": (lambda: np.zeros(6, "V4")[::2], "x.view('uint32')"),
+    "voids of 8 bytes": (lambda: np.zeros(3, "V8"), "x.view('uint64')"),
+    "voids of 3 bytes": (lambda: np.zeros(6, "V3")[::2], "numpy.ascontiguousarray(x).view('uint8')"),
+    "masked": (lambda: np.ma.masked_array([1.0, 2.0], [False, True]), "x.filled()"),
+    "masked, its data": (lambda: np.ma.masked_array([1.0, 2.0], [False, True]), "x.data"),
+    "a class with ufuncs": (lambda: np.zeros(3).view(WithUfuncs), "numpy.asarray(x)"),
+    "only __array__": (OnlyArray, "numpy.asarray(x)"),
+    "misaligned": (misaligned, "np.require(x, requirements='A')"),
+    "conjugate": (torch_with(lambda torch: torch.ones(2, dtype=torch.complex64).conj()), ".resolve_conj()"),
+    "negative bit": (torch_with(lambda torch: torch.ones(2, dtype=torch.complex64).conj().imag), ".resolve_neg()"),
+    "sparse": (torch_with(lambda torch: torch.eye(2).to_sparse()), ".to_dense()"),
+    "sparse rows": (torch_with(lambda torch: torch.eye(2).to_sparse_csr()), ".to_dense()"),
+    "an arrow dictionary": (lambda: library("pyarrow").array([1, 2]).dictionary_encode(), "x.dictionary_decode()"),
+    "arrow bools": (lambda: library("pyarrow").array([True, False]), "x.cast('uint8')"),
+    "arrow dates": (arrow_times("date32", 32), "x.cast('int32')"),
+    "arrow times": (arrow_times("time32[ms]", 32), "x.cast('int32')"),
+    "arrow days": (arrow_times("date64", 64), "x.cast('int64')"),
+    "arrow stamps": (arrow_times("timestamp[us]", 64), "x.cast('int64')"),
+    "arrow durations": (arrow_times("duration[ns]", 64), "x.cast('int64')"),
+    "arrow nanoseconds": (arrow_times("time64[ns]", 64), "x.cast('int64')"),
+    "arrow chunks": (lambda: library("pyarrow").chunked_array([[1.0], [2.0]]), "x.combine_chunks()"),
+    "arrow chunks of tensors": (
+        lambda: library("pyarrow").chunked_array([fixed_shape_tensors()]),
+        "x.combine_chunks()",
+    ),
+    "a table": (lambda: library("pandas").DataFrame({"a": [1.0]}), "x.to_numpy()"),
+    "polars chunks": (
+        lambda: library("polars").concat([library("polars").Series([1.0])] * 2, rechunk=False),
+        "x.rechunk()",
+    ),
+}
+
+
+def names() -> dict[str, object]:
+    import ml_dtypes
+
+    return {"numpy": np, "np": np, "ml_dtypes": ml_dtypes, "isthmus": isthmus}
+
+
+@pytest.mark.parametrize("case", IN)
+def test_the_remedy_of_an_import(take, case: str) -> None:
+    make, remedy = IN[case]
+    x = make()
+    with pytest.raises(ext.Error) as info:
+        take(x)
+    assert remedy in str(info.value)
+    cured = eval(f"x{remedy}" if remedy.startswith(".") else remedy, names(), {"x": x})
+    found = take(cured)
+    assert found["size"] > 0
+
+
+def test_the_shape_of_chunks_of_tensors_is_kept(take) -> None:
+    """`.storage` would lose it."""
+    x = library("pyarrow").chunked_array([fixed_shape_tensors()])
+    with pytest.raises(ext.Error) as info:
+        take(x)
+    assert "storage" not in str(info.value)
+    assert np.asarray(x.combine_chunks().to_numpy_ndarray()).shape == (2, 2, 2)
+
+
+OUT: dict[str, tuple[Callable[[], object], str, dict]] = {
+    "read-only to torch": (lambda: isthmus.from_dlpack(b"abc"), "allow_copy", {"allow_copy": True}),
+    "read-only to torch, shared": (
+        lambda: isthmus.from_dlpack(b"abc"),
+        "allow_read_only_loss",
+        {"allow_read_only_loss": True},
+    ),
+    "backwards to torch": (lambda: isthmus.from_dlpack(np.arange(3.0)[::-1]), "allow_copy", {"allow_copy": True}),
+}
+
+
+@pytest.mark.parametrize("case", OUT)
+def test_the_remedy_of_an_export(case: str) -> None:
+    torch = library("torch")
+    make, word, options = OUT[case]
+    t = make()
+    with pytest.raises(isthmus.Error) as info:
+        t.to("torch")
+    assert word in str(info.value)
+    assert torch.equal(t.to("torch", **options), torch.from_numpy(np.asarray(t).copy()))
+
+
+def test_a_packed_part_and_a_tensor_without_a_truth() -> None:
+    t = isthmus.from_dlpack(np.arange(3.0))
+    for ask in (lambda: bool(t), lambda: t[[0, 1]]):
+        with pytest.raises(TypeError, match=re.escape("x.to('numpy')")):
+            ask()
+    assert t.to("numpy")[[0, 1]].tolist() == [0, 1]
+
+
+class Frozen:
+    """A legacy producer of memory that only `__array_struct__` says must not be written."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, stream: object = None) -> object:
+        writable = np.ctypeslib.as_array((ctypes.c_double * 3).from_address(self.array.ctypes.data))
+        return writable.__dlpack__()
+
+    @property
+    def __array_struct__(self) -> object:
+        return self.array.__array_struct__
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_legacy_capsule_beside_an_array_struct(take, refused, read_only: bool) -> None:
+    array = np.arange(3.0)
+    array.setflags(write=not read_only)
+    assert take(Frozen(array))["read_only"] is read_only
+    if read_only:
+        refused("read_only", BufferError, take, Frozen(array), require_writable=True)
+
+
+@pytest.mark.parametrize("name", ["longlong", "ulonglong", "intc", "uintc", "longdouble", "int_", "bool_", "half"])
+def test_scalar_types_by_every_name(name: str) -> None:
+    kind = getattr(np, name)
+    assert isthmus.DType(kind) == isthmus.DType(np.dtype(kind))
+    assert isthmus.empty((2,), kind).itemsize == np.dtype(kind).itemsize
+
+
+@pytest.mark.parametrize("kind", [np.floating, np.generic, np.clongdouble, np.void, np.str_, np.object_])
+def test_scalar_types_that_are_none(kind: type) -> None:
+    with pytest.raises(isthmus.Error, match="a dtype of isthmus or a framework"):
+        isthmus.DType(kind)
