@@ -71,13 +71,16 @@ inline bool has_base_of_known(const ProducerType& type, std::string_view package
 }
 inline constexpr std::uint32_t numpy_package = package_bit("numpy"), torch_package = package_bit("torch");
 
-/// Whether the type is a public class or derived from it. `complete` becomes false if the type has a base of that
-/// package but the class cannot be found, so that the answer is not certain.
-inline bool is_of_class(const ProducerType& type, std::string_view qualified, bool& complete) {
-    if (!has_base_of_known(type, package_of(qualified), package_bit(qualified))) return false;
-    const Ref known = loaded_class(qualified);
+/// The public class, if the type is that or derived from it; else empty. `complete` becomes false if the type has a base
+/// of that package but the class cannot be found, so that the answer is not certain.
+inline Ref base_of_class(const ProducerType& type, std::string_view qualified, bool& complete) {
+    if (!has_base_of_known(type, package_of(qualified), package_bit(qualified))) return {};
+    Ref known = loaded_class(qualified);
     if (!known) complete = false;
-    return known && PyType_IsSubtype(type.type, as_type(known));
+    return known && PyType_IsSubtype(type.type, as_type(known)) ? std::move(known) : Ref();
+}
+inline bool is_of_class(const ProducerType& type, std::string_view qualified, bool& complete) {
+    return base_of_class(type, qualified, complete).get() != nullptr;
 }
 
 /// The packages of a row of a table: none of its rows names another than those above.

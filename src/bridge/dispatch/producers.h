@@ -60,8 +60,7 @@ inline const Hint* find_hint(const ProducerType& type) {
 
 /// Whether a class makes its buffers in Python (PEP 688): of bytes that may be new each time.
 inline bool makes_buffers_in_python(PyTypeObject* type) {
-    const Ref name(PyUnicode_InternFromString("__buffer__"));
-    const Ref method = name ? type_item(type, name.get()) : Ref();
+    const Ref method = type_item(type, interned().buffer);
     return method && PyFunction_Check(method.get());
 }
 
@@ -132,12 +131,12 @@ inline const KnownProducer* find_known_producer(const ProducerType& type) {
 /// override for that.
 struct Extensible {
     const char* base;
-    const char* methods[2];
+    PyObject* Interned::* methods[2];
     const char* refusal;
 };
 inline constexpr Extensible extensible[] = {
     {"numpy.ndarray",
-     {"__array_ufunc__", "__array_function__"},
+     {&Interned::array_ufunc, &Interned::array_function},
      "its class overrides what NumPy does with it, so its elements may be more than their numbers (a mask, a unit); "
      "numpy.asarray(x) gives the numbers alone"},
 };
@@ -145,13 +144,11 @@ inline constexpr Extensible extensible[] = {
 /// Why a subclass is not taken for its base; NULL if it overrides nothing that changes what its elements mean.
 inline const char* find_override(ProducerType& type) {
     for (const Extensible& known : extensible) {
-        if (!is_of_class(type, known.base, type.complete)) continue;
-        PyTypeObject* base = as_type(loaded_class(known.base));
-        for (const char* method : known.methods) {
-            const Ref name(method != nullptr ? PyUnicode_InternFromString(method) : nullptr);
-            if (name && type_item(type.type, name.get()).get() != type_item(base, name.get()).get())
+        const Ref base = base_of_class(type, known.base, type.complete);
+        if (!base) continue;
+        for (PyObject* Interned::* method : known.methods)
+            if (type_item(type.type, interned().*method).get() != type_item(as_type(base), interned().*method).get())
                 return known.refusal;
-        }
     }
     return nullptr;
 }
