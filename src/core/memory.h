@@ -16,7 +16,7 @@ struct NewMemory {
     std::size_t bytes;
 };
 
-/// From how many bytes on memory is worth keeping: malloc gives less back to the system as soon as much of it is free.
+/// From how many bytes on memory is worth keeping: malloc returns smaller pieces to the system once many are free.
 inline constexpr std::size_t large_memory = std::size_t{1} << 16;
 /// From how many bytes on huge pages are requested.
 inline constexpr std::size_t huge_memory = std::size_t{1} << 22;

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent

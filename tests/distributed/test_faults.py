@@ -29,7 +29,8 @@ def run(name: str, *before: str, limit: float = 100) -> str:
 @pytest.mark.parametrize(
     ("name", "output"),
     [
-        ("sender_killed", "peer_closed True"),
+        ("sender_killed", "True"),
+        ("keeper_killed", "peer_closed True True"),
         ("receiver_killed", "True 0"),
         ("pool_worker_killed", "True 0"),
         ("executor_worker_killed", "BrokenProcessPool BrokenProcessPool True True"),

@@ -182,10 +182,24 @@ GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "install.md").read_text(
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
+#: The C++ library of LLVM inside the module, over the unwinder that Python's process has: LLVM's own, beside it in one
+#: process, would take over its exceptions.
+LIBCXX = [
+    "-nostdlib++",
+    "-Wl,--exclude-libs,ALL,-Bstatic",
+    "-lc++",
+    "-lc++abi",
+    "-Wl,-Bdynamic",
+    "-lgcc_s",
+    "-lpthread",
+]
+
+
 def compiled(folder: Path, compiler: str, *flags: str) -> Path:
     (folder / "one.cpp").write_text(SOURCE)
     told = [*isthmus.get_cflags(abi3=True), "-Wall", "-Wextra", "-Werror", "-shared", "-Wl,-z,now", *flags]
     command = [compiler, *told, str(folder / "one.cpp"), "-o", str(folder / "one.abi3.so")]
+    command += LIBCXX if "-stdlib=libc++" in flags else []
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return folder

@@ -249,9 +249,10 @@ private:
 /// - roll_back() ends what was loaded for a call that will not be made.
 template <class X>
 struct ArgumentLoader {
-    static_assert(is_view<X>,
-                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
-                  "optional of these");
+    static_assert(
+        is_view<X>,
+        "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
+        "optional of these");
 };
 
 template <class T, int N, class... C>

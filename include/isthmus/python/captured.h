@@ -1,4 +1,4 @@
-// CapturedException: an exception of C++ code as plain data, and the one place that knows how such are reported.
+// CapturedException: an exception of C++ code as plain data, and the one place that decides how it is reported.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

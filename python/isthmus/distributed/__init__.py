@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from .._isthmus import Error
 from ..errors import refusal
-from . import counts, policies, transit
+from . import counts, messages, policies, transit
 from .frameworks import FRAMEWORKS, Framework
 from .imports import when_imported
 from .loader import collate
@@ -101,6 +101,7 @@ def _registration(
 ) -> Callable[[], None]:
     def register_types() -> None:
         with _lock:
+            messages.kinds.update(framework.types())
             undo.extend(register(cls, framework) for cls in framework.types())
 
     return register_types
@@ -123,7 +124,7 @@ def stats() -> dict[str, int]:
 
     shared: arrived and read in the engine's or the sender's memory. copy_on_write: the same, over private pages.
     inline: arrived within a small message. copied: copied on arrival, by policy or because it could not be avoided.
-    waiting, waiting_bytes: sent to another process of this machine, and not fetched yet.
+    waiting, waiting_bytes: sent to another process of this machine by this one, and not fetched yet.
     """
     tensors, nbytes = transit.waiting()
     return {**counts.counts(), "waiting": tensors, "waiting_bytes": nbytes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -11,12 +12,40 @@ from .._isthmus import Error, Tensor
 from ..blob import from_blob
 from . import torch_tensors
 from .counts import count
-from .pieces import Arrived, Layout, Pack, Piece, lone_piece, typed
+from .messages import message
+from .pieces import Arrived, Pack, Piece, lone_piece, typed
 from .policies import Policy, policy_of
+from .spans import Layout
+from .transit import INLINE
 
 #: What a message says of a tensor: its bytes, where in them the elements are, and what only the framework understands.
 #: None for one that the engine has to send in its own way: on another device, sparse, a subclass.
 Description = tuple[Piece, Layout, Any] | None
+
+
+#: Of the form of messages. A process that receives another one says so.
+WIRE = 2
+
+# Engines whose messages may have several readers, which map the same memory.
+_SHARED_BY_READERS = ("ray",)
+
+
+class Terms(NamedTuple):
+    """How a tensor may be used where it arrives."""
+
+    policy: Policy
+    #: Whether it is an element of the message itself, and not a part of another object, which needs it as it was.
+    is_plain: bool
+    #: Whether others read the same memory.
+    is_shared: bool
+
+    @property
+    def read_only(self) -> bool:
+        return self.is_plain and self.is_shared and self.policy != "copy"
+
+    @property
+    def as_tensor(self) -> bool:
+        return self.is_plain and self.policy == "tensor"
 
 
 class Framework(NamedTuple):
@@ -25,14 +54,16 @@ class Framework(NamedTuple):
     module: str
     types: Callable[[], tuple[type, ...]]
     describe: Callable[[Any, Pack], Description]
-    rebuild: Callable[[Arrived, Layout, Any, Policy], object]
+    rebuild: Callable[[Arrived, Layout, Any, Terms], object]
 
 
-def _bytes_under(arrived: Arrived, policy: Policy, writable: bool) -> Tensor:
-    """The memory that a framework without read-only arrays (`writable`), or with them, gets under a policy."""
-    if policy == "copy":
+def _bytes_under(arrived: Arrived, terms: Terms, immutable: bool = False) -> Tensor:
+    """The memory that a framework gets: read-only if it has only `immutable` arrays, or if others read the same."""
+    if terms.policy == "copy":
         return arrived.copied()
-    return arrived.private() if writable and policy == "copy_on_write" else arrived.read_only()
+    if immutable or terms.as_tensor or (terms.read_only and arrived.nbytes > INLINE):
+        return arrived.read_only()
+    return arrived.private()
 
 
 # NumPy: any dtype without Python objects, ml_dtypes', dates and records among them.
@@ -51,19 +82,33 @@ def _describe_numpy(x: Any, pack: Pack) -> Description:
     return lone_piece(pack, layout, x.__array_interface__["data"][0], x, compact), layout, x.dtype
 
 
-def _rebuild_numpy(arrived: Arrived, original: Layout, dtype: Any, policy: Policy) -> object:
+def _rebuild_numpy(arrived: Arrived, original: Layout, dtype: Any, terms: Terms) -> object:
     import numpy
 
-    flat, layout = _bytes_under(arrived, policy, False), arrived.layout(original)
+    flat, layout = _bytes_under(arrived, terms), arrived.layout(original)
     array = numpy.ndarray(layout.shape, dtype, flat if layout.nbytes else None, layout.position, layout.strides)
-    if flat.read_only or policy != "copy":
+    if flat.read_only:
         array.flags.writeable = False
-    if policy == "tensor":
-        try:
-            return _isthmus.from_dlpack(array)
-        except Error:  # dates, records: NumPy's own
-            return array
-    return array
+    return _tensor_over(array) if terms.as_tensor else array
+
+
+def _tensor_over(array: Any) -> object:
+    array.flags.writeable = False
+    try:
+        return _isthmus.from_dlpack(array)
+    except Error:  # dates, records: NumPy's own
+        return array
+
+
+def _rebuild_small(head: Head, dtype: Any, shape: tuple[int, ...], data: bytes) -> object:
+    """A small row-major array: its elements are within the message."""
+    import numpy
+
+    count("inline")
+    array = numpy.ndarray(shape, dtype, bytearray(data))
+    if head[0] == WIRE and policy_of(head[1], head[2]) != "tensor":
+        return array
+    return _tensor_over(array) if _terms(head).as_tensor else array
 
 
 # isthmus.Tensor itself, and what it knows to read.
@@ -82,21 +127,23 @@ def _describe_tensor(x: Tensor, pack: Pack) -> Description:
         copy = _isthmus.from_dlpack(x, copy=True)
         return copy.data_ptr, copy
 
-    return lone_piece(pack, layout, x.data_ptr, x, compact), layout, (x.dtype.name, x.is_padded, shape)
+    return lone_piece(pack, layout, x.data_ptr, x, compact), layout, (x.dtype.name, x.is_padded, shape, x.read_only)
 
 
-def _tensor_of(arrived: Arrived, original: Layout, told: Any, policy: Policy, writable: bool = False) -> Tensor:
-    flat, layout = _bytes_under(arrived, policy, writable), arrived.layout(original)
-    dtype, padded, shape = told
+def _tensor_of(arrived: Arrived, original: Layout, told: Any, terms: Terms, immutable: bool = False) -> Tensor:
+    flat, layout = _bytes_under(arrived, terms, immutable), arrived.layout(original)
+    dtype, padded, shape = told[:3]
     if shape is None:
         return typed(flat, layout, dtype, padded)
     fields = {"ptr": flat.data_ptr + layout.position, "shape": shape, "dtype": dtype, "read_only": flat.read_only}
     return from_blob(fields, owner=flat)
 
 
-def _rebuild_tensor(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
-    tensor = _tensor_of(arrived, original, told, policy)
-    return tensor if policy == "copy" else tensor.as_read_only()
+def _rebuild_tensor(arrived: Arrived, original: Layout, told: Any, terms: Terms) -> object:
+    was_read_only = told[3]
+    tensor = _tensor_of(arrived, original, told, terms)
+    keeps = terms.policy == "copy" or not (was_read_only or terms.as_tensor)
+    return tensor if keeps else tensor.as_read_only()
 
 
 def _describe_as_tensor(x: Any, pack: Pack) -> Description:
@@ -107,8 +154,8 @@ def _describe_as_tensor(x: Any, pack: Pack) -> Description:
         return None
 
 
-def _to_xla(tensor: Tensor, framework: Literal["jax", "tensorflow"], policy: Policy) -> object:
-    if policy == "tensor":
+def _to_xla(tensor: Tensor, framework: Literal["jax", "tensorflow"], terms: Terms) -> object:
+    if terms.as_tensor:
         return tensor.as_read_only()
     try:
         return tensor.to(framework)
@@ -134,8 +181,8 @@ def _describe_jax(x: Any, pack: Pack) -> Description:
     return _describe_as_tensor(x, pack)
 
 
-def _rebuild_jax(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
-    return _to_xla(_tensor_of(arrived, original, told, policy), "jax", policy)
+def _rebuild_jax(arrived: Arrived, original: Layout, told: Any, terms: Terms) -> object:
+    return _to_xla(_tensor_of(arrived, original, told, terms, immutable=True), "jax", terms)
 
 
 # TensorFlow: immutable too, but an operation may reuse the memory of an operand that is no longer needed.
@@ -152,8 +199,8 @@ def _describe_tensorflow(x: Any, pack: Pack) -> Description:
     return _describe_as_tensor(x, pack)
 
 
-def _rebuild_tensorflow(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
-    return _to_xla(_tensor_of(arrived, original, told, policy, writable=True), "tensorflow", policy)
+def _rebuild_tensorflow(arrived: Arrived, original: Layout, told: Any, terms: Terms) -> object:
+    return _to_xla(_tensor_of(arrived, original, told, terms._replace(is_shared=False)), "tensorflow", terms)
 
 
 # Paddle: its tensors can be written in place.
@@ -170,10 +217,10 @@ def _describe_paddle(x: Any, pack: Pack) -> Description:
     return piece, layout, (told, bool(x.stop_gradient), bool(x.persistable))
 
 
-def _rebuild_paddle(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
+def _rebuild_paddle(arrived: Arrived, original: Layout, told: Any, terms: Terms) -> object:
     described, stop_gradient, persistable = told
-    tensor = _tensor_of(arrived, original, described, policy, writable=True)
-    if policy == "tensor":
+    tensor = _tensor_of(arrived, original, described, terms._replace(is_shared=False))
+    if terms.as_tensor:
         return tensor.as_read_only()
     made = tensor.to("paddle")
     made.stop_gradient, made.persistable = stop_gradient, persistable
@@ -197,18 +244,72 @@ FRAMEWORKS = {
 }
 
 
+#: What each message says first: its form, the engine, the sender's policy, and whether a tensor is plain (see Terms).
+Head = tuple[int, str, Policy, bool]
+
+
+@functools.lru_cache(maxsize=64)
+def _head(engine: str, policy: Policy, is_plain: bool) -> Head:
+    """One object for all alike, which a pickler writes once."""
+    return WIRE, engine, policy, is_plain
+
+
+def head_of(engine: str, x: object) -> Head:
+    now = message()
+    if now is None:
+        return _head(engine, policy_of(engine), True)
+    if now.heads is None:
+        policy = policy_of(engine)
+        now.heads = _head(engine, policy, False), _head(engine, policy, True)
+    plain = now.plain()
+    return now.heads[plain is None or id(x) in plain]
+
+
+def _terms(head: Head) -> Terms:
+    wire, engine, policy, is_plain = head
+    if wire != WIRE:
+        error = Error(
+            f"a tensor in a message of form {wire}; expected {WIRE}: sender and receiver have different versions of "
+            "isthmus, and need the same"
+        )
+        error.code = "bad_message"
+        raise error
+    return _terms_of(engine, policy_of(engine, policy), is_plain)
+
+
+@functools.lru_cache(maxsize=64)
+def _terms_of(engine: str, policy: Policy, is_plain: bool) -> Terms:
+    return Terms(policy, is_plain, engine in _SHARED_BY_READERS)
+
+
 def describe(engine: str, framework: Framework, x: object, pack: Pack) -> tuple[Any, ...] | None:
     """The arguments that make `rebuild` make `x` again; None for one that the engine has to send in its own way."""
     described = framework.describe(x, pack)
     if described is None:
         return None
     piece, layout, told = described
-    return engine, policy_of(engine), framework.name, piece, tuple(layout), told
+    return head_of(engine, x), framework.name, piece, tuple(layout), told
 
 
-def rebuild(
-    engine: str, policy: Policy, framework: str, arrived: Arrived, layout: tuple[Any, ...], told: Any
-) -> object:
+def rebuild(head: Head, framework: str, arrived: Arrived, layout: tuple[Any, ...], told: Any) -> object:
     """Make a tensor of what has arrived, under this process's own policy or else under the sender's."""
-    row = FRAMEWORKS[framework]
-    return row.rebuild(arrived, Layout(*layout), told, policy_of(engine, policy))
+    return FRAMEWORKS[framework].rebuild(arrived, Layout(*layout), told, _terms(head))
+
+
+def reducer(
+    engine: str, framework: Framework, pack: Pack, before: Callable[[Any], Any] | None, protocol: int
+) -> Callable[[Any], Any]:
+    """The function that reduces a framework's tensors for a pickler; what it cannot send goes through `before`."""
+
+    def reduce(x: Any) -> Any:
+        described = describe(engine, framework, x, pack)
+        if described is not None:
+            return rebuild, described
+        return x.__reduce_ex__(protocol) if before is None else before(x)
+
+    def reduce_numpy(x: Any) -> Any:
+        if 0 < x.nbytes <= INLINE and x.flags.c_contiguous and not x.dtype.hasobject:
+            return _rebuild_small, (head_of(engine, x), x.dtype, x.shape, x.tobytes())
+        return reduce(x)
+
+    return reduce_numpy if framework.name == "numpy" else reduce

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
+import ctypes
 import sys
-import threading
-import weakref
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import _isthmus
 from .._isthmus import Tensor
 from ..blob import from_blob
 from .counts import count
 from .private import private_view
+from .spans import LARGEST_ITEM, Layout, Span
 
-#: How an engine moves bytes: called by the pickler with the bytes and its protocol, returns what pickle calls a reduce
-#: value whose object is an `Arrived`, made with (..., start, packed, replaced).
-Pack = Callable[[Tensor, int, tuple[Any, ...]], tuple[Any, ...]]
+#: How an engine moves bytes: called by the pickler with a piece and its protocol, returns what pickle calls a reduce
+#: value whose object is an `Arrived`, made with (..., *piece.place()).
+Pack = Callable[["Piece", int], tuple[Any, ...]]
 
-# Every element of a dtype begins at a multiple of its size; complex128 is the largest.
-_LARGEST_ITEM = 16
+#: Makes a row-major copy of a view's elements, and returns its address and owner.
+Compact = Callable[[], tuple[int, object]]
 
 
 def flat_bytes(address: int, nbytes: int, owner: object) -> Tensor:
@@ -30,219 +30,170 @@ def flat_bytes(address: int, nbytes: int, owner: object) -> Tensor:
     return from_blob({"ptr": address, "shape": (nbytes,), "dtype": "uint8", "device": "cpu"}, owner=owner)
 
 
-class Layout(NamedTuple):
-    """How the elements of a tensor lie in its storage."""
-
-    #: Bytes from the storage's beginning to the first element.
-    position: int
-    shape: tuple[int, ...]
-    #: In bytes.
-    strides: tuple[int, ...]
-    itemsize: int
-
-    @property
-    def nbytes(self) -> int:
-        size = self.itemsize
-        for extent in self.shape:
-            size *= extent
-        return size
-
-    def reach(self) -> tuple[int, int]:
-        """The first byte of the elements in the storage, and the one after the last."""
-        low = high = self.position
-        if self.nbytes == 0:
-            return low, high
-        for extent, stride in zip(self.shape, self.strides, strict=True):
-            low += min(0, (extent - 1) * stride)
-            high += max(0, (extent - 1) * stride)
-        return low, high + self.itemsize
-
-    def row_major(self) -> Layout:
-        """The same elements, alone and one after the other."""
-        strides, step = [], self.itemsize
-        for extent in reversed(self.shape):
-            strides.append(step)
-            step *= max(extent, 1)
-        return Layout(0, self.shape, tuple(reversed(strides)), self.itemsize)
-
-    def moved(self, start: int) -> Layout:
-        """As seen from `start` bytes into the storage."""
-        return self._replace(position=self.position - start)
-
-
 class Piece:
     """A range of a storage in a message. Pickled once: the pickler's memo knows it when another view refers to it."""
 
-    __slots__ = ("__weakref__", "_data", "_end", "_layout", "_pack", "_replaced", "_start", "_whole", "is_replaced")
+    __slots__ = ("_address", "_owner", "_pack", "_replaced", "high", "is_packed", "low", "nbytes")
 
     def __init__(
         self,
-        data: Tensor,
         pack: Pack,
-        start: int,
-        end: int,
-        packed: Layout | None,
-        replaced: tuple[Piece, ...],
-        whole: object,
+        address: int,
+        nbytes: int,
+        owner: object,
+        low: int,
+        high: int,
+        replaced: tuple[Piece, ...] = (),
     ) -> None:
-        self._data, self._pack, self._start, self._end = data, pack, start, end
-        #: Of the only view, if the elements are packed and those between them are left out.
-        self._layout, self._replaced, self._whole = packed, replaced, whole
-        self.is_replaced = False
-        for narrow in replaced:
-            narrow.is_replaced = True
+        self._pack, self._address, self._owner, self._replaced = pack, address, owner, replaced
+        #: Of the storage's bytes; `is_packed` if only the elements of one view are in it.
+        self.low, self.high, self.nbytes, self.is_packed = low, high, nbytes, nbytes != high - low
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return self._pack(self._data, int(protocol), (self._start, self._layout is not None, self._replaced))
+        return self._pack(self, int(protocol))
 
-    def holds(self, layout: Layout) -> bool:
+    def place(self) -> tuple[int, bool, tuple[Piece, ...]]:
+        """What it is in its storage, for those who receive it."""
+        return self.low, self.is_packed, self._replaced
+
+    def data(self) -> Tensor:
+        return flat_bytes(self._address, self.nbytes, self._owner)
+
+    def copy(self) -> bytes:
+        return ctypes.string_at(self._address, self.nbytes)
+
+    def holds(self, low: int, high: int, layout: Layout) -> bool:
+        return self.low <= low and high <= self.high and (layout.position - self.low) % layout.itemsize == 0
+
+
+class Storage:
+    """What of one storage is in a message."""
+
+    __slots__ = ("_last", "nbytes", "packed", "pieces", "planned")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        #: What the views that the message was seen to hold share, in order.
+        self.planned: list[Span] = []
+        #: The ranges so far, in order and disjoint, and the views that travel alone.
+        self.pieces: list[Piece] = []
+        self.packed: dict[Layout, Piece] = {}
+        self._last: Piece | None = None
+
+    def piece_of(self, pack: Pack, layout: Layout, base: int, owner: object, compact: Compact) -> Piece:
         low, high = layout.reach()
-        if self._layout is not None:
-            return layout == self._layout
-        return self._start <= low and high <= self._end and (layout.position - self._start) % layout.itemsize == 0
+        if self._last is not None and self._last.holds(low, high, layout):
+            return self._last
+        piece = self._find(low, high, pack, layout, base, owner, compact)
+        self._last = None if piece.is_packed else piece
+        return piece
 
-    def overlaps(self, low: int, high: int, layout: Layout | None) -> bool:
-        if high <= self._start or self._end <= low:
-            return False
-        return self._layout is None or layout is None or _share_elements(self._layout, layout)
-
-
-def _share_elements(a: Layout, b: Layout) -> bool:
-    """Whether two tensors of one storage that lie between each other, as columns do, have an element in common."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return True
-    arrays = []
-    for layout in (a, b):
-        # Addresses that are compared and never read; away from NULL.
-        interface = {
-            "data": (4096 + layout.position, True),
-            "shape": layout.shape,
-            "strides": layout.strides,
-            "typestr": f"|V{layout.itemsize}",
-            "version": 3,
-        }
-        arrays.append(numpy.asarray(SimpleNamespace(__array_interface__=interface)))
-    try:
-        return bool(numpy.shares_memory(*arrays, max_work=10_000))
-    except numpy.exceptions.TooHardError:
-        return True
-
-
-class _Whole:
-    """The pieces of one storage in one message."""
-
-    __slots__ = ("__weakref__", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[weakref.ref[Piece]] = []
-
-    def living(self) -> list[Piece]:
-        """Those that no wider one has replaced."""
-        return [piece for piece in (ref() for ref in self.pieces) if piece is not None and not piece.is_replaced]
-
-
-class _Messages(threading.local):
-    """The storages in the messages that this thread is making. A message's pickler keeps its pieces alive, and they
-    this: what is here is gone when the message is done, however that ends."""
-
-    def __init__(self) -> None:
-        self.wholes: weakref.WeakValueDictionary[Any, _Whole] = weakref.WeakValueDictionary()
-
-
-_messages = _Messages()
-
-
-def piece_of(pack: Pack, layout: Layout, base: int, owner: object, compact: Callable[[], tuple[int, object]]) -> Piece:
-    """The piece of a message that has the elements of `layout`, shared with other views of the storage in the message.
-
-    base: the address of the storage; owner: what keeps it.
-    compact: makes a row-major copy of the elements, and returns its address and owner.
-
-    A view that reaches further than what is in the message already makes a wider piece, which takes its place on
-    arrival.
-    """
-    key = (pack, base)
-    whole = _messages.wholes.get(key)
-    if whole is None:
-        whole = _messages.wholes[key] = _Whole()
-    living = whole.living()
-    for piece in living:
-        if piece.holds(layout):
+    def _find(
+        self, low: int, high: int, pack: Pack, layout: Layout, base: int, owner: object, compact: Compact
+    ) -> Piece:
+        at = bisect.bisect_right(self.pieces, low, key=_low_of)
+        if at and self.pieces[at - 1].holds(low, high, layout):
+            return self.pieces[at - 1]
+        known = self.packed.get(layout)
+        if known is not None:
+            return known
+        planned = bisect.bisect_right(self.planned, (low, sys.maxsize))
+        if planned and high <= self.planned[planned - 1].high:
+            return self._add(pack, *self.planned[planned - 1], base, owner, layout)
+        first = at - 1 if at and low < self.pieces[at - 1].high else at
+        if high - low > layout.nbytes and not (first < len(self.pieces) and self.pieces[first].low < high):
+            address, keep = compact()
+            piece = self.packed[layout] = Piece(pack, address, layout.nbytes, keep, low, high)
             return piece
-    low, high = layout.reach()
-    sparse = high - low > layout.nbytes
-    replaced: list[Piece] = []
-    grown = True
-    while grown:
-        met = [
-            p
-            for p in living
-            if p not in replaced and p.overlaps(low, high, layout if sparse and not replaced else None)
-        ]
-        grown = bool(met)
-        replaced += met
-        low, high = min([low, *(p._start for p in met)]), max([high, *(p._end for p in met)])
-    if replaced:
-        low = max(low // _LARGEST_ITEM * _LARGEST_ITEM, 0)
-        sparse = False
-    address, keep = compact() if sparse else (base + low, owner)
-    nbytes = layout.nbytes if sparse else high - low
-    data = flat_bytes(address, nbytes, keep)
-    piece = Piece(data, pack, low, high, layout if sparse else None, tuple(replaced), whole)
-    whole.pieces.append(weakref.ref(piece))
-    return piece
+        return self._add(pack, low, high, base, owner, layout)
+
+    def _add(self, pack: Pack, low: int, high: int, base: int, owner: object, layout: Layout) -> Piece:
+        """A new range, which takes the place of those that it meets. It becomes twice as large as they are, so that
+        views that nobody could foresee cost no more than a few times their bytes."""
+        first = bisect.bisect_right(self.pieces, low, key=_high_of)
+        last = bisect.bisect_left(self.pieces, high, lo=first, key=_low_of)
+        met = tuple(self.pieces[first:last])
+        if met:
+            low, high = min(low, met[0].low), max(high, met[-1].high)
+            more = high - low
+            low, high = max(low - more, 0), min(high + more, self.nbytes)
+            first = bisect.bisect_right(self.pieces, low, key=_high_of)
+            last = bisect.bisect_left(self.pieces, high, lo=first, key=_low_of)
+            met = tuple(self.pieces[first:last])
+            low, high = min(low, met[0].low), max(high, met[-1].high)
+        if met or (layout.position - low) % layout.itemsize:
+            low -= low % LARGEST_ITEM
+        if not self.planned and self.packed:
+            met += tuple(one for one in self.packed.values() if low <= one.low and one.high <= high)
+        piece = Piece(pack, base + low, high - low, owner, low, high, met)
+        self.pieces[first:last] = [piece]
+        return piece
 
 
-def lone_piece(
-    pack: Pack, layout: Layout, address: int, owner: object, compact: Callable[[], tuple[int, object]]
-) -> Piece:
+def _low_of(piece: Piece) -> int:
+    return piece.low
+
+
+def _high_of(piece: Piece) -> int:
+    return piece.high
+
+
+def lone_piece(pack: Pack, layout: Layout, address: int, owner: object, compact: Compact) -> Piece:
     """The piece that has the elements of `layout`, for one tensor alone. `address` is where positions count from."""
     low, high = layout.reach()
-    sparse = high - low > layout.nbytes
-    where, keep = compact() if sparse else (address + low, owner)
-    data = flat_bytes(where, layout.nbytes if sparse else high - low, keep)
-    return Piece(data, pack, low, high, layout if sparse else None, (), None)
+    nbytes = layout.nbytes
+    if high - low > nbytes:
+        where, keep = compact()
+        return Piece(pack, where, nbytes, keep, low, high)
+    return Piece(pack, address + low, high - low, owner, low, high)
 
 
 class Arrived:
     """The bytes of a piece, where they arrived: in a buffer that the engine has received."""
 
-    def __init__(
-        self, buffer: Any, start: int, packed: bool, replaced: tuple[Arrived, ...], inline: bool = False
-    ) -> None:
-        self._flat = _isthmus._rebuild(buffer, "uint8", (memoryview(buffer).nbytes,), False)
-        self._start, self._packed, self._inline = start, packed, inline
+    def __init__(self, buffer: Any, start: int, packed: bool, replaced: tuple[Arrived, ...]) -> None:
+        self._buffer = buffer
+        self._start, self._packed = start, packed
+        self._flat_tensor: Tensor | None = None
         #: What views keep in common, by kind: a framework's own storage, once it is made.
         self._made: dict[str, Any] = {}
-        self._views: list[Callable[[Arrived], None]] = []
+        #: The views so far, each with the function that moves it to a wider piece, and what that needs.
+        self.views: list[tuple[Any, ...]] = []
         for narrow in replaced:
-            for move in narrow._views:
-                move(self)
+            for move, *rest in narrow.views:
+                move(self, *rest)
+
+    @property
+    def _flat(self) -> Tensor:
+        if self._flat_tensor is None:
+            self._flat_tensor = _isthmus._rebuild(self._buffer, "uint8", (memoryview(self._buffer).nbytes,), False)
+        return self._flat_tensor
 
     def layout(self, original: Layout) -> Layout:
         """Where the elements of a view are, which lie as in `original` in the sender's storage."""
         return original.row_major() if self._packed else original.moved(self._start)
 
+    @property
+    def nbytes(self) -> int:
+        return memoryview(self._buffer).nbytes
+
     def read_only(self) -> Tensor:
         """The bytes where they are."""
-        count("inline" if self._inline else "shared")
+        count("shared")
         return self._flat.as_read_only()
 
     def private(self) -> Tensor:
         """The bytes as memory that may be written and that nobody else sees: in place if that is so already, else
         mapped privately, else copied."""
         if not self._flat.read_only:
-            count("inline" if self._inline else "shared")
+            count("shared")
             return self._flat
-        mapped = private_view(self._flat)
-        count("copied" if mapped is None else "copy_on_write")
-        return _isthmus.from_dlpack(self._flat, copy=True) if mapped is None else mapped
+        return private_or_copy(self._flat)
 
     def copied(self) -> Tensor:
         """The bytes as memory of this process alone."""
         if not self._flat.read_only:
-            count("inline" if self._inline else "copied")
+            count("copied")
             return self._flat
         count("copied")
         return _isthmus.from_dlpack(self._flat, copy=True)
@@ -253,9 +204,33 @@ class Arrived:
             self._made[kind] = make()
         return self._made[kind]
 
-    def when_replaced(self, move: Callable[[Arrived], None]) -> None:
-        """`move` is called with the piece that takes this one's place, should there be one in the message."""
-        self._views.append(move)
+
+class Inline(Arrived):
+    """The same for a small piece: a copy within the message, of this process alone."""
+
+    def __init__(self, data: bytes, start: int, packed: bool, replaced: tuple[Arrived, ...]) -> None:
+        super().__init__(bytearray(data), start, packed, replaced)
+
+    @property
+    def buffer(self) -> bytearray:
+        count("inline")
+        return self._buffer  # type: ignore[no-any-return]
+
+    def read_only(self) -> Tensor:
+        return self.private().as_read_only()
+
+    def private(self) -> Tensor:
+        count("inline")
+        return self._flat
+
+    copied = private
+
+
+def private_or_copy(flat: Tensor) -> Tensor:
+    """The bytes of `flat`, which others may read, as memory that may be written and that nobody else sees."""
+    mapped = private_view(flat)
+    count("copied" if mapped is None else "copy_on_write")
+    return _isthmus.from_dlpack(flat, copy=True) if mapped is None else mapped
 
 
 def typed(flat: Tensor, layout: Layout, dtype: str, padded: bool = False) -> Tensor:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..dtypes import dtype_of
-from .pieces import Arrived, Layout, Pack, Piece, piece_of, typed
-from .policies import Policy
+from .messages import Message
+from .messages import message as current
+from .pieces import Arrived, Inline, Pack, Piece, Storage, typed
+from .spans import Layout, spans
 
 
 def types() -> tuple[type, ...]:
@@ -32,76 +34,130 @@ def _is_plain(x: Any, torch: Any) -> bool:
         type(x) in (torch.Tensor, torch.nn.Parameter)
         and x.layout is torch.strided
         and x.device.type == "cpu"
-        and not (x.is_conj() or x.is_neg() or x.is_quantized or x._is_zerotensor() or any(getattr(x, "names", ())))
+        and not (
+            x.is_nested
+            or x.is_conj()
+            or x.is_neg()
+            or x.is_quantized
+            or x._is_zerotensor()
+            or any(getattr(x, "names", ()))
+        )
         and (x.is_leaf or not x.requires_grad)
         and not x.__dict__
         and not x._backward_hooks
     )
 
 
-def describe(x: Any, pack: Pack) -> tuple[Piece, Layout, Any] | None:
-    torch = sys.modules["torch"]
+@functools.lru_cache(maxsize=1024)
+def _told(dtype: Any, requires_grad: bool, is_parameter: bool) -> tuple[str, bool, bool, str]:
+    """One object for all alike, which a pickler writes once."""
+    return str(dtype).removeprefix("torch."), requires_grad, is_parameter, _name_of(dtype)
+
+
+class _View(NamedTuple):
+    """What a message needs to know of a tensor."""
+
+    tensor: Any
+    storage: Any
+    base: int
+    storage_nbytes: int
+    layout: Layout
+
+
+def _view_of(x: Any, torch: Any) -> _View | None:
     if not _is_plain(x, torch):
         return None
     try:
-        base = x.untyped_storage().data_ptr()
+        storage = x.untyped_storage()
+        base = storage.data_ptr()
     except RuntimeError:  # a wrapper of one of torch's transformations
         return None
     item = x.element_size()
-    layout = Layout(x.storage_offset() * item, tuple(x.shape), tuple(step * item for step in x.stride()), item)
+    layout = Layout(x.storage_offset() * item, tuple(x.shape), tuple([step * item for step in x.stride()]), item)
     if base == 0 and layout.nbytes:
         return None
+    return _View(x, storage, base, storage.nbytes(), layout)
+
+
+def _plan(message: Message, torch: Any) -> None:
+    """Find out which views of which storages the message holds, before the first of them is pickled."""
+    message.views[0] = None  # not again, if nothing is found
+    layouts: dict[tuple[int, int], list[Layout]] = {}
+    for x in message.find({torch.Tensor, torch.nn.Parameter}) or ():
+        view = _view_of(x, torch)
+        message.views[id(x)] = view
+        if view is not None:
+            layouts.setdefault((view.base, view.storage_nbytes), []).append(view.layout)
+    for (base, nbytes), views in layouts.items():
+        if len(views) > 1:
+            _storage(message, base, nbytes).planned = spans(views)
+
+
+def _storage(message: Message | None, base: int, nbytes: int) -> Storage:
+    if message is None:
+        return Storage(nbytes)
+    known = message.storages.get(base)
+    if known is None or known.nbytes != nbytes:
+        known = message.storages[base] = Storage(nbytes)
+    return known
+
+
+def describe(x: Any, pack: Pack) -> tuple[Piece, Layout, Any] | None:
+    torch = sys.modules["torch"]
+    message = current()
+    view = None if message is None else message.views.get(id(x))
+    if view is None or view.tensor is not x:
+        view = _view_of(x, torch)
+        if view is None:
+            return None
+        if message is not None and not message.views and view.layout.reach() not in ((0, view.storage_nbytes), (0, 0)):
+            _plan(message, torch)
+    layout = view.layout
 
     def compact() -> tuple[int, object]:
         copy = x.detach().contiguous()
         return copy.data_ptr(), copy
 
-    piece = piece_of(pack, layout, base, x.detach(), compact)
-    return (
-        piece,
-        layout,
-        (str(x.dtype).removeprefix("torch."), x.requires_grad, type(x) is torch.nn.Parameter, _name_of(x.dtype)),
-    )
+    storage = _storage(message, view.base, view.storage_nbytes)
+    piece = storage.piece_of(pack, layout, view.base, view.storage, compact)
+    return piece, layout, _told(x.dtype, x.requires_grad, type(x) is not torch.Tensor)
 
 
-def _view(arrived: Arrived, original: Layout, dtype: Any, policy: Policy) -> Any:
+def _view(arrived: Arrived, original: Layout, dtype: Any, terms: Any) -> Any:
     import torch
 
     def storage() -> Any:
-        flat = arrived.copied() if policy == "copy" else arrived.private()
+        if isinstance(arrived, Inline) and arrived.nbytes:
+            return torch.frombuffer(arrived.buffer, dtype=torch.uint8).untyped_storage()
+        flat = arrived.copied() if terms.policy == "copy" else arrived.private()
         return flat.to("torch").untyped_storage()
 
     layout = arrived.layout(original)
     item = layout.itemsize
-    strides = tuple(step // item for step in layout.strides)
-    made = torch.empty(0, dtype=dtype)
+    strides = tuple([step // item for step in layout.strides])
+    made = torch.empty(0, dtype=dtype, device="cpu")
     return made.set_(arrived.once("torch", storage), layout.position // item, layout.shape, strides)
 
 
-def _follow(made: Any, arrived: Arrived, original: Layout, dtype: Any, policy: Policy) -> None:
-    """Should a wider piece of the storage follow in the message, the tensor becomes a view of that one."""
-    weak = weakref.ref(made)
-
-    def move(wide: Arrived) -> None:
-        living = weak()
-        if living is not None:
-            living.data = _view(wide, original, dtype, policy)
-            _follow(living, wide, original, dtype, policy)
-
-    arrived.when_replaced(move)
+def _move(wide: Arrived, weak: Any, original: Layout, dtype: Any, terms: Any) -> None:
+    """A wider piece of the storage has followed in the message: the tensor becomes a view of that one."""
+    living = weak()
+    if living is not None:
+        living.data = _view(wide, original, dtype, terms)
+        wide.views.append((_move, weak, original, dtype, terms))
 
 
-def rebuild(arrived: Arrived, original: Layout, told: Any, policy: Policy) -> object:
+def rebuild(arrived: Arrived, original: Layout, told: Any, terms: Any) -> object:
     dtype, requires_grad, is_parameter, name = told
-    if policy == "tensor" and name:
+    if terms.as_tensor and name:
         return typed(arrived.once("tensor", arrived.read_only), arrived.layout(original), name)
     import torch
 
     kind = getattr(torch, dtype)
-    made = _view(arrived, original, kind, policy)
+    made = _view(arrived, original, kind, terms)
     if is_parameter:
         made = torch.nn.Parameter(made, requires_grad=requires_grad)
     elif requires_grad:
         made.requires_grad_()
-    _follow(made, arrived, original, kind, policy)
+    arrived.views.append((_move, weakref.ref(made), original, kind, terms))
     return made

@@ -1,7 +1,7 @@
-"""Tensors on their way to another process of this machine: kept here until they are fetched, over a Unix socket.
+"""Tensors on their way to another process of this machine: handed to a keeper, which outlives their sender.
 
-A message names them by a ticket; who unpickles it asks the sender, and gets them as isthmus.shared hands memory over.
-The socket has no name in any file system, and nobody but this user is served.
+A message names them by a ticket; whoever unpickles it asks the keeper, and gets them as isthmus.shared hands memory
+over. The keeper's socket has no name in any file system, and serves whoever shows the secret in a message.
 """
 
 from __future__ import annotations
@@ -11,182 +11,201 @@ import ctypes
 import itertools
 import os
 import secrets
-import selectors
 import socket
-import struct
+import stat
+import subprocess
 import sys
+import tempfile
 import threading
-import time
+import weakref
 from typing import NamedTuple
 
 from .. import shared
 from .._isthmus import Error, Tensor
+from . import keeper, messages
 
 #: Smaller ones travel within the message: no more than a pipe takes before it blocks.
 INLINE = 1 << 15
 
-# Seconds that the end of a process waits for what is not fetched: a child of multiprocessing, and any other.
-_CHILD_WAITS, _MAIN_WAITS = 60.0, 1.0
+# Seconds that a keeper may take to read what it is sent, or to answer.
+_PATIENCE = 30.0
+_KEEP = 64  # connections to keepers
 
-_REQUEST = struct.Struct("16sQ")
-_HERE, _GONE = b"\1", b"\0"
-_KEEP = 64  # connections to senders
+# Where the keeper of this process's family is, for those that are started anew.
+_VARIABLE = "ISTHMUS_KEEPER"
+
+
+def _failed(text: str, code: str) -> Error:
+    error = Error(text)
+    error.code = code
+    return error
+
+
+class Address(NamedTuple):
+    """Where a keeper listens."""
+
+    pid: int
+    #: Of its socket in the abstract namespace, which is one of a network namespace.
+    name: bytes
+    #: Of a socket that was in a file system: its descriptor in the keeper. 0: there is none.
+    file: int
+
+    def connect(self) -> socket.socket:
+        """A new connection. Raises OSError."""
+        try:
+            return _connected(self.name)
+        except ConnectionRefusedError:
+            if not self.file:
+                raise
+            return _connected(f"/proc/{self.pid}/fd/{self.file}".encode())
+
+
+def _connected(name: bytes) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        sock.connect(name)
+    except OSError:
+        sock.close()
+        raise
+    sock.settimeout(_PATIENCE)
+    return sock
+
+
+def _listen() -> tuple[bytes, socket.socket, socket.socket | None, int]:
+    """A listening socket by name, and one that other network namespaces reach: bound to a path that is gone again, its
+    inode open as the descriptor that is the last result."""
+    name = b"\0isthmus-%d-" % os.getpid() + secrets.token_hex(8).encode()
+    first = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    first.bind(name)
+    first.listen(128)
+    second = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with tempfile.TemporaryDirectory(prefix="isthmus-") as folder:
+            path = os.path.join(folder, "s")
+            second.bind(path)
+            inode = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        second.listen(128)
+    except OSError:  # no folder to write to, or one with a long name
+        second.close()
+        return name, first, None, -1
+    return name, first, second, inode
+
+
+def _start_keeper() -> tuple[Address, socket.socket]:
+    """A new keeper, no child of this process, and its lifeline: it stays as long as this end of it is open anywhere."""
+    name, first, second, inode = _listen()
+    here, there = socket.socketpair()
+    listeners = [first] if second is None else [first, second]
+    numbers = [there.fileno(), *(one.fileno() for one in listeners)]
+    from multiprocessing.spawn import get_executable
+
+    executable = get_executable() or sys.executable
+    command = [os.fsdecode(executable), "-I", "-S", keeper.__file__, *map(str, numbers)]
+    try:
+        # A shell starts it in the background, so that nobody here waits for it, and tells its id.
+        done = subprocess.run(
+            ["/bin/sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[*numbers, *([inode] if inode >= 0 else [])],
+            start_new_session=True,
+            check=True,
+        )
+        return Address(int(done.stdout), name, max(inode, 0)), here
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        here.close()
+        raise OSError(f"no keeper could be started: {error}") from error
+    finally:
+        for sock in (there, *listeners):
+            sock.close()
+        if inode >= 0:
+            os.close(inode)
 
 
 class _Desk:
-    """Tensors that this process has sent and nobody has fetched yet, and the thread that serves them."""
+    """What this process hands to its keeper."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Condition()
-        self.waiting: dict[int, Tensor] = {}
-        #: A request is being answered: its tensor waits no more, and has not gone yet.
-        self.answering = False
-        self.bytes = 0
-        self.last = 0.0
+    def __init__(self, address: Address | None = None, lifeline: socket.socket | None = None) -> None:
+        self.lock = threading.Lock()
         self.numbers = itertools.count(1)
-        self.secret = b""
-        self.name = b""
-        self.pool: shared.Pool | None = None
-        self.listener: socket.socket | None = None
-        self.selector: selectors.BaseSelector | None = None
+        self.secret = secrets.token_bytes(16)
+        #: Bytes handed over since the keeper was last asked how many wait.
+        self.bytes = 0
+        self.address, self.lifeline = address, lifeline
+        self.sock: socket.socket | None = None
 
-    def open(self) -> shared.Pool:
-        """Starts the thread when first needed."""
+    def open(self) -> socket.socket:
+        """The connection to the keeper, which is started when first needed. Call with the lock held."""
+        if self.sock is not None:
+            return self.sock
+        known = self.address or _address_in(os.environ.get(_VARIABLE, ""))
+        if known is not None:
+            with contextlib.suppress(OSError):
+                self.sock, self.address = known.connect(), known
+                return self.sock
+        self.address, self.lifeline = _start_keeper()
+        os.environ[_VARIABLE] = f"{self.address.pid}:{self.address.file}:{self.address.name[1:].decode()}"
+        self.sock = self.address.connect()
+        return self.sock
+
+    def say(self, kind: int, number: int = 0, nbytes: int = 0, pipe: int = 0) -> None:
+        self.open().send(keeper.REQUEST.pack(kind, self.secret, number, nbytes, pipe, _parent()))
+
+    def hand_over(self, tensor: Tensor, pipe: int) -> int:
+        """The number that the keeper knows `tensor` by. Raises isthmus.Error or OSError."""
         with self.lock:
-            if self.pool is None:
-                self.secret = secrets.token_bytes(16)
-                self.name = b"\0isthmus-%d-" % os.getpid() + secrets.token_hex(8).encode()
-                self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                self.listener.bind(self.name)
-                self.listener.listen(128)
-                self.listener.setblocking(False)
-                self.selector = selectors.DefaultSelector()
-                self.selector.register(self.listener, selectors.EVENT_READ)
-                threading.Thread(target=self.serve, name="isthmus-transit", daemon=True).start()
-                self.pool = shared.Pool()
-            return self.pool
-
-    def offer(self, tensor: Tensor) -> int:
-        with self.lock:
-            number = next(self.numbers)
-            self.waiting[number] = tensor
-            self.bytes += tensor.nbytes
-            self.last = time.monotonic()
-            return number
-
-    def take(self, number: int) -> Tensor | None:
-        with self.lock:
-            tensor = self.waiting.pop(number, None)
-            if tensor is not None:
-                self.bytes -= tensor.nbytes
-                self.last = time.monotonic()
-                self.lock.notify_all()
-            return tensor
-
-    def serve(self) -> None:
-        selector, listener = self.selector, self.listener
-        assert selector is not None
-        assert listener is not None
-        while True:
-            for key, _ in selector.select():
-                peer = key.fileobj
-                assert isinstance(peer, socket.socket)
-                if peer is listener:
-                    self.welcome(listener, selector)
+            for attempt in (0, 1):
+                number = next(self.numbers)
+                try:
+                    self.say(keeper.DEPOSIT, number, tensor.nbytes, pipe)
+                    shared.send(self.open(), tensor, "copy_on_write")
+                except (OSError, Error):
+                    self.close()
+                    if attempt:
+                        raise
                     continue
-                with self.lock:
-                    self.answering = True
-                good = self.answer(peer)
-                with self.lock:
-                    self.answering = False
-                    self.lock.notify_all()
-                if not good:
-                    selector.unregister(peer)
-                    peer.close()
+                self.bytes += tensor.nbytes
+                return number
+        raise AssertionError
 
-    @staticmethod
-    def welcome(listener: socket.socket, selector: selectors.BaseSelector) -> None:
-        try:
-            peer, _ = listener.accept()
-        except OSError:  # gone again, or no descriptor left: who waits in the queue is seen at the next turn
-            time.sleep(0.01)
-            return
-        _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if user != os.geteuid():
-            peer.close()
-            return
-        peer.settimeout(30)
-        selector.register(peer, selectors.EVENT_READ)
+    def forget(self, number: int) -> None:
+        with self.lock, contextlib.suppress(OSError):
+            if self.sock is not None:
+                self.say(keeper.FORGET, number)
 
-    def answer(self, peer: socket.socket) -> bool:
-        """One request; False when there will be no other."""
-        try:
-            request = peer.recv(_REQUEST.size + 1)
-            if len(request) != _REQUEST.size:
-                return False
-            secret, number = _REQUEST.unpack(request)
-            if not secrets.compare_digest(secret, self.secret):
-                return False
-            tensor = self.take(number)
-            if tensor is None:
-                peer.send(_GONE)
-                return True
-            peer.send(_HERE)
-            shared.send(peer, tensor, "copy_on_write")
-        except (OSError, Error):
-            return False
-        return True
+    def waiting(self) -> tuple[int, int]:
+        with self.lock, contextlib.suppress(OSError):
+            if self.sock is not None:
+                self.say(keeper.COUNT)
+                tensors, self.bytes = keeper.COUNTS.unpack(self.sock.recv(64))
+                return tensors, self.bytes
+        return 0, 0
 
-    def wait(self, seconds: float) -> None:
-        """Until everything is fetched, or nothing was for so long, or the parent has ended."""
-        from multiprocessing import parent_process
+    def has_room(self, nbytes: int) -> bool:
+        most = _most_bytes()
+        return self.bytes + nbytes <= most or self.waiting()[1] + nbytes <= most
 
-        parent = parent_process()
-        with self.lock:
-            while (
-                (self.waiting or self.answering)
-                and time.monotonic() < self.last + seconds
-                and (parent is None or parent.is_alive())
-            ):
-                self.lock.wait(0.05)
+    def close(self) -> None:
+        if self.sock is not None:
+            self.sock.close()
+            self.sock = None
+
+
+def _address_in(text: str) -> Address | None:
+    pid, _, rest = text.partition(":")
+    file, _, name = rest.partition(":")
+    return Address(int(pid), b"\0" + name.encode(), int(file)) if pid.isdigit() and file.isdigit() else None
+
+
+def _parent() -> int:
+    """The process that has started this one and may read what it sends after its end; 0 if there is none."""
+    process = sys.modules.get("multiprocessing.process")
+    parent = None if process is None else process.parent_process()
+    return 0 if parent is None else int(parent.pid or 0)
 
 
 _desk = _Desk()
-
-
-class _Exit:
-    """Makes the end of this process wait for what was sent, and that of its forked children."""
-
-    def __init__(self) -> None:
-        self.is_set = False
-
-    def set(self) -> None:
-        from multiprocessing import util
-
-        if not self.is_set:
-            self.is_set = True
-            # A forked child of multiprocessing starts without its parent's finalizers, and calls this.
-            util.register_after_fork(self, _Exit.finalize)
-            self.finalize()
-
-    def finalize(self) -> None:
-        from multiprocessing import parent_process, util
-
-        # After its queues have written what they hold, which is at -5. Set before a queue's thread sends anything: what
-        # is added while the finalizers run is not run.
-        util.Finalize(
-            None, lambda: _desk.wait(_MAIN_WAITS if parent_process() is None else _CHILD_WAITS), exitpriority=-10
-        )
-
-
-_exit = _Exit()
-
-
-def wait_at_exit() -> None:
-    """From now on this process does not end before what it sent is fetched, nor do those that multiprocessing forks
-    from it; a child of multiprocessing waits for a minute after the last fetch or as long as its parent lives, others
-    for a second."""
-    _exit.set()
 
 
 def _most_bytes() -> int:
@@ -197,19 +216,18 @@ def _most_bytes() -> int:
 
 def waiting() -> tuple[int, int]:
     """How many tensors this process has sent that nobody has fetched, and their bytes."""
-    with _desk.lock:
-        return len(_desk.waiting), _desk.bytes
+    return _desk.waiting()
 
 
 class Ticket(NamedTuple):
     """Names what waits."""
 
+    #: Of the sender, for the words of an error.
     pid: int
-    #: Of the sender's socket, and the message that it expects.
-    name: bytes
+    nbytes: int
     secret: bytes
     number: int
-    nbytes: int
+    keeper: Address
 
 
 #: Memory of the pool that nobody writes any more, by address: the next message that has it takes it as it is.
@@ -218,7 +236,7 @@ _given: dict[int, Tensor] = {}
 
 def memory(nbytes: int) -> Tensor:
     """Memory that can be handed over: flat bytes, not initialised. Raises isthmus.Error if there is none."""
-    return _desk.open().empty((nbytes,), "uint8", access="copy_on_write")
+    return shared.empty((nbytes,), "uint8", access="copy_on_write")
 
 
 def give(tensor: Tensor) -> None:
@@ -231,136 +249,182 @@ def take_back(address: int) -> None:
     _given.pop(address, None)
 
 
+def _copy(to: Tensor, data: Tensor) -> None:
+    """Without the GIL, which ctypes.memmove() holds."""
+    copy = ctypes.CDLL(None).memcpy
+    copy.argtypes, copy.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t), None
+    copy(to.data_ptr, data.data_ptr, data.nbytes)
+
+
+#: The pipe behind a connection of multiprocessing: its inode, 0 for a socket, -1 for one to another machine.
+_pipes: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+
+
+def _pipe_of(connection: object) -> int:
+    if connection is None:
+        return 0
+    known = _pipes.get(connection)
+    if known is None:
+        known = 0
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            number = connection.fileno()  # type: ignore[attr-defined]
+            status = os.fstat(number)
+            if stat.S_ISFIFO(status.st_mode):
+                known = status.st_ino
+            elif stat.S_ISSOCK(status.st_mode):
+                with socket.socket(fileno=os.dup(number)) as sock:
+                    known = 0 if sock.family == socket.AF_UNIX else -1
+        with contextlib.suppress(TypeError):
+            _pipes[connection] = known
+    return known
+
+
 def post(data: Tensor) -> Ticket | None:
-    """Keep a copy of `data`, flat bytes, for another process to fetch. None if it has to travel within the message."""
-    if sys.platform != "linux" or data.nbytes <= INLINE or _desk.bytes + data.nbytes > _most_bytes():
+    """Keep a copy of `data`, flat bytes, for another process to fetch. None if it has to travel within the message:
+    it is small, or nobody sends the message, or there is nothing to keep it with."""
+    message = messages.message()
+    if sys.platform != "linux" or data.nbytes <= INLINE or message is None or not message.sends:
+        return None
+    pipe = _pipe_of(message.connection())
+    if pipe < 0 or not _desk.has_room(data.nbytes):
         return None
     try:
         kept = _given.pop(data.data_ptr, None)
         if kept is None or kept.nbytes != data.nbytes:
             kept = memory(data.nbytes)
-            ctypes.memmove(kept.data_ptr, data.data_ptr, data.nbytes)
-    except (Error, OSError):  # no memory or no descriptor to spare
+            _copy(kept, data)
+        number = _desk.hand_over(kept, pipe)
+    except (Error, OSError):  # no memory, no descriptor or no process to spare
         return None
-    return Ticket(os.getpid(), _desk.name, _desk.secret, _desk.offer(kept), data.nbytes)
+    message.on_failure.append(lambda: _desk.forget(number))
+    assert _desk.address is not None
+    return Ticket(os.getpid(), data.nbytes, _desk.secret, number, _desk.address)
 
 
-class _Senders:
-    """Connections to processes that have sent something, kept for what they will send."""
+class _Connections:
+    """Connections to keepers, kept for what will be sent."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.idle: dict[bytes, list[socket.socket]] = {}
+        self.idle: dict[Address, list[socket.socket]] = {}
 
-    def connect(self, name: bytes) -> tuple[socket.socket, bool]:
+    def connect(self, address: Address) -> tuple[socket.socket, bool]:
         """A connection that nobody else uses now, and whether it has been used before."""
         with self.lock:
-            known = self.idle.get(name)
+            known = self.idle.get(address)
             if known:
                 return known.pop(), True
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            sock.connect(name)
-        except OSError:
-            sock.close()
-            raise
-        return sock, False
+        return address.connect(), False
 
-    def keep(self, name: bytes, sock: socket.socket) -> None:
+    def keep(self, address: Address, sock: socket.socket) -> None:
         with self.lock:
-            self.idle[name] = [*self.idle.pop(name, []), sock]  # the last used comes last
+            self.idle[address] = [*self.idle.pop(address, []), sock]  # the last used comes last
             extra = [self.idle.pop(next(iter(self.idle))) for _ in range(len(self.idle) - _KEEP)]
         for group in extra:
             for old in group:
                 old.close()
 
 
-_senders = _Senders()
-
-
-def _failed(text: str, code: str) -> Error:
-    error = Error(text)
-    error.code = code
-    return error
+_connections = _Connections()
 
 
 def _ask(sock: socket.socket, ticket: Ticket, access: shared.Access) -> Tensor | None:
     """None when the connection has ended."""
-    pid, _, secret, number, nbytes = ticket
+    request = keeper.REQUEST.pack(keeper.FETCH, ticket.secret, ticket.number, 0, 0, 0)
     try:
-        sock.send(_REQUEST.pack(secret, number))
+        sock.send(request)
         answer = sock.recv(1)
-    except ConnectionError:
+    except (ConnectionError, TimeoutError):
         return None
-    if answer == _GONE:
+    if answer == keeper.GONE:
         raise _failed(
-            f"the tensor of {nbytes} bytes from process {pid} has been fetched already: a message is read once",
+            f"the tensor of {ticket.nbytes} bytes from process {ticket.pid} has been fetched already: a message is "
+            "read once",
             "consumed_capsule",
         )
-    if answer != _HERE:
+    if answer != keeper.HERE:
         return None
+    kind = keeper.FAILED
     try:
-        return shared.receive(sock, access)
+        tensor = shared.receive(sock, access)
+        kind = keeper.DONE
     except EOFError:
         return None
+    finally:
+        with contextlib.suppress(OSError):
+            sock.send(bytes([kind]) + request[1:])
+    return tensor
 
 
 def fetch(ticket: Ticket, access: shared.Access) -> Tensor:
     """The bytes that a ticket names: read-only, or writable and private.
 
-    Raises isthmus.Error when the sender has ended, or the message has been read before.
+    Raises isthmus.Error when the keeper cannot be reached, when the message has been read before, and when this process
+    has no descriptor or memory to spare: then the tensor stays where it is, and the message may be read again.
     """
-    pid, name, _, number, nbytes = ticket
-    if pid == os.getpid() and name == _desk.name:
-        own = _desk.take(number)
-        if own is None:
-            raise _failed(
-                f"the tensor of {nbytes} bytes has been fetched already: a message is read once", "consumed_capsule"
-            )
-        # Sent and received within this process too, which maps it anew: forked children must not see writes to it.
-        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ends[0], ends[1]:
-            shared.send(ends[0], own, "copy_on_write")
-            return shared.receive(ends[1], access)
+    address = ticket.keeper
+    what = f"the tensor of {ticket.nbytes} bytes from process {ticket.pid}"
     for _ in range(_KEEP + 1):
         try:
-            sock, used = _senders.connect(name)
-        except OSError:
+            sock, used = _connections.connect(address)
+        except (ConnectionError, FileNotFoundError, PermissionError):
             break
+        except OSError as error:
+            raise _failed(
+                f"{what} cannot be fetched now: {error.strerror}; it is kept, and its message may be read again",
+                "system_failed",
+            ) from error
         try:
             tensor = _ask(sock, ticket, access)
         except Error as error:
+            _connections.keep(address, sock)
             if error.code == "consumed_capsule":
-                _senders.keep(name, sock)
-            else:
-                sock.close()
-            raise
+                raise
+            raise _failed(
+                f"{what} cannot be fetched now: {error}; it is kept, and its message may be read again", str(error.code)
+            ) from error
         except BaseException:
             sock.close()
             raise
         if tensor is not None:
-            _senders.keep(name, sock)
+            _connections.keep(address, sock)
             return tensor
         sock.close()
         if not used:
             break
-    raise _failed(f"process {pid} has ended before its tensor of {nbytes} bytes was fetched", "peer_closed")
+    raise _failed(
+        f"{what} is lost, or out of reach: process {address.pid}, which kept it, has ended, or is one of another "
+        "container",
+        "peer_closed",
+    )
 
 
 def _after_fork() -> None:
-    """The parent serves the tensors that it has sent, and its connections are the parent's."""
-    global _desk, _senders
-    before, connections = _desk, _senders
-    _desk, _senders = _Desk(), _Senders()
-    with contextlib.suppress(OSError):
-        if before.selector is not None:
-            for key in list(before.selector.get_map().values()):
-                key.fileobj.close()  # type: ignore[union-attr]
-            before.selector.close()
+    """A child has the same keeper, by connections of its own."""
+    global _desk, _connections
+    before, connections = _desk, _connections
+    _desk, _connections = _Desk(before.address, before.lifeline), _Connections()
+    before.close()
     for group in connections.idle.values():
         for sock in group:
             sock.close()
 
 
+def _before_fork() -> None:
+    """Children share the keeper that is there when they are forked."""
+    if _forks and _desk.address is None:
+        with contextlib.suppress(OSError), _desk.lock:
+            _desk.open()
+
+
+_forks = False
+
+
+def prepare() -> None:
+    """From now on a process that forks has a keeper by then."""
+    global _forks
+    _forks = True
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -16,10 +16,10 @@ inline bool says_it_cannot(PyObject* exception) {
            !tells_of_failure_below(exception);
 }
 
-/// Of a producer that may convert, by a protocol without a word for a copy: whether the memory was made for the question,
-/// so that what is written to it is lost. It is asked a second time while the first answer is held; another address
-/// means that each is a copy. False also if it is not answered again: a stream is given away once. An interrupt is left
-/// in `outcome`.
+/// Of a producer that may convert, by a protocol without a word for a copy: whether the memory was made for the
+/// question, so that what is written to it is lost. It is asked a second time while the first answer is held; another
+/// address means that each is a copy. False also if it is not answered again: a stream is given away once. An interrupt
+/// is left in `outcome`.
 ISTHMUS_NOINLINE inline bool is_temporary(const ProtocolFacts& row, const ImportRequest& request,
                                           ImportOutcome& outcome, bool& interrupted) {
     const DLTensor& first = request.out.dl();

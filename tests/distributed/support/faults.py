@@ -33,17 +33,30 @@ def send_and_stay(pipe: Any) -> None:
 
 
 def sender_killed() -> None:
-    """The message is there, its sender is not: one clear error, and nothing in the file systems."""
+    """The message is there, its sender is not: its tensor is kept, and nothing is in the file systems."""
     ours, theirs = CONTEXT.Pipe()
     process = CONTEXT.Process(target=send_and_stay, args=(theirs,))
     process.start()
     ours.poll(30)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
+    print(float(ours.recv().sum()) == 1 << 20)
+
+
+def keeper_killed() -> None:
+    """What it kept is lost, with one clear error; what is sent then goes by another one."""
+    from isthmus.distributed import transit
+
+    ours, theirs = CONTEXT.Pipe()
+    theirs.send(torch.ones(1 << 20))
+    keeper = transit._desk.address.pid
+    os.kill(keeper, signal.SIGKILL)
     try:
         ours.recv()
     except isthmus.Error as error:
-        print(error.code, f"process {process.pid} has ended" in str(error))
+        print(error.code, f"process {keeper}, which kept it, has ended" in str(error))
+    theirs.send(torch.ones(1 << 20))
+    print(float(ours.recv().sum()) == 1 << 20)
 
 
 def hold(pipe: Any) -> None:

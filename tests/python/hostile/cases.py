@@ -36,6 +36,16 @@ def refused(code: str, call: Callable, *args, error: type = Exception, **options
     raise AssertionError(f"expected {code}, but it was taken: {found}")
 
 
+def without_memory(call: Callable, *args) -> None:
+    """The call must raise the MemoryError that came from the producer, as it is."""
+    try:
+        found = call(*args)
+    except MemoryError as exception:
+        assert str(exception), "a MemoryError of another"
+        return
+    raise AssertionError(f"expected MemoryError, but it was taken: {found}")
+
+
 def collect() -> None:
     for _ in range(3):
         gc.collect()

@@ -7,7 +7,7 @@ import gc
 import os
 import weakref
 
-from cases import BOTH, case, collect, expect, ext, refused
+from cases import BOTH, case, collect, expect, ext, refused, without_memory
 from descriptors import Managed
 
 
@@ -28,7 +28,6 @@ def producer_that_raises() -> None:
         RuntimeError,
         AttributeError,
         NotImplementedError,
-        MemoryError,
         StopIteration,
         RecursionError,
         OSError,
@@ -44,6 +43,15 @@ def producer_that_raises() -> None:
             expect("my own trouble" in str(error) and "'q'" in str(error), error)
             expect(error.__cause__.__traceback__ is not None, "the traceback is kept")
             expect(x.calls == 1, f"asked {x.calls} times")
+
+
+@case
+def producer_without_memory() -> None:
+    def body(self, **_):
+        raise MemoryError("my own trouble")
+
+    for call in BOTH:
+        without_memory(call, make(body))
 
 
 @case

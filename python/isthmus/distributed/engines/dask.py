@@ -5,46 +5,118 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from distributed.protocol import dask_deserialize, dask_serialize
+from distributed.protocol.serialize import families, typename
 
+from ..counts import count
 from ..frameworks import Framework, describe, rebuild
 from ..packs import as_buffer
-from .table import replace
+from ..policies import policy_of
+from .table import all_of, replace
 
 ENGINE = "dask"
 
 _OURS = "isthmus.distributed"
 
 
-def _serializer(framework: Framework, before: Callable[..., Any] | None) -> Callable[..., Any]:
-    takes_context = before is not None and "context" in inspect.signature(before).parameters
+class Message:
+    """The type that a header names, so that a worker looks for it here, where it finds `_deserialize` registered."""
 
-    def serialize(x: Any, context: Any = None) -> Any:
-        # torch's serialiser of Dask keeps .grad, which no other engine does.
-        described = None if getattr(x, "grad", None) is not None else describe(ENGINE, framework, x, as_buffer)
-        if described is not None:
-            buffers: list[pickle.PickleBuffer] = []
-            head = pickle.dumps(described, protocol=5, buffer_callback=buffers.append)
-            return {_OURS: 1}, [head, *(buffer.raw() for buffer in buffers)]
-        if before is None:
+
+def _deserialize(header: dict[str, Any], frames: list[Any]) -> object:
+    """What `_described` has made, in any process that has isthmus, enabled or not."""
+    return rebuild(*pickle.loads(frames[0], buffers=[_writable(frame) for frame in frames[1:]]))
+
+
+dask_deserialize.register(Message)(_deserialize)
+
+
+def _writable(frame: Any) -> Any:
+    """Dask reads into memory of the receiver alone, but decompresses into `bytes`, and keeps what it spills in them."""
+    view = memoryview(frame)
+    if not view.readonly:
+        return frame
+    count("copied")
+    return bytearray(view)
+
+
+def _goes_as_before(framework: Framework, x: Any) -> bool:
+    """Whether Dask's own serialiser gives the same, in less time."""
+    if framework.name == "numpy":
+        plain = x.dtype.kind in "biufcMmSU" and x.dtype.isbuiltin != 2  # 2: ml_dtypes, whose names Dask does not know
+        return plain and policy_of(ENGINE) == "copy_on_write" and (x.flags.forc or not x.size)
+    # torch's of Dask keeps .grad, which no other engine does.
+    return getattr(x, "grad", None) is not None
+
+
+def _described(framework: Framework, x: Any) -> tuple[dict[str, Any], list[Any]] | None:
+    if _goes_as_before(framework, x):
+        return None
+    described = describe(ENGINE, framework, x, as_buffer)
+    if described is None:
+        return None
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(described, protocol=5, buffer_callback=buffers.append)
+    return {_OURS: 1}, [head, *(buffer.raw() for buffer in buffers)]
+
+
+_frameworks: dict[type, Framework] = {}
+
+
+def _family(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Dask's family of serialisers by type, with ours before them."""
+    named = pickle.dumps(Message)
+
+    def dumps(x: Any, context: Any = None) -> tuple[dict[str, Any], list[Any]]:
+        framework = _frameworks.get(type(x))
+        made = None if framework is None else _described(framework, x)
+        if made is None:
+            return before(x, context=context)  # type: ignore[no-any-return]
+        header, frames = made
+        # As Dask's own: older versions merge the two dictionaries that newer ones keep apart.
+        return {**header, "sub-header": header, "type": typename(type(x)), "type-serialized": named}, frames
+
+    return dumps
+
+
+class _Serializer:
+    """The entry of a type in Dask's table, which serves objects that hold one."""
+
+    def __init__(self, framework: Framework, before: Callable[..., Any] | None) -> None:
+        self._framework, self._before = framework, before
+        self._takes_context = before is not None and "context" in inspect.signature(before).parameters
+
+    def __call__(self, x: Any, context: Any = None) -> Any:
+        made = _described(self._framework, x)
+        if made is not None:
+            return made
+        if self._before is None:
             raise NotImplementedError  # Dask pickles it
-        return before(x, context=context) if takes_context else before(x)
-
-    return serialize
+        return self._before(x, context=context) if self._takes_context else self._before(x)
 
 
-def _deserializer(before: Callable[..., Any] | None) -> Callable[..., Any]:
-    def deserialize(header: dict[str, Any], frames: list[Any]) -> object:
-        if _OURS not in header:
-            if before is None:
-                raise TypeError(f"no frames of isthmus.distributed: {header!r}")
-            return before(header, frames)
-        return rebuild(*pickle.loads(frames[0], buffers=frames[1:]))
+class _Deserializer:
+    """The same for what arrives. It is pickled as a part of objects that hold a tensor, and read anywhere."""
 
-    return deserialize
+    def __init__(self, cls: type, before: Callable[..., Any] | None) -> None:
+        self._cls, self._before = cls, before
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _deserializer_of, (self._cls,)
+
+    def __call__(self, header: dict[str, Any], frames: list[Any]) -> object:
+        if _OURS in header:
+            return _deserialize(header, frames)
+        if self._before is None:
+            raise TypeError(f"no frames of isthmus.distributed: {header!r}")
+        return self._before(header, frames)
+
+
+def _deserializer_of(cls: type) -> _Deserializer:
+    known = _own(dask_deserialize, cls)
+    return known if isinstance(known, _Deserializer) else _Deserializer(cls, known)
 
 
 def _own(dispatch: Any, cls: type) -> Callable[..., Any] | None:
@@ -60,23 +132,25 @@ def _import_jax() -> None:
 
 
 def start() -> Callable[[], None]:
-    # The type of JAX's arrays, which Dask looks up before it deserialises one, is not JAX's own.
-    return replace(dask_deserialize._lazy, "jaxlib", _import_jax)
+    own, loads, takes_context = families["dask"]
+    before = own if takes_context else lambda x, context=None: own(x)
+    undo = [
+        replace(families, "dask", (_family(before), loads, True)),
+        # The type of JAX's arrays, which Dask looks up before it deserialises one, is not JAX's own.
+        replace(dask_deserialize._lazy, "jaxlib", _import_jax),
+    ]
+    return all_of(undo)
 
 
 def register(cls: type, framework: Framework) -> Callable[[], None]:
-    undo = []
-    for dispatch, make in ((dask_serialize, partial(_serializer, framework)), (dask_deserialize, _deserializer)):
-        ours = make(_own(dispatch, cls))
+    serializer = _Serializer(framework, _own(dask_serialize, cls))
+    deserializer = _Deserializer(cls, _own(dask_deserialize, cls))
+    undo = [replace(_frameworks, cls, framework)]
+    for dispatch, ours in ((dask_serialize, serializer), (dask_deserialize, deserializer)):
         # register() is the hook; the table has what it would replace, and no other way to take it back.
         undo.append(replace(dispatch._lookup, cls, ours))
         undo.append(_forget_subclasses(dispatch, cls, ours))
-
-    def undo_all() -> None:
-        for one in reversed(undo):
-            one()
-
-    return undo_all
+    return all_of(undo)
 
 
 def _forget_subclasses(dispatch: Any, base: type, ours: object) -> Callable[[], None]:

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from mpi4py import MPI
 
-from ..frameworks import Framework, describe, rebuild
+from .. import messages
+from ..frameworks import Framework, reducer
 from ..imports import when_imported
 from ..packs import as_buffer
 
@@ -29,7 +30,8 @@ def _dumps(before: Callable[..., bytes]) -> Callable[..., bytes]:
         try:
             pickler = pickle.Pickler(file, protocol, **rest)
             pickler.dispatch_table = cast("Any", _table)
-            pickler.dump(x)
+            with messages.one(x):
+                pickler.dump(x)
         except Exception:
             # Another pickler that the user has set may do what pickle cannot.
             if before is pickle.dumps:
@@ -68,11 +70,7 @@ def start() -> Callable[[], None]:
 
 
 def register(cls: type, framework: Framework) -> Callable[[], None]:
-    def reduce(x: Any) -> Any:
-        described = describe(ENGINE, framework, x, as_buffer)
-        return x.__reduce_ex__(4) if described is None else (rebuild, described)
-
-    _reducers[cls] = reduce
+    _reducers[cls] = reducer(ENGINE, framework, as_buffer, None, 4)
 
     def undo() -> None:
         _reducers.pop(cls, None)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from .. import transit
-from ..frameworks import Framework, describe, rebuild
+from .. import frameworks, messages, transit
+from ..frameworks import Framework
 from ..packs import as_ticket
 from .table import replace
 
@@ -17,27 +17,32 @@ ENGINE = "multiprocessing"
 
 def reducer(engine: str, framework: Framework, before: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     """The function that reduces a framework's tensors to tickets; what it cannot send goes through `before`."""
-
-    def reduce(x: Any) -> Any:
-        described = None if _is_torch_shared(framework, x) else describe(engine, framework, x, as_ticket)
-        if described is not None:
-            return rebuild, described
-        return x.__reduce_ex__(4) if before is None else before(x)
-
-    return reduce
-
-
-def _is_torch_shared(framework: Framework, x: Any) -> bool:
-    """Whether the user has asked torch to share the memory, writes included (share_memory_)."""
+    reduce = frameworks.reducer(engine, framework, as_ticket, before, 4)
     if framework.name != "torch":
-        return False
+        return reduce
+
+    def reduce_torch(x: Any) -> Any:
+        if _is_torch_shared(x):
+            return x.__reduce_ex__(4) if before is None else before(x)
+        return reduce(x)
+
+    return reduce_torch
+
+
+def _is_torch_shared(x: Any) -> bool:
+    """Whether the user has asked torch to share the memory, writes included (share_memory_)."""
     torch = sys.modules["torch"]
-    return x.device.type == "cpu" and x.layout is torch.strided and bool(x.is_shared())
+    if x.device.type != "cpu" or x.layout is not torch.strided or x.is_nested:
+        return False
+    try:
+        return bool(x.untyped_storage().is_shared())
+    except RuntimeError:  # a wrapper of one of torch's transformations
+        return False
 
 
 def start() -> Callable[[], None]:
-    transit.wait_at_exit()
-    return lambda: None
+    transit.prepare()
+    return messages.watch(ForkingPickler)
 
 
 def register(cls: type, framework: Framework) -> Callable[[], None]:

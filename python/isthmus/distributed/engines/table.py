@@ -23,3 +23,13 @@ def replace(table: MutableMapping[Any, Any], key: object, ours: object) -> Calla
             table[key] = before
 
     return undo
+
+
+def all_of(undo: list[Callable[[], None]]) -> Callable[[], None]:
+    """One function that undoes all of it, the last first."""
+
+    def undo_all() -> None:
+        for one in reversed(undo):
+            one()
+
+    return undo_all

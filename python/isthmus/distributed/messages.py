@@ -1,0 +1,184 @@
+"""The message that a thread is pickling: what belongs to it ends with it, whatever else still refers to its parts."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType, ModuleType
+from typing import Any, cast
+
+# What holds no tensor, or none that is pickled by value.
+_ATOMS = frozenset((int, float, complex, bool, str, bytes, bytearray, type(None), type, FunctionType, ModuleType))
+
+#: Objects that a search visits at most: a message of plain values must not take longer for it than its pickling.
+_MOST = 1 << 17
+
+#: The engines' own envelopes: what they hold is what their user has sent.
+_ENVELOPES = ("multiprocessing", "concurrent", "joblib", "loky", "torch.utils.data", "functools")
+
+
+def _is_envelope(cls: type) -> bool:
+    return cls.__module__.startswith(_ENVELOPES)
+
+
+def _items(x: Any, plain: bool) -> Iterator[Any]:
+    """What `x` holds; with `plain`, only if it is one of Python's containers or an envelope of an engine."""
+    cls = type(x)
+    if isinstance(x, dict):
+        if plain and cls not in (dict, collections.OrderedDict, collections.defaultdict):
+            return
+        yield from x.values()
+    elif isinstance(x, (list, tuple, set, frozenset, collections.deque)):
+        if plain and cls not in (list, tuple, set, frozenset, collections.deque) and not hasattr(cls, "_fields"):
+            return
+        yield from x
+    if isinstance(x, functools.partial):
+        yield from (x.func, x.args, x.keywords)
+    if plain and not _is_envelope(cls):
+        return
+    held = getattr(x, "__dict__", None)
+    if type(held) is dict:
+        yield from held.values()
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            value = getattr(x, name, None)
+            if value is not None:
+                yield value
+
+
+#: The types of tensors that engines send as `frameworks` describes them.
+kinds: set[type] = set()
+
+
+class Message:
+    """One message while it is pickled."""
+
+    __slots__ = ("_plain", "_root", "_sender", "heads", "on_failure", "storages", "views")
+
+    def __init__(self, root: object, sender: FrameType | None) -> None:
+        self._root, self._sender = root, sender
+        #: Called if the message cannot be pickled.
+        self.on_failure: list[Callable[[], None]] = []
+        #: By address: what of each storage is in the message.
+        self.storages: dict[int, Any] = {}  # of pieces.Storage
+        #: By id: what torch_tensors has seen of the tensors that the message holds.
+        self.views: dict[int, Any] = {}
+        self._plain: Any = False
+        #: See frameworks.head_of.
+        self.heads: tuple[Any, Any] | None = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether an engine sends it once, to one reader; otherwise it may be kept, and read more than once."""
+        return self._sender is not None
+
+    def connection(self) -> object:
+        """The connection that it is sent through; None if that is not known."""
+        if self._sender is None:
+            return None
+        there = self._sender.f_locals
+        through = there.get("self", getattr(there.get("send_bytes"), "__self__", None))
+        for name in ("_writer", "conn"):
+            through = getattr(through, name, through)
+        return through if hasattr(through, "fileno") else None
+
+    def find(self, wanted: set[type], plain: bool = False) -> list[Any] | None:
+        """The objects of exactly these types that the message holds in containers and attributes; with `plain`, in
+        containers alone. None if it holds too many things. What an object makes when it is pickled is not found."""
+        found: list[Any] = []
+        seen: set[int] = set()
+        stack = [self._root]
+        while stack:
+            x = stack.pop()
+            cls = type(x)
+            if cls in _ATOMS or id(x) in seen:
+                continue
+            seen.add(id(x))
+            if len(seen) > _MOST:
+                return None
+            if cls in wanted:
+                found.append(x)
+                continue
+            with contextlib.suppress(Exception):  # an attribute that raises
+                stack.extend(_items(x, plain))
+        return found
+
+    def plain(self) -> set[int] | None:
+        """The addresses of the tensors that are not parts of another object, which may need them as they are; None if
+        the message holds too many things."""
+        if self._plain is False:
+            found = self.find(kinds, plain=True)
+            self._plain = None if found is None else set(map(id, found))
+        return cast("set[int] | None", self._plain)
+
+
+class _Thread(threading.local):
+    message: Message | None = None
+
+
+_thread = _Thread()
+
+
+def message() -> Message | None:
+    """What this thread is pickling; None outside the picklers of the engines that are enabled."""
+    return _thread.message
+
+
+# Where messages are pickled on behalf of those that send them, and those.
+_PICKLERS = ("multiprocessing.reduction", "loky.backend.reduction", "joblib.externals.loky.backend.reduction")
+_SENDERS = ("multiprocessing.", "torch.multiprocessing.", "loky.", "joblib.externals.loky.")
+
+
+def sender_of(frame: FrameType | None) -> FrameType | None:
+    """The frame of the engine that sends what is pickled in `frame`, as its queues, connections and processes do; None
+    if somebody else pickles it, who may keep it."""
+    while frame is not None and frame.f_globals.get("__name__") in _PICKLERS:
+        frame = frame.f_back
+    if frame is None or not str(frame.f_globals.get("__name__")).startswith(_SENDERS):
+        return None
+    return frame
+
+
+def watch(pickler: Any) -> Callable[[], None]:
+    """From now on each dump() of this class of picklers is a message. Returns a function that takes it back."""
+    before = pickler.dump
+    own = pickler.__dict__.get("dump")
+
+    def dump(self: Any, x: object) -> Any:
+        with one(x, sender_of(sys._getframe(1))):
+            return before(self, x)
+
+    pickler.dump = dump
+
+    def undo() -> None:
+        if pickler.__dict__.get("dump") is not dump:
+            return
+        if own is None:
+            del pickler.dump
+        else:
+            pickler.dump = own
+
+    return undo
+
+
+class one:  # noqa: N801  # a function, but for its speed
+    """A message that is pickled in the block."""
+
+    __slots__ = ("_message", "_outer")
+
+    def __init__(self, root: object, sender: FrameType | None = None) -> None:
+        self._message = Message(root, sender)
+
+    def __enter__(self) -> None:
+        self._outer, _thread.message = _thread.message, self._message
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        _thread.message = self._outer
+        if kind is not None:
+            for undo in self._message.on_failure:
+                undo()

@@ -1,0 +1,253 @@
+"""One message after another: what is sent is what is there then, each byte once, and small things cost little."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import pickle
+import threading
+import time
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import pytest
+
+isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+@pytest.fixture(autouse=True)
+def enabled() -> None:
+    isthmus.distributed.enable("multiprocessing")
+
+
+def through(x: Any) -> Any:
+    """As it arrives at the other end of a pipe."""
+    ours, theirs = multiprocessing.Pipe()
+    with ours, theirs:
+        ours.send(x)
+        return theirs.recv()
+
+
+def through_thread(x: Any) -> Any:
+    """The same for more than a pipe takes at once."""
+    ours, theirs = multiprocessing.Pipe()
+    with ours, theirs:
+        sender = threading.Thread(target=ours.send, args=(x,))
+        sender.start()
+        try:
+            return theirs.recv()
+        finally:
+            sender.join()
+
+
+class Fails:
+    def __reduce__(self) -> Any:
+        raise ValueError("not this one")
+
+
+VIEWS = {
+    "strided": lambda base: base[::2],
+    "column": lambda base: base.reshape(100, 100)[:, 3],
+    "block": lambda base: base.reshape(100, 100)[:, 3:50],
+    "transposed": lambda base: base.reshape(100, 100)[10:20].t(),
+    "slice": lambda base: base[1000:9000],
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize("how", ["reducers", "pickler", "connection"])
+def test_a_failed_message_leaves_nothing_to_the_next(kind: str, how: str):
+    """The pickler, its memo and the exception live on; the elements have changed."""
+    base = torch.zeros(10_000)
+    view = VIEWS[kind](base)
+    kept: list[Any] = []
+    try:
+        if how == "reducers":
+            made = ForkingPickler._extra_reducers[torch.Tensor](view)
+            kept.append(made)
+            ForkingPickler.dumps((view, Fails()))
+        elif how == "pickler":
+            pickler = ForkingPickler(io.BytesIO())
+            kept.append(pickler)
+            pickler.dump((view, Fails()))
+        else:
+            through((view, Fails()))
+    except ValueError as error:
+        kept.append(error)
+    base += 1
+    assert torch.equal(through(view), view)
+    assert torch.equal(pickle.loads(ForkingPickler.dumps(view)), view)
+    assert kept
+
+
+def test_a_view_after_a_failed_message_ships_its_own_bytes():
+    base = torch.arange(1e6)
+    pickler = ForkingPickler(io.BytesIO())
+    with pytest.raises(ValueError, match="not this"):
+        pickler.dump((base, Fails()))
+    assert through(base[:10_000]).untyped_storage().nbytes() == 40_000
+    assert len(ForkingPickler.dumps(base[:100])) < 4000
+
+
+def seconds(f: Any) -> float:
+    start = time.perf_counter()
+    f()
+    return time.perf_counter() - start
+
+
+def test_many_views_of_one_storage_take_linear_time():
+    x = torch.arange(4000.0 * 16).reshape(4000, 16)
+    rows = list(x)
+    took = seconds(lambda: through_thread(rows))
+    assert took < 3  # 24 s if each is compared with all
+    there = through_thread(rows)
+    assert torch.equal(torch.stack(there), x)
+    there[5][0] = -1
+    assert through(list(x.t()))[3][7] == x[7, 3]
+
+
+def test_overlapping_windows_are_sent_as_their_union():
+    base = torch.arange(200_000.0)
+    windows = [base[i : i + 8192] for i in range(0, 150_000, 64)]
+    assert len(ForkingPickler.dumps(windows)) < base.nbytes * 1.2 + 300 * len(windows)
+    start = time.perf_counter()
+    there = through_thread(windows)
+    assert time.perf_counter() - start < 5  # 113 s if each is wider than the one before
+    assert all(torch.equal(a, b) for a, b in zip(there, windows, strict=True))
+    assert sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in there}.values()) <= base.nbytes
+    there[0][64] = -1
+    assert there[1][0] == -1
+
+
+class Hides:
+    """Makes its view only when it is pickled, so that nobody can see it before."""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+
+    def __reduce__(self) -> Any:
+        return list, ((self.make(),),)
+
+
+def test_views_that_cannot_be_foreseen_share_and_cost_a_few_times_their_bytes():
+    base = torch.arange(1e6)
+
+    hidden = [Hides(lambda i=i: base[i : i + 64]) for i in range(0, 4000, 8)]
+    data = ForkingPickler.dumps(hidden)
+    assert len(data) < 4000 * 4 * 8 + 400 * len(hidden)
+    there = [x for (x,) in pickle.loads(data)]
+    assert all(torch.equal(x, base[i : i + 64]) for x, i in zip(there, range(0, 4000, 8), strict=True))
+    there[0][8] = -1
+    assert there[1][0] == -1
+
+
+def test_columns_and_lattices():
+    """Views that lie between each other are compact; those with an element in common share it."""
+    x = torch.arange(1e6).reshape(1000, 1000)
+    apart = through([x[:, i] for i in range(0, 1000, 50)] + [x[:, 7:9]])
+    assert sum(part.untyped_storage().nbytes() for part in apart) == 22 * 4000
+    a, b, c = through((x[:, 3], x[100:200, 3], x[:, 5]))
+    b[0] = -5
+    assert a[100] == -5
+    assert torch.equal(c, x[:, 5])
+
+
+@pytest.mark.parametrize("count", [100, 10_000])
+def test_small_arrays_cost_what_they_cost_by_default(count: int):
+    xs = [np.full(25, i, "float32") for i in range(count)]
+
+    def there_and_back() -> None:
+        for _ in range(10_000 // count):
+            pickle.loads(ForkingPickler.dumps(xs))
+
+    ours, default = [], []
+    for _ in range(9):
+        isthmus.distributed.enable("multiprocessing")
+        ours.append(seconds(there_and_back))
+        isthmus.distributed.disable("multiprocessing")
+        default.append(seconds(there_and_back))
+    assert sorted(ours)[4] < sorted(default)[4] * 1.3
+    isthmus.distributed.enable("multiprocessing")
+    there = pickle.loads(ForkingPickler.dumps(xs))
+    assert all(np.array_equal(a, b) and a.flags.writeable for a, b in zip(there, xs, strict=True))
+
+
+def test_what_nobody_sends_now_is_complete_in_itself():
+    """dumps() of a user, who may store it, send it twice, or read it when this process is gone."""
+    x = {"large": torch.arange(1e5), "array": np.arange(1e5), "again": torch.ones(3)}
+    data = bytes(ForkingPickler.dumps(x))
+    for _ in range(2):
+        there = pickle.loads(data)
+        assert torch.equal(there["large"], x["large"])
+        assert np.array_equal(there["array"], x["array"])
+        there["large"][:] = 0
+    assert isthmus.distributed.stats()["waiting"] == 0
+
+
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_nested_tensors_travel(layout: str):
+    kind = torch.jagged if layout == "jagged" else torch.strided
+    x = torch.nested.nested_tensor([torch.arange(3.0), torch.arange(50_000.0)], layout=kind)
+    there = through(x)
+    assert there.is_nested
+    assert all(torch.equal(a, b) for a, b in zip(there.unbind(), x.unbind(), strict=True))
+
+
+class Own:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_every_array_may_be_written(size: int):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    scipy_sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
+    there = through(np.arange(float(size)))
+    there += 1
+    there = through(Own(np.zeros(size))).x
+    there[0] = 1
+    frame = through(pandas.DataFrame({"a": np.arange(float(size)), "b": np.arange(float(size))}))
+    frame.loc[0, "a"] = 5.0
+    frame["b"].to_numpy(copy=False)
+    matrix = through(scipy_sparse.csr_matrix(np.eye(5) if size == 10 else scipy_sparse.eye(size).tocsr()))
+    matrix.data[:] = 2
+    matrix.sort_indices()
+    tensor = isthmus.shared.empty((size,))
+    np.asarray(tensor)[:] = 3
+    there = through(tensor)
+    np.asarray(there)[0] = 4
+    assert through(tensor.as_read_only()).read_only
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_policy_does_not_reach_into_objects(size: int):
+    isthmus.distributed.enable("multiprocessing", "tensor")
+    own, plain = through((Own(np.zeros(size)), {"x": [np.zeros(size)]}))
+    assert isinstance(own.x, np.ndarray)
+    own.x[0] = 1
+    assert isinstance(plain["x"][0], isthmus.Tensor)
+    layer = through(torch.nn.Linear(100, size // 10))
+    assert isinstance(layer.weight, torch.nn.Parameter)
+    assert layer(torch.ones(1, 100)).shape == (1, size // 10)
+
+
+def test_a_default_device_does_not_matter():
+    x = torch.arange(100_000.0)
+    with torch.device("meta"):
+        there, column = through((x, x.reshape(100, 1000)[:, 5]))
+    assert there.device.type == "cpu"
+    assert torch.equal(there, x)
+    assert column[1] == 1005
+
+
+def test_a_message_of_another_form_is_one_clear_error():
+    from isthmus.distributed import frameworks
+
+    x = np.ones(5)
+    function, (head, *rest) = ForkingPickler._extra_reducers[np.ndarray](x)
+    with pytest.raises(isthmus.Error, match="form 99; expected") as caught:
+        function((99, *head[1:]), *rest)
+    assert caught.value.code == "bad_message"
+    assert frameworks.WIRE != 99
