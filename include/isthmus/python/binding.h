@@ -200,9 +200,8 @@ public:
     /// named; NULL if there are none.
     Loaded load(PyObject* object, const Requirement& r, const char* function, const char* argument,
                 Match* match) noexcept;
-    /// Call after a load has succeeded: whether neither commit() nor the end has anything to do.
+    /// After a load has succeeded: whether neither commit() nor the end has anything to do; what was borrowed.
     bool is_done() const noexcept { return result_->ops_ == nullptr && pending_ == nullptr; }
-    /// Call after a load has succeeded.
     const DLTensor& descriptor() const noexcept { return result_->descriptor(); }
 
     /// Call when every argument of the call has been found to fit: autograd is notified of a write, once, and a capsule
