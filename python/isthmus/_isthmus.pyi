@@ -243,7 +243,7 @@ def trim(keep: int = 0) -> int:
     """Release the memory of dropped tensors to the system; returns the number of bytes released.
 
     keep: how many bytes each extension module may keep, the most recently dropped first. A module that is compiled with
-        Isthmus keeps the memory of tensors of 4 MiB and more for the next one of about that size, 512 MiB at most; the
+        Isthmus keeps the memory of tensors of 64 KiB and more for the next one of about that size, 512 MiB at most; the
         system may reclaim blocks of 32 MiB and more when it runs short (MADV_FREE). Applies to all modules of the
         process. Raises ValueError if it is negative.
     """

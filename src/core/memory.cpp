@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include "memory_cache.h"
 
 ISTHMUS_BEGIN
@@ -35,7 +39,7 @@ NewMemory take_memory(std::size_t bytes, std::size_t alignment) noexcept {
     NewMemory memory = cache().take(all);
     if (memory.start != nullptr) return memory;
     memory = {nullptr, std::malloc(all), all};
-    if (memory.start != nullptr) prefer_huge_pages(memory.start, memory.bytes);
+    if (memory.start != nullptr && bytes >= huge_memory) prefer_huge_pages(memory.start, memory.bytes);
     return memory;
 }
 
@@ -49,6 +53,12 @@ void release_memory(const NewMemory& memory) noexcept {
 
 void set_allocator(const Allocator* allocator) noexcept { detail::allocator.store(allocator); }
 void set_cached_memory(std::size_t most) noexcept { detail::cache().set_most(most); }
-std::size_t trim(std::size_t keep) noexcept { return detail::cache().trim(keep); }
+std::size_t trim(std::size_t keep) noexcept {
+    const std::size_t released = detail::cache().trim(keep);
+#if defined(__GLIBC__)
+    if (released > 0) (void)malloc_trim(0);  // free() keeps the pieces that malloc has not mapped apart
+#endif
+    return released;
+}
 
 ISTHMUS_END

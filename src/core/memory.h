@@ -16,8 +16,10 @@ struct NewMemory {
     std::size_t bytes;
 };
 
-/// From how many bytes on memory is worth keeping, and huge pages are requested.
-inline constexpr std::size_t large_memory = std::size_t{1} << 22;
+/// From how many bytes on memory is worth keeping: malloc returns smaller pieces to the system once many are free.
+inline constexpr std::size_t large_memory = std::size_t{1} << 16;
+/// From how many bytes on huge pages are requested.
+inline constexpr std::size_t huge_memory = std::size_t{1} << 22;
 
 /// Memory whose first multiple of `alignment` has `bytes` behind it; no start if there is none. `bytes` are large, or
 /// the program has an allocator.

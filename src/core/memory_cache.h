@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -61,35 +64,37 @@ inline constexpr std::size_t cached_memory_at_first = std::size_t{512} << 20;
 #endif
 #undef ISTHMUS_HAS_FEATURE
 
-/// Large memory that was dropped, the oldest first. A tensor that finds another thread at it goes to the system, as if
-/// it were empty, and does not wait. What sets or asks for a limit waits: the limit holds when the call is over.
+/// Large memory that was dropped, however many pieces of it. A tensor that finds another thread at it goes to the
+/// system, as if it were empty, and does not wait. What sets or asks for a limit waits: the limit holds when the call
+/// is over.
 class MemoryCache {
 public:
-    /// The block that fits best and wastes no more than a quarter; no start if none does.
+    /// A piece that wastes no more than a quarter: the newest of just this size, else the best among a few. No start if
+    /// there is none.
     NewMemory take(std::size_t bytes) noexcept {
         const Turn turn(taken_);
-        NewMemory found{};
-        if (!turn) return found;
-        int best = count_;
-        for (int i = 0; i < count_; ++i)
-            if (kept_[i].bytes >= bytes && kept_[i].bytes <= bytes + bytes / 4 &&
-                (best == count_ || kept_[i].bytes < kept_[best].bytes))
-                best = i;
-        if (best == count_) return found;
-        found = kept_[best];
-        remove(best);
-        return found;
+        if (!turn || count_ == 0) return {};
+        const std::size_t most = bytes + bytes / 4;
+        int best = none;
+        for (int size = class_of(bytes); size <= class_of(most) && (best == none || size == class_of(bytes)); ++size) {
+            int tries = 16;
+            for (int at = newest_of_[size]; at != none && tries > 0; at = pieces_[at].older_of_class, --tries) {
+                const std::size_t found = pieces_[at].memory.bytes;
+                if (found < bytes || found > most) continue;
+                if (best == none || found < pieces_[best].memory.bytes) best = at;
+                if (found == bytes) return remove(best);
+            }
+        }
+        return best != none ? remove(best) : NewMemory{};
     }
     /// False if it does not keep it.
     bool put(const NewMemory& memory) noexcept {
         const Turn turn(taken_);
         const std::size_t most = most_.load_relaxed();  // in turn: after set_most() no thread keeps more
-        if (!turn || memory.bytes > most) return false;
+        if (!turn || memory.bytes > most || !make_room()) return false;
         if (memory.bytes >= worth_telling) let_system_take(memory.start, memory.bytes);
         (void)shrink(most - memory.bytes);
-        if (count_ == room) drop_oldest();
-        kept_[count_++] = memory;
-        bytes_ += memory.bytes;
+        add(memory);
         return true;
     }
     std::size_t trim(std::size_t keep) noexcept {
@@ -120,7 +125,20 @@ public:
     }
 
 private:
-    static constexpr int room = 16;
+    static constexpr int none = -1;
+    /// Four between a power of two and the next.
+    static constexpr int class_count = 4 * 64;
+    static int class_of(std::size_t bytes) noexcept {
+        const int power = std::bit_width(bytes | 4) - 1;
+        return 4 * power + static_cast<int>(bytes >> (power - 2) & 3);
+    }
+
+    /// In two lists, each by age: that of all pieces, and that of its class. A free place is in the first alone.
+    struct Piece {
+        NewMemory memory;
+        int older, newer;
+        int older_of_class, newer_of_class;
+    };
     /// Longer than anybody's turn takes. A child that was made without fork()'s handlers may inherit the cache taken.
     static constexpr int patience = 40'000;
 
@@ -150,25 +168,62 @@ private:
 
     std::size_t shrink(std::size_t keep) noexcept {
         const std::size_t before = bytes_;
-        while (bytes_ > keep) drop_oldest();
+        while (bytes_ > keep) std::free(remove(oldest_).start);
         return before - bytes_;
     }
-    void drop_oldest() noexcept {
-        void* oldest = kept_[0].start;
-        remove(0);
-        std::free(oldest);
+    /// A free place for one more piece; false when memory is out.
+    bool make_room() noexcept {
+        if (free_ != none) return true;
+        const int room = room_ != 0 ? 2 * room_ : 32;
+        auto* grown = static_cast<Piece*>(
+            std::realloc(static_cast<void*>(pieces_), static_cast<std::size_t>(room) * sizeof(Piece)));
+        if (grown == nullptr) return false;
+        pieces_ = grown;
+        for (; room_ < room; ++room_) {
+            pieces_[room_].older = free_;
+            free_ = room_;
+        }
+        return true;
     }
-    void remove(int at) noexcept {
-        bytes_ -= kept_[at].bytes;
-        for (--count_; at < count_; ++at) kept_[at] = kept_[at + 1];
+    void add(const NewMemory& memory) noexcept {
+        const int at = free_;
+        Piece& piece = pieces_[at];
+        free_ = piece.older;
+        int& newest_of_class = newest_of_[class_of(memory.bytes)];
+        piece = {memory, newest_, none, newest_of_class, none};
+        if (newest_of_class != none) pieces_[newest_of_class].newer_of_class = at;
+        newest_of_class = at;
+        (newest_ != none ? pieces_[newest_].newer : oldest_) = at;
+        newest_ = at;
+        bytes_ += memory.bytes;
+        ++count_;
+    }
+    NewMemory remove(int at) noexcept {
+        Piece& piece = pieces_[at];
+        (piece.newer != none ? pieces_[piece.newer].older : newest_) = piece.older;
+        (piece.older != none ? pieces_[piece.older].newer : oldest_) = piece.newer;
+        (piece.newer_of_class != none ? pieces_[piece.newer_of_class].older_of_class
+                                      : newest_of_[class_of(piece.memory.bytes)]) = piece.older_of_class;
+        if (piece.older_of_class != none) pieces_[piece.older_of_class].newer_of_class = piece.newer_of_class;
+        piece.older = free_;
+        free_ = at;
+        bytes_ -= piece.memory.bytes;
+        --count_;
+        return piece.memory;
     }
 
     Atomic<int> taken_;
     bool forks_ = false;  // the turn is that of the thread that forks
     Atomic<std::size_t> most_{cached_memory_at_first};
-    NewMemory kept_[room]{};
-    int count_ = 0;
+    Piece* pieces_ = nullptr;
+    int room_ = 0, count_ = 0;
+    int free_ = none, oldest_ = none, newest_ = none;
     std::size_t bytes_ = 0;
+    std::array<int, class_count> newest_of_ = [] {
+        std::array<int, class_count> empty{};
+        empty.fill(none);
+        return empty;
+    }();
 };
 }  // namespace detail
 

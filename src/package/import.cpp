@@ -117,7 +117,7 @@ PyMethodDef package::import_methods[] = {
      "Release the memory of dropped tensors to the system; returns the number of bytes released.\n\n"
      "keep: how many bytes each extension module may keep, the most recently dropped first. A module that "
      "is compiled with\n"
-     "    Isthmus keeps the memory of tensors of 4 MiB and more for the next one of about that size, 512 "
+     "    Isthmus keeps the memory of tensors of 64 KiB and more for the next one of about that size, 512 "
      "MiB at most; the\n"
      "    system may reclaim blocks of 32 MiB and more when it runs short (MADV_FREE). Applies to all "
      "modules of the\n"

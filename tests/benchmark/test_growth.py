@@ -114,3 +114,10 @@ def test_an_element_is_converted_in_vectors(instructions) -> None:
     code = f"for a, b in {[pairs[0], *pairs]!r}: growth.converted(np.zeros(30_000, a), b, 1)"
     each = [calls / 30_000 for calls in instructions(code)[1:]]
     assert max(each) <= 12, f"{each} instructions an element of {pairs}"
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 16), (256, 16), (64, 256), (64, 1024), (1, 65_536)])
+def test_a_result_is_made_of_what_others_left_however_many_are_alive(benchmark, count: int, size: int) -> None:
+    """The cache held 16 pieces, whatever their size, and none below 4 MiB."""
+    faults = benchmark.module().results(count, 4096 * size, 4)[1]
+    assert faults <= 0.01 * size + 0.5, f"{faults} faults for each of {count} results of {size} pages"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -92,7 +93,7 @@ TEST_F(KeptMemory, TheBestFitIsTaken) {
 }
 
 TEST_F(KeptMemory, SmallTensorsAreNotKept) {
-    make_and_drop({3 * MiB, 1000});
+    make_and_drop({MiB / 16 - 1, 1000});
     EXPECT_EQ(isthmus::trim(), 0U);
 }
 
@@ -107,13 +108,36 @@ TEST_F(KeptMemory, IsBoundedAndTheOldestGoesFirst) {
     EXPECT_EQ(isthmus::trim(), 0U);
 }
 
-TEST_F(KeptMemory, OfManyTheLastAreKept) {
+TEST_F(KeptMemory, IsBoundedByItsBytesAndNotByItsPieces) {
     std::vector<Tensor> made;
-    for (int i = 0; i < 40; ++i) made.push_back(bytes(4 * MiB));
+    std::vector<const void*> before;
+    for (int i = 0; i < 100; ++i) made.push_back(bytes(4 * MiB));
+    for (int i = 0; i < 1000; ++i) made.push_back(bytes(MiB / 16));
+    for (const Tensor& tensor : made) before.push_back(tensor.data());
+    made.clear();
+    for (int i = 0; i < 1000; ++i) made.push_back(bytes(MiB / 16));
+    for (int i = 0; i < 100; ++i) made.push_back(bytes(4 * MiB));
+    std::sort(before.begin(), before.end());
+    for (const Tensor& tensor : made) EXPECT_TRUE(std::binary_search(before.begin(), before.end(), tensor.data()));
     made.clear();
     const std::size_t kept = isthmus::trim();
-    EXPECT_GE(kept, 16 * 4 * MiB);
-    EXPECT_LT(kept, 17 * 4 * MiB);
+    EXPECT_GE(kept, 462 * MiB);
+    EXPECT_LT(kept, 463 * MiB);
+    for (int i = 0; i < 200; ++i) made.push_back(bytes(4 * MiB));
+    made.clear();
+    EXPECT_LE(isthmus::trim(), 512 * MiB);
+}
+
+TEST_F(KeptMemory, IsFoundAmongThousandsOfOtherSizes) {
+    std::vector<Tensor> made;
+    for (std::size_t i = 0; i < 3000; ++i) made.push_back(bytes(MiB / 16 + 64 * i));
+    made.clear();
+    for (std::size_t i = 0; i < 3000; ++i) {
+        const std::size_t wanted = MiB / 16 + 64 * (i * 7919 % 3000);
+        const Tensor tensor = bytes(wanted);
+        std::memset(tensor.data(), 1, wanted);
+    }
+    EXPECT_GE(isthmus::trim(), 3000 * MiB / 16);
 }
 
 TEST_F(KeptMemory, CanBeTurnedOff) {

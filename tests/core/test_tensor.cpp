@@ -327,11 +327,14 @@ bool shows_huge_pages() {
 
 TEST(Tensor, LargeNewMemoryAsksForHugePages) {
     if (!shows_huge_pages()) GTEST_SKIP() << "no huge pages here";
-    const Tensor large = Tensor::empty({std::int64_t{64} << 20}, isthmus::uint8),
-                 small = Tensor::empty({std::int64_t{1} << 20}, isthmus::uint8);
     const auto middle = [](const Tensor& t) { return static_cast<const char*>(t.data()) + t.nbytes() / 2; };
+    // malloc may have pages for which another test's tensor has asked: they are used up first.
+    std::vector<Tensor> small;
+    do small.push_back(Tensor::empty({std::int64_t{1} << 20}, isthmus::uint8));
+    while (wants_huge_pages(middle(small.back())) == true && small.size() < 1000);
+    EXPECT_EQ(wants_huge_pages(middle(small.back())), false);
+    const Tensor large = Tensor::empty({std::int64_t{64} << 20}, isthmus::uint8);
     EXPECT_EQ(wants_huge_pages(middle(large)), true);
-    EXPECT_EQ(wants_huge_pages(middle(small)), false);
 }
 #endif
 

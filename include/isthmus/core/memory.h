@@ -25,9 +25,9 @@ void set_allocator(const Allocator* allocator) noexcept;
 
 /// How many bytes of dropped tensors this shared object keeps at most, 512 MiB by default (none under
 /// AddressSanitizer), 0 for none; memory beyond that is released at once: when the call returns, no more is kept,
-/// whatever other threads do. Memory from 4 MiB on is kept, and a new
-/// tensor of about that size is made of it: it is filled without the faults of fresh pages. Blocks of 32 MiB and more
-/// the system may take when it runs short (madvise(2), MADV_FREE).
+/// whatever other threads do. Memory from 64 KiB on is kept, and a new tensor of about that size is made of it: it is
+/// filled without the faults of fresh pages. Blocks of 32 MiB and more the system may take when it runs short
+/// (madvise(2), MADV_FREE).
 void set_cached_memory(std::size_t most) noexcept;
 
 /// Releases kept memory to the system until at most `keep` bytes are left, those that were dropped last; the number of
