@@ -74,6 +74,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(name for name in __all__ if name == "__version__" or not name.startswith("_"))
+
+
 def __getattr__(name: str) -> Any:
     # Few programs need these, and what they import takes as long as all the rest.
     if name == "distributed":

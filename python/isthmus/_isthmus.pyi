@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from types import EllipsisType
+from types import EllipsisType, ModuleType
 from typing import Any, ClassVar, Literal, NoReturn, SupportsIndex, final, overload
 
 import jax
@@ -194,7 +194,8 @@ class Tensor:
     def to(
         self, framework: Literal["numpy"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
     ) -> numpy.typing.NDArray[Any]:
-        """The same memory as an array of `framework` ('numpy', 'torch', 'jax', …), or an error that says why not."""
+        """The same memory as an array of `framework` ('numpy', 'torch', 'jax', … or the module), or an error that says
+        why not."""
     @overload
     def to(
         self, framework: Literal["torch"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
@@ -208,7 +209,9 @@ class Tensor:
         self, framework: Literal["tensor"], /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
     ) -> Tensor: ...
     @overload
-    def to(self, framework: _Framework, /, *, allow_read_only_loss: bool = False, allow_copy: bool = False) -> Any: ...
+    def to(
+        self, framework: _Framework | ModuleType, /, *, allow_read_only_loss: bool = False, allow_copy: bool = False
+    ) -> Any: ...
     def as_read_only(self) -> Tensor:
         """The same memory, to be read only."""
 
@@ -233,10 +236,10 @@ def from_dlpack(
     Source: Python array API standard 2024.12, from_dlpack.
     """
 
-def empty(shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
+def empty(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
     """A new Tensor in host memory: row-major, not initialised, writable, owned by nobody but its views.
 
-    Aligned to 64 bytes, so that JAX shares it too.
+    shape: the sizes, or one number for one dimension. Aligned to 64 bytes, so that JAX shares it too.
     """
 
 def trim(keep: int = 0) -> int:

@@ -38,7 +38,9 @@ class PoolStats(NamedTuple):
     lent: int
 
 
-def empty(shape: Sequence[SupportsIndex], dtype: object = "float32", *, access: Access = "read_only") -> Tensor:
+def empty(
+    shape: SupportsIndex | Sequence[SupportsIndex], dtype: object = "float32", *, access: Access = "read_only"
+) -> Tensor:
     """A new writable Tensor in shared memory: row-major, at the beginning of a page, not initialised.
 
     access: its intended use; memory that is sent as "shared" but was not made for it moves once, with a copy.
@@ -113,7 +115,7 @@ class Pool:
 
     def empty(
         self,
-        shape: Sequence[SupportsIndex],
+        shape: SupportsIndex | Sequence[SupportsIndex],
         dtype: object = "float32",
         *,
         access: Access = "read_only",
@@ -167,7 +169,7 @@ class Channel:
             self._own_pool = Pool(self._limit)
         return self._own_pool
 
-    def empty(self, shape: Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
+    def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: object = "float32") -> Tensor:
         """A Tensor to fill and to send: as isthmus.shared.empty, from the channel's own pool."""
         return self._pool.empty(shape, dtype, access=self._access, timeout=self._sock.gettimeout())
 

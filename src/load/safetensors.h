@@ -274,7 +274,8 @@ inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std
     std::uint64_t size = 0;
     for (int i = header_begin - 1; i >= 0; --i) size = size << 8 | length[i];
     if (size > longest_header)
-        fail_file({"the header's length is ", size, " bytes; expected at most ", longest_header});
+        fail_file({"this is not a safetensors file: the header's length would be ", size, " bytes; expected at most ",
+                   longest_header});
     if (size > file_size - header_begin)
         fail_file({"the header's length is ", size, " bytes, but ", file_size - header_begin, " follow"});
     return header_begin + size;

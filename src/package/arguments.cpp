@@ -47,4 +47,9 @@ bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isth
     return false;
 }
 
+bool read_shape(PyObject* object, std::int64_t (&out)[isthmus::max_ndim], int& count) {
+    const Ref sizes(PyIndex_Check(object) && !PyBool_Check(object) ? PyTuple_Pack(1, object) : Py_NewRef(object));
+    return sizes && read_sizes(sizes.get(), "shape", out, count);
+}
+
 }  // namespace package

@@ -59,8 +59,7 @@ PyObject* empty(PyObject*, PyObject* arguments, PyObject* keywords) {
     std::int64_t sizes[isthmus::max_ndim];
     int ndim = 0;
     DType wanted = isthmus::float32;
-    if (!read_sizes(shape, "shape", sizes, ndim) || (dtype != nullptr && !read_dtype(dtype, "dtype", wanted)))
-        return nullptr;
+    if (!read_shape(shape, sizes, ndim) || (dtype != nullptr && !read_dtype(dtype, "dtype", wanted))) return nullptr;
     return guarded([&] {
         return to_object(Tensor::empty(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)), wanted));
     });
@@ -111,7 +110,7 @@ PyMethodDef package::import_methods[] = {
     {"empty", with_keywords(empty), METH_VARARGS | METH_KEYWORDS,
      "empty($module, shape, dtype='float32')\n--\n\n"
      "A new Tensor in host memory: row-major, not initialised, writable, owned by nobody but its views.\n\n"
-     "Aligned to 64 bytes, so that JAX shares it too."},
+     "shape: the sizes, or one number for one dimension. Aligned to 64 bytes, so that JAX shares it too."},
     {"trim", with_keywords(trim), METH_VARARGS | METH_KEYWORDS,
      "trim($module, keep=0)\n--\n\n"
      "Release the memory of dropped tensors to the system; returns the number of bytes released.\n\n"

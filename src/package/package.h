@@ -51,6 +51,8 @@ inline PyObject* to_object(const isthmus::Result<Tensor>& tensor) {
 
 /// A sequence of integers as sizes or strides. False with a Python exception set that names the argument.
 bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isthmus::max_ndim], int& count);
+/// The shape of a new tensor: read_sizes(), or one integer for one dimension.
+bool read_shape(PyObject* object, std::int64_t (&out)[isthmus::max_ndim], int& count);
 
 /// A dtype or device said in Python: one of ours, its name, DLPack's tuple. False with a Python exception set.
 bool read_dtype(PyObject* object, const char* argument, DType& out);

@@ -151,7 +151,7 @@ PyObject* empty(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     shared::Access access{};
     shared::Pool* pool = nullptr;
     double seconds = 0;
-    if (!read_sizes(arguments[0], "shape", sizes, ndim) || !read_dtype(arguments[1], "dtype", dtype) ||
+    if (!read_shape(arguments[0], sizes, ndim) || !read_dtype(arguments[1], "dtype", dtype) ||
         !read_access(arguments[2], access) || !read_pool(arguments[3], pool) || !read_timeout(arguments[4], seconds))
         return nullptr;
     const std::span<const std::int64_t> shape(sizes, static_cast<std::size_t>(ndim));

@@ -189,8 +189,10 @@ TEST(Load, LengthsThatCannotBe) {
     EXPECT_EQ(error_of(""), "it has 0 bytes; expected at least 8");
     EXPECT_EQ(error_of("1234567"), "it has 7 bytes; expected at least 8");
     EXPECT_EQ(error_of(std::string("\x03\0\0\0\0\0\0\0{}", 10)), "the header's length is 3 bytes, but 2 follow");
-    EXPECT_EQ(error_of(std::string(8, '\xff') + "{}"),
-              "the header's length is 18446744073709551615 bytes; expected at most 100000000");
+    EXPECT_EQ(
+        error_of(std::string(8, '\xff') + "{}"),
+        "this is not a safetensors file: the header's length would be 18446744073709551615 bytes; expected at most "
+        "100000000");
     EXPECT_EQ(error_of(std::string(8, '\0')), "the header does not begin with '{'");
 }
 

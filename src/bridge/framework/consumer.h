@@ -63,10 +63,8 @@ inline bool runs_backwards(const DLTensor& t) noexcept {
     return false;
 }
 
-/// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not
-/// cure.
-ISTHMUS_COLD inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts,
-                                                      const ExportOptions& options) {
+ISTHMUS_COLD inline Result<void> check_layout_for(const DLTensor& t, const FrameworkFacts& facts,
+                                                  const ExportOptions& options) {
     if (facts.no_negative_strides && runs_backwards(t))
         return make_error(ErrorCode::bad_layout, {"strides ", sizes_text(t.strides, t.ndim), " are negative, which ",
                                                   facts.name, " does not support; copy it first, or say allow_copy"});
@@ -83,6 +81,15 @@ ISTHMUS_COLD inline Result<void> check_consumer_takes(const DLTensor& t, const F
                            (facts.needs_alignment ? "'s own operations would end the process" : " would copy it"),
                            "; use Tensor::empty, or allow_copy"});
     return {};
+}
+/// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not
+/// cure. If the framework is not installed, that is the error.
+ISTHMUS_COLD inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts,
+                                                      const ExportOptions& options) {
+    Result<void> taken = check_layout_for(t, facts, options);
+    if (!taken && facts.module != nullptr && !Ref(PyImport_ImportModule(facts.module)))
+        return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
+    return taken;
 }
 
 /// The block in the form that the framework takes; empty with a Python exception set.

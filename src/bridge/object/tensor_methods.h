@@ -84,13 +84,23 @@ inline PyGetSetDef tensor_getset[] = {
 
 ISTHMUS_COLD inline PyObject* tensor_to(PyObject* self, PyObject* arguments, PyObject* keywords) {
     static const char* names[] = {"", "allow_read_only_loss", "allow_copy", nullptr};
-    const char* name = nullptr;
+    PyObject* wanted = nullptr;
     int read_only_loss = 0, copy = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "s|$pp:to", const_cast<char**>(names), &name, &read_only_loss,
-                                     &copy))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$pp:to", const_cast<char**>(names), &wanted,
+                                     &read_only_loss, &copy))
         return nullptr;
     Block* block = block_of(self);
     if (block == nullptr) return nullptr;
+    const Ref named(PyModule_Check(wanted) ? PyModule_GetNameObject(wanted) : Py_NewRef(wanted));
+    if (!named) return nullptr;
+    if (!PyUnicode_Check(named.get())) {
+        PyErr_Format(PyExc_TypeError, "to(): expected the name of a framework, or its module, got %.200s",
+                     Py_TYPE(wanted)->tp_name);
+        return nullptr;
+    }
+    std::string_view name = utf8_of(named.get());
+    if (name.data() == nullptr) return nullptr;
+    if (PyModule_Check(wanted)) name = name.substr(0, name.find('.'));  // jax.numpy
     Framework framework = Framework::none;
     if (!parse_framework(name, framework)) {
         TextBuffer known;

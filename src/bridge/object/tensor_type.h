@@ -108,8 +108,8 @@ ISTHMUS_COLD inline PyTypeObject* make_tensor_class() {
         {"to", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(tensor_to)), METH_VARARGS | METH_KEYWORDS,
          "to($self, framework, /, *, allow_read_only_loss=False, allow_copy=False)\n--\n\nThe same memory as an array "
          "of "
-         "`framework` ('numpy', 'torch', 'jax', …), or an error that "
-         "says why not."},
+         "`framework` ('numpy', 'torch', 'jax', … or the module), or an error that "
+         "says\nwhy not."},
         {"as_read_only", tensor_as_read_only, METH_NOARGS,
          "as_read_only($self, /)\n--\n\nThe same memory, to be read only."},
         {nullptr, nullptr, 0, nullptr},
