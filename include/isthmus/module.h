@@ -14,20 +14,6 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// What the calls of a function of a module read; the function's `__self__`, a capsule, owns it.
-struct BoundFunction {
-    const char* name;
-    const char* const* parameters;
-
-    static const BoundFunction& of(PyObject* self) noexcept {
-        return *static_cast<const BoundFunction*>(PyCapsule_GetPointer(self, nullptr));
-    }
-};
-
-/// Adds a function to the module; nothing if an exception is set, and with an exception if it cannot.
-void add_function(PyObject* module, const char* name, const char* const* parameters, int count, const bool* optional,
-                  const char* doc, PyCFunction call) noexcept;
-
 template <class R>
 inline constexpr bool is_as = false;
 template <Framework framework>
@@ -119,7 +105,7 @@ struct BoundCall {
 template <auto f, class R, class... A>
 struct BoundCall<f, R (*)(A...)> {
     static constexpr int count = sizeof...(A);
-    static constexpr bool optional[count + 1] = {is_optional<std::remove_cvref_t<A>>...};
+    static constexpr bool optional[sizeof...(A) + 1] = {is_optional<std::remove_cvref_t<A>>...};
 
     static PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) noexcept {
         const BoundFunction& bound = BoundFunction::of(self);
@@ -254,10 +240,6 @@ private:
 }  // namespace detail
 
 ISTHMUS_END
-
-#if defined(ISTHMUS_BACKEND)
-ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_DEF)
-#endif
 
 /// How the interpreter finds a module: in abi3t, the stable ABI of 3.15 and later with and without the GIL, by its
 /// slots.

@@ -148,7 +148,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 def _glue(module: str, includes: Sequence[str], functions: Names, operators: Names, body: str, code: str) -> str:
     """The file that is compiled: it includes the sources, and has the module."""
-    lines = ["#include <isthmus/module.h>"]
+    lines = ["#include <isthmus/module.h>", "#include <string>", "#include <tuple>", "#include <vector>"]
     lines += ["#include <isthmus/op.h>"] if operators else []
     lines += [f'#include "{name}"' for name in includes]
     lines += [f"ISTHMUS_MODULE({module}, module) {{"]

@@ -184,7 +184,7 @@ ISTHMUS_ALWAYS_INLINE std::uint64_t convert_directly(const char* from, char* to)
         const bool may_be_negative = std::is_signed_v<To> && !std::is_signed_v<From>;
         return (static_cast<From>(y) != x) | (may_be_negative & (y < 0));
     } else if constexpr (sizeof(To) < sizeof(From) && !std::is_integral_v<From>) {
-        return !(std::fabs(y) <= std::numeric_limits<To>::max());
+        return !(std::fabs(y) <= (std::numeric_limits<To>::max)());
     } else {
         return 0;
     }
@@ -196,7 +196,7 @@ bool convert_block_directly(const char* ISTHMUS_RESTRICT from, std::int64_t coun
     constexpr std::int64_t at_once = 32;
     constexpr std::int64_t f = sizeof(From), t = sizeof(To);
     // As wide as the wider of the two, so that it stays in the same vectors.
-    constexpr std::size_t width = std::max(sizeof(From), sizeof(To));
+    constexpr std::size_t width = (std::max)(sizeof(From), sizeof(To));
     using Refused = std::conditional_t<
         width == 8, std::uint64_t,
         std::conditional_t<width == 4, std::uint32_t, std::conditional_t<width == 2, std::uint16_t, std::uint8_t>>>;

@@ -73,7 +73,7 @@ static void copy_plane(const char* from, char* to, CopiedDim a, CopiedDim b, std
     const bool has_loop = width <= 16 && (width & (width - 1)) == 0;
     for (; b.size > 0; b.size -= block, from += block * b.from, to += block * b.to)
         for (std::int64_t i = 0; i < a.size; ++i) {
-            Moved m{from + i * a.from, b.from, to + i * a.to, b.to, std::min(block, b.size)};
+            Moved m{from + i * a.from, b.from, to + i * a.to, b.to, (std::min)(block, b.size)};
             if (has_loop) {
                 move_elements(m, log2_of(width));
                 continue;

@@ -180,7 +180,8 @@ def test_an_interrupt_as_a_module_registers_its_operators_comes_again(run_script
     pytest.importorskip("torch")
     said = run_script(
         """
-        import torch, isthmus.operators
+        import signal, torch, isthmus.operators
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
         def interrupt(*arguments):
             raise KeyboardInterrupt
         isthmus.operators._offer, offer = interrupt, isthmus.operators._offer

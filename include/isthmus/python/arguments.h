@@ -230,11 +230,30 @@ private:
     std::tuple<detail::Unzeroed<detail::ArgumentLoader<T>>...> loaders_;
 };
 
+namespace detail {
+
+/// What the calls of a function of a module read; the function's `__self__`, a capsule, owns it.
+struct BoundFunction {
+    const char* name;
+    const char* const* parameters;
+
+    static const BoundFunction& of(PyObject* self) noexcept {
+        return *static_cast<const BoundFunction*>(PyCapsule_GetPointer(self, nullptr));
+    }
+};
+
+/// Adds a function to the module; nothing if an exception is set, and with an exception if it cannot.
+void add_function(PyObject* module, const char* name, const char* const* parameters, int count, const bool* optional,
+                  const char* doc, PyCFunction call) noexcept;
+
+}  // namespace detail
+
 ISTHMUS_END
 
 #if defined(ISTHMUS_BACKEND)
 #include <isthmus/backend/call.h>
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_ARGUMENTS)
+ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_DEF)
 ISTHMUS_BEGIN
 namespace detail {
 inline bool read_scalar(PyObject* object, std::string_view& value, const char* function,
