@@ -76,7 +76,8 @@ public:
         if (!turn || count_ == 0) return {};
         const std::size_t most = bytes + bytes / 4;
         int best = none;
-        for (int size = class_of(bytes); size <= class_of(most) && (best == none || size == class_of(bytes)); ++size) {
+        for (std::size_t size = class_of(bytes); size <= class_of(most) && (best == none || size == class_of(bytes));
+             ++size) {
             int tries = 16;
             for (int at = newest_of_[size]; at != none && tries > 0; at = pieces_[at].older_of_class, --tries) {
                 const std::size_t found = pieces_[at].memory.bytes;
@@ -127,10 +128,10 @@ public:
 private:
     static constexpr int none = -1;
     /// Four between a power of two and the next.
-    static constexpr int class_count = 4 * 64;
-    static int class_of(std::size_t bytes) noexcept {
-        const int power = std::bit_width(bytes | 4) - 1;
-        return 4 * power + static_cast<int>(bytes >> (power - 2) & 3);
+    static constexpr std::size_t class_count = std::size_t{4} * 64;
+    static std::size_t class_of(std::size_t bytes) noexcept {
+        const auto power = static_cast<std::size_t>(std::bit_width(bytes | 4)) - 1;
+        return 4 * power + (bytes >> (power - 2) & 3);
     }
 
     /// In two lists, each by age: that of all pieces, and that of its class. A free place is in the first alone.
