@@ -100,7 +100,7 @@ public:
     }
     std::size_t trim(std::size_t keep) noexcept {
         const Turn turn(taken_, patience);
-        return turn ? shrink(keep) : 0;
+        return turn ? empty_to(keep) : 0;
     }
     void set_most(std::size_t most) noexcept {
         most_.store(most);
@@ -111,7 +111,7 @@ public:
     /// ends.
     void end() noexcept {
         const Turn turn(taken_);
-        if (turn) (void)shrink(0);
+        if (turn) (void)empty_to(0);
     }
 
     /// Around a fork: the child inherits the cache in nobody's turn.
@@ -171,6 +171,17 @@ private:
         const std::size_t before = bytes_;
         while (bytes_ > keep) std::free(remove(oldest_).start);
         return before - bytes_;
+    }
+    /// The same, and the places with the last piece.
+    std::size_t empty_to(std::size_t keep) noexcept {
+        const std::size_t released = shrink(keep);
+        if (count_ == 0) {
+            std::free(static_cast<void*>(pieces_));
+            pieces_ = nullptr;
+            room_ = 0;
+            free_ = none;
+        }
+        return released;
     }
     /// A free place for one more piece; false when memory is out.
     bool make_room() noexcept {

@@ -168,7 +168,7 @@ def test_empty_is_float32_by_default_and_zero_sizes_are_fine():
         ((-1,), FLOAT32, "argument 'shape'.*negative"),
         ((2**62, 2**62), FLOAT32, "argument 'shape'.*more bytes"),
         ((2**70,), FLOAT32, "argument 'shape'.*64 bits"),
-        (5, FLOAT32, "argument 'shape': found 5"),
+        (1.5, FLOAT32, "argument 'shape': found 1.5"),
         ("ab", FLOAT32, "argument 'shape': found 'ab'"),
         ((1.5,), FLOAT32, "argument 'shape': found"),
         ((True,), FLOAT32, "argument 'shape': found"),
