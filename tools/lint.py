@@ -20,7 +20,7 @@ from pathlib import Path
 import run_tests
 
 ROOT = run_tests.ROOT
-GCC_ALONE = ("--param=", "-fno-reorder-blocks-and-partition")
+GCC_ALONE = ("--param=", "-fno-reorder-blocks-and-partition", "-malign-data=")
 
 
 def tracked(*patterns: str) -> list[str]:

@@ -107,7 +107,7 @@ ISTHMUS_ALWAYS_INLINE Result<PyObject*> export_by_framework(Block* block, Framew
     const FrameworkFacts* facts = find_framework(framework);
     if (ISTHMUS_UNLIKELY(facts == nullptr)) return explain_framework(framework);
     if (ISTHMUS_UNLIKELY(options.allow_copy)) return export_or_copy(block, framework, *facts, options);
-    return share(block, framework, *facts, options);
+    return share(block, framework, *facts, options);  // NOLINT(readability-redundant-parentheses)
 }
 ISTHMUS_NOINLINE inline Result<PyObject*> export_anew(Block* block, Framework wanted, const ExportOptions& options) {
     return export_by_framework<export_apart>(block, wanted, options);

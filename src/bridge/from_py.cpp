@@ -185,7 +185,7 @@ ISTHMUS_COLD void copy_or_fail(PyObject* object, const ImportOptions& options, E
         ImportOptions copying = options;
         copying.copy = Copy::always;
         Result<T> copied{Uninitialised{}};
-        import_otherwise(object, copying, nullptr, copied);
+        import_otherwise(object, copying, nullptr, copied);  // NOLINT(readability-redundant-parentheses)
         if (copied) {
             *result = std::move(*copied);
             return;

@@ -45,13 +45,12 @@ ISTHMUS_COLD void add_function(PyObject* module, const char* name, const char* c
         made->bound = {name, made->parameters.data()};
         made->doc = signature_and_doc(*made, optional, doc);
         made->method = {name, call, METH_FASTCALL | METH_KEYWORDS, made->doc.c_str()};
-        PyMethodDef& method = made->method;
-        const Ref self(PyCapsule_New(&made->bound, nullptr, OwnedFunction::destroy));
-        if (!self) return;
-        (void)made.release();
+        OwnedFunction* owned = made.release();
+        const Ref self(PyCapsule_New(&owned->bound, nullptr, OwnedFunction::destroy));
+        if (!self) return delete owned;
         const Ref module_name(PyModule_GetNameObject(module));
         if (!module_name) return;
-        const Ref function(PyCFunction_NewEx(&method, self.get(), module_name.get()));
+        const Ref function(PyCFunction_NewEx(&owned->method, self.get(), module_name.get()));
         if (function) PyModule_AddObjectRef(module, name, function.get());
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();

@@ -176,15 +176,14 @@ template <class To, class From>
 ISTHMUS_ALWAYS_INLINE std::uint64_t convert_directly(const char* from, char* to) noexcept {
     From x;
     std::memcpy(&x, from, sizeof x);
-    const To y = static_cast<To>(x);
+    const To y = static_cast<To>(x);  // NOLINT(bugprone-signed-char-misuse): numbers of 8 bits, not characters
     std::memcpy(to, &y, sizeof y);
-    if constexpr (std::is_same_v<From, ByteBool>) {
-        return 0;
-    } else if constexpr (std::is_integral_v<To>) {
+    using Limits = std::numeric_limits<To>;
+    if constexpr (std::is_integral_v<To> && !std::is_same_v<From, ByteBool>) {
         const bool may_be_negative = std::is_signed_v<To> && !std::is_signed_v<From>;
         return (static_cast<From>(y) != x) | (may_be_negative & (y < 0));
     } else if constexpr (sizeof(To) < sizeof(From) && !std::is_integral_v<From>) {
-        return !(std::fabs(y) <= (std::numeric_limits<To>::max)());
+        return !(std::fabs(y) <= (Limits::max)());  // NOLINT(readability-redundant-parentheses): max may be a macro
     } else {
         return 0;
     }

@@ -159,7 +159,7 @@ inline bool describe_eager_tensor(const TensorFlowHandles& functions, PyObject* 
 /// Whether the functions give for this object what Python gave: the memory of its buffer and the name of its device.
 inline bool agree_with_python(const TensorFlowHandles& functions, PyObject* object, const DLTensor& known,
                               PyObject* device) {
-    DLTensor t{};
+    DLTensor t{nullptr, Device::cpu(), 0, {}, nullptr, nullptr, 0};
     std::int64_t shape[max_ndim];
     if (!describe_eager_tensor(functions, object, t, shape)) return false;
     const TensorFlowStatus status(functions);
