@@ -381,8 +381,7 @@ template <>
 struct type_caster<at::Tensor> {
     NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
 
-    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list*,
-                                    const char* caller = ISTHMUS_CALLER) {
+    ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t, cleanup_list*, const char* caller = ISTHMUS_CALLER) {
         return isthmus::detail::nanobind_try(caller, [&] {
             if (isthmus::detail::is_no_tensor(src.ptr())) return false;
             auto result = isthmus::from_py_torch(src.ptr());
