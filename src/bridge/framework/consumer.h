@@ -82,13 +82,16 @@ ISTHMUS_COLD inline Result<void> check_layout_for(const DLTensor& t, const Frame
                            "; use Tensor::empty, or allow_copy"});
     return {};
 }
+inline Error consumer_is_missing(const FrameworkFacts& facts) {
+    return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
+}
 /// Refuses tensors that the framework would copy silently, misread, or not accept: first those that allow_copy does not
 /// cure. If the framework is not installed, that is the error.
 ISTHMUS_COLD inline Result<void> check_consumer_takes(const DLTensor& t, const FrameworkFacts& facts,
                                                       const ExportOptions& options) {
     Result<void> taken = check_layout_for(t, facts, options);
     if (!taken && facts.module != nullptr && !Ref(PyImport_ImportModule(facts.module)))
-        return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
+        return consumer_is_missing(facts);
     return taken;
 }
 
@@ -171,9 +174,6 @@ inline Result<void> check_legacy_padding(const Block* block, const FrameworkFact
     if (ISTHMUS_LIKELY(!legacy_loses_padding(block))) return {};
     return make_error(ErrorCode::bad_dtype, {"dtype ", DType(block->dl.dtype), " has no counterpart in ", facts.name,
                                              "; nearest is uint8, the bytes"});
-}
-inline Error consumer_is_missing(const FrameworkFacts& facts) {
-    return error_from_exception(ErrorCode::unavailable, nullptr, {"importing ", facts.name});
 }
 
 /// The export path to every framework that has no function in the table of exports.
