@@ -10,7 +10,6 @@
 #include <isthmus/core/live.h>
 #include <isthmus/fields.h>
 #include <isthmus/load.h>
-#include <isthmus/module.h>
 #include <isthmus/op.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
@@ -178,7 +177,6 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_SHARED)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
-        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_DEF)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
     }
 };

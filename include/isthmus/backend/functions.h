@@ -241,7 +241,10 @@
       (object, text, function, argument), (read_text(object, text, function, argument)), true) \
     F(137, sort_by_name, bool, detail::sort_by_name, (const char* function, const char* const* names, int count, \
       PyObject* const* args, Py_ssize_t positional, PyObject* kwnames, PyObject** out), (function, names, count, \
-      args, positional, kwnames, out), true)
+      args, positional, kwnames, out), true) \
+    F(195, add_function, void, detail::add_function, (PyObject* module, const char* name, \
+      const char* const* parameters, int count, const bool* optional, const char* doc, PyCFunction call), \
+      (module, name, parameters, count, optional, doc, call), true)
 
 #define ISTHMUS_BACKEND_CAPTURED(F, M, T, X) \
     F(161, raise_captured, void, detail::raise_captured, \
@@ -343,11 +346,6 @@
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
       (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
-
-#define ISTHMUS_BACKEND_DEF(F, M, T, X) \
-    F(195, add_function, void, detail::add_function, (PyObject* module, const char* name, \
-      const char* const* parameters, int count, const bool* optional, const char* doc, PyCFunction call), \
-      (module, name, parameters, count, optional, doc, call), true)
 // clang-format on
 
 /// How many rows there are.

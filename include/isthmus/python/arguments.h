@@ -253,7 +253,6 @@ ISTHMUS_END
 #if defined(ISTHMUS_BACKEND)
 #include <isthmus/backend/call.h>
 ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_ARGUMENTS)
-ISTHMUS_BACKEND_DEFINE(ISTHMUS_BACKEND_DEF)
 ISTHMUS_BEGIN
 namespace detail {
 inline bool read_scalar(PyObject* object, std::string_view& value, const char* function,

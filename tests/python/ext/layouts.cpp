@@ -3,7 +3,6 @@
 #include <isthmus/op.h>  // Python.h must come before any standard header
 
 #include <isthmus/fields.h>
-#include <isthmus/module.h>
 #include <isthmus/python/overloads.h>
 #include <isthmus/tree.h>
 
