@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import compiling
+import processes
 import pytest
 
 isthmus = pytest.importorskip("isthmus")
@@ -181,15 +180,7 @@ def folder() -> Path:
 
 
 def python(folder: Path, source: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SOURCE_OF_PYTHON + source],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])},
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    processes.run_python(SOURCE_OF_PYTHON + source, folder)
 
 
 def test_a_segment_lives_as_long_as_its_last_tensor(folder: Path) -> None:

@@ -93,8 +93,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     flags = flags_of()
     folder = tmp_path_factory.mktemp("bound")
     (folder / "bound.cpp").write_text(source)
-    told = isthmus.get_cflags(abi3=True)
-    told = told if limited else [flag for flag in told if flag != "-DISTHMUS_ABI3"]
+    told = isthmus.get_cflags(abi3=limited, backend=True)
     suffix = ".abi3.so" if limited else importlib.machinery.EXTENSION_SUFFIXES[0]
     command = [compiling.CXX, "-O0", *told, *flags, f"-I{sysconfig.get_path('include')}", "-shared", "-Wl,-z,now"]
     objects = [flag for flag in flags if flag.endswith(".o")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import compiling
 import pytest
+import readmes
 from compiling import CLANG, CXX
 
 isthmus = pytest.importorskip("isthmus")
@@ -21,8 +21,7 @@ pytestmark = pytest.mark.skipif("ISTHMUS_SANITIZER" in os.environ, reason="the c
 
 HEADERS = Path(isthmus.get_include()) / "isthmus"
 CONSUMER = Path(__file__).resolve().parent / "consumer"
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-FIRST = re.findall(r"(?ms)^```cpp\n(.*?)^```$", README)[1]  # without a binder
+FIRST = readmes.texts(Path(__file__).resolve().parents[2], "cpp")[1]  # without a binder
 USE_FIRST = """
 import numpy as np, first
 x = np.zeros((2, 3), np.float32)

@@ -12,13 +12,8 @@ from pathlib import Path
 import pytest
 import readmes
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    found = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", README)
-    assert found, f"README.md has no {language} block"
-    return found
+REPOSITORY = Path(__file__).resolve().parents[2]
+README = (REPOSITORY / "README.md").read_text()
 
 
 class AnyAddress(doctest.OutputChecker):
@@ -28,13 +23,16 @@ class AnyAddress(doctest.OutputChecker):
 
 def test_the_first_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    (tmp_path / "first.cpp").write_text(blocks("cpp")[1])
+    (tmp_path / "first.cpp").write_text(readmes.texts(REPOSITORY, "cpp")[1])
     # "python" in the command is this one, and nothing is optimised, which takes half the time.
-    command = f'python() {{ "{sys.executable}" "$@"; }}; g++() {{ command g++ "$@" -O0; }}; {blocks("sh")[0]}'
+    compile_it, *_ = readmes.texts(REPOSITORY, "sh")
+    command = f'python() {{ "{sys.executable}" "$@"; }}; g++() {{ command g++ "$@" -O0; }}; {compile_it}'
     subprocess.run(["bash", "-euc", command], cwd=tmp_path, check=True)
 
     monkeypatch.syspath_prepend(tmp_path)
-    session = doctest.DocTestParser().get_doctest(blocks("pycon")[0], {}, "README.md", "README.md", 0)
+    session = doctest.DocTestParser().get_doctest(
+        readmes.texts(REPOSITORY, "pycon")[0], {}, "README.md", "README.md", 0
+    )
     shown: list[str] = []
     results = doctest.DocTestRunner(AnyAddress()).run(session, out=shown.append)
     assert results.attempted
@@ -48,7 +46,7 @@ def test_the_nanobind_module_in_a_new_project(tmp_path: Path) -> None:
         pytest.importorskip(package, reason=f"{package} is not installed: pip install -r requirements/test.txt")
     command = re.search(r"`(python -m isthmus new first)`", README)[1]  # type: ignore[index]
     readmes.shell(command, tmp_path)
-    (tmp_path / "first" / "first.cpp").write_text(blocks("cpp")[0])
+    (tmp_path / "first" / "first.cpp").write_text(readmes.texts(REPOSITORY, "cpp")[0])
     packages = os.pathsep.join(filter(None, ("site", os.environ.get("PYTHONPATH"))))
     install = "python -m pip install --no-deps --no-build-isolation --no-index --target site ."
     readmes.shell(install, tmp_path / "first", PYTHONPATH=packages)

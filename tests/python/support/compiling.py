@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -11,8 +12,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 CXX = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or "c++"
 #: Clang, if there is one.
@@ -54,6 +57,16 @@ def contents(part: str, folders: Sequence[Path]) -> bytes:
     )
 
 
+@contextlib.contextmanager
+def locked_folder(state: str) -> Iterator[Path]:
+    """The folder of what is made of this state, while no other process makes it."""
+    folder = BUILT / state
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
 def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
     """The folder with the file `name` that the command makes there: made once for the same compiler, command and
     sources (files in the command, Isthmus's headers, and all in these folders), by whichever process of the test run
@@ -61,10 +74,7 @@ def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
     digest = hashlib.sha256(version_of(str(command[0])) + sys.version.encode())
     for part in [*folders, *command]:
         digest.update(hashlib.sha256(contents(str(part), folders)).digest())
-    folder = BUILT / digest.hexdigest()[:24]
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked_folder(digest.hexdigest()[:24]) as folder:
         if not (folder / name).exists():
             done = subprocess.run([*map(str, command), "-o", folder / f"part-{name}"], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
@@ -83,3 +93,11 @@ def nanobind_flags(folder: Path) -> list[str]:
 
 def free_threaded_flags() -> list[str]:
     return ["-DNB_FREE_THREADED"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
+
+
+def audit(module: Path) -> None:
+    """Asserts that a module of the stable ABI uses no more than CPython 3.10's."""
+    pytest.importorskip("abi3audit", reason="abi3audit is not installed: pip install abi3audit")
+    command = [sys.executable, "-m", "abi3audit", "--strict", "--assume-minimum-abi3", "3.10", module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

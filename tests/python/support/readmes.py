@@ -27,6 +27,11 @@ def blocks(folder: Path) -> list[tuple[str, str]]:
     return BLOCK.findall((folder / "README.md").read_text())
 
 
+def texts(folder: Path, wanted: str) -> list[str]:
+    """The blocks of one language."""
+    return [text for language, text in blocks(folder) if language == wanted]
+
+
 def strangers(folder: Path) -> list[str]:
     """The blocks of code that are not, word for word but for their indentation, a part of a file of the example."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".md", ".pgm", ".pyc")]
