@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._isthmus import Device, DType, _live_disable, _live_enable, _live_enabled, _live_list
 from ._terminal import show, text_lines
@@ -58,6 +58,16 @@ class LiveTensor:
         text += ", borrowed: nobody keeps the memory" if self.borrowed else ""
         text += f", {self.handles} handle{'s' if self.handles != 1 else ''}, {self.age:.3g} s old"
         return text + "".join(f"\n    {place}" for place in (self.place, self.cpp_place) if place)
+
+
+_FIELDS = tuple(LiveTensor.__dataclass_fields__)
+
+
+def _live_tensor(values: tuple[Any, ...]) -> LiveTensor:
+    """LiveTensor(*values), in half the time: a frozen class sets each field by a call."""
+    tensor = object.__new__(LiveTensor)
+    tensor.__dict__.update(zip(_FIELDS, values, strict=True))
+    return tensor
 
 
 class LiveTensors(list[LiveTensor]):
@@ -130,7 +140,7 @@ class Live:
         """
         if not _live_enabled():
             warnings.warn("isthmus.live() is off; call isthmus.live.enable() first", RuntimeWarning, stacklevel=2)
-        return LiveTensors(sorted((LiveTensor(*fields) for fields in _live_list()), key=lambda tensor: tensor.serial))
+        return LiveTensors(map(_live_tensor, _live_list()))
 
     def show(self) -> None:
         """Print the list as a table: in a terminal by rich, if it is installed (``pip install isthmus[terminal]``)."""

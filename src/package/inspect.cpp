@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
+#include <algorithm>
+
 #include <isthmus/core/live.h>
 #include "../bridge/operators/definition.h"
 
@@ -24,28 +26,61 @@ PyObject* disable(PyObject*, PyObject*) {
 
 PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(isthmus::live_tracking()); }
 
-PyObject* describe(const isthmus::LiveTensor& live) {
-    detail::SharedRuntime* shared = detail::shared_types();
+/// What most entries have in common, kept from one to the next.
+class Described {
+public:
+    Ref dtype_of(isthmus::DType dtype) { return kept(dtypes_, dtype, detail::shared_types()->dtype); }
+    Ref device_of(isthmus::Device device) { return kept(devices_, device, detail::shared_types()->device); }
+    Ref text_of(const std::string& text) {
+        for (const auto& [known, object] : texts_)
+            if (known == text) return Ref::borrow(object.get());
+        Ref made(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+        if (made && texts_.size() < most_texts) texts_.emplace_back(text, Ref::borrow(made.get()));
+        return made;
+    }
+
+private:
+    static constexpr std::size_t most_texts = 16;
+    template <class Value>
+    using Last = std::pair<Value, Ref>;
+    template <class Value>
+    static Ref kept(Last<Value>& last, const Value& value, PyTypeObject* type) {
+        if (!last.second || !(last.first == value)) last = {value, Ref(detail::new_value_object(type, value))};
+        return Ref::borrow(last.second.get());
+    }
+
+    Last<isthmus::DType> dtypes_;
+    Last<isthmus::Device> devices_;
+    std::vector<std::pair<std::string, Ref>> texts_;
+};
+
+PyObject* describe(const isthmus::LiveTensor& live, Described& common) {
     Ref shape(detail::tuple_of(live.shape.data(), static_cast<int>(live.shape.size())));
-    Ref dtype(detail::new_value_object(shared->dtype, live.dtype)),
-        device(detail::new_value_object(shared->device, live.device));
+    Ref dtype = common.dtype_of(live.dtype), device = common.device_of(live.device);
+    Ref producer = common.text_of(live.producer), consumer = common.text_of(live.consumer);
+    Ref place = common.text_of(live.place), cpp_place = common.text_of(live.cpp_place);
     Ref ptr(PyLong_FromVoidPtr(live.data));
-    if (!shape || !dtype || !device || !ptr) return nullptr;
-    return Py_BuildValue("(KOLOOOOOIssdss)", static_cast<unsigned long long>(live.serial), ptr.get(),
+    if (!shape || !dtype || !device || !ptr || !producer || !consumer || !place || !cpp_place) return nullptr;
+    return Py_BuildValue("(KOLOOOOOIOOdOO)", static_cast<unsigned long long>(live.serial), ptr.get(),
                          static_cast<long long>(live.nbytes), shape.get(), dtype.get(), device.get(),
                          live.read_only ? Py_True : Py_False, live.borrowed ? Py_True : Py_False,
-                         static_cast<unsigned int>(live.handles), live.producer.c_str(), live.consumer.c_str(),
-                         live.age, live.place.c_str(), live.cpp_place.c_str());
+                         static_cast<unsigned int>(live.handles), producer.get(), consumer.get(), live.age, place.get(),
+                         cpp_place.get());
 }
 
-/// One tuple per tensor, the fields in the order of isthmus.LiveTensor.
+/// One tuple per tensor, the oldest first, the fields in the order of isthmus.LiveTensor.
 PyObject* list(PyObject*, PyObject*) {
     return guarded([]() -> PyObject* {
         const std::vector<isthmus::LiveTensor> tensors = isthmus::live();
-        Ref result(PyList_New(0));
-        for (const isthmus::LiveTensor& live : tensors) {
-            Ref item(result ? describe(live) : nullptr);
-            if (!item || PyList_Append(result.get(), item.get()) != 0) return nullptr;
+        std::vector<std::pair<std::uint64_t, std::size_t>> order(tensors.size());
+        for (std::size_t i = 0; i < order.size(); ++i) order[i] = {tensors[i].serial, i};
+        std::sort(order.begin(), order.end());
+        Described common;
+        Ref result(PyList_New(static_cast<Py_ssize_t>(order.size())));
+        for (std::size_t i = 0; result && i < order.size(); ++i) {
+            PyObject* item = describe(tensors[order[i].second], common);
+            if (item == nullptr) return nullptr;
+            PyList_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i), item);
         }
         return result.release();
     });

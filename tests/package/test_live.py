@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import dataclasses
 import subprocess
 import sys
 import threading
@@ -50,6 +51,18 @@ def test_in_order_of_birth(live, x):
     assert [entry.ptr for entry in live()] == [t.data_ptr for t in tensors]
     del tensors[::2]
     assert [entry.ptr for entry in live()] == [t.data_ptr for t in tensors]
+
+
+def test_entries_share_what_they_have_in_common(live):
+    """A list of a million took 4 s: each entry had its own dtype, device and texts."""
+    kept = [isthmus.empty(3) for _ in range(1000)]
+    live()  # the first call keeps what later ones find
+    before = sys.getallocatedblocks()
+    tensors = live()
+    assert (sys.getallocatedblocks() - before) / len(kept) <= 7
+    assert len(tensors) == len(kept)
+    assert tensors[0].dtype is tensors[999].dtype
+    assert tensors[0] == type(tensors[0])(*dataclasses.astuple(tensors[0]))
 
 
 def test_the_consumer_keeps_it_listed(live):
