@@ -102,7 +102,11 @@ private:
     bool is_given(int parameter) const noexcept {
         return op_.parameters()[parameter].is_tensor() && values_[parameter].tensor != nullptr;
     }
-    DType like_dtype(int out) const noexcept { return values_[op_.like[out]].tensor->dtype; }
+    DType like_dtype(int out) const noexcept {
+        const DTypeSource& source = op_.sources_of(overload_, stream_ != nullptr)[out];
+        const DLTensor* tensor = values_[source.parameter].tensor;
+        return (tensor != nullptr ? tensor : values_[source.otherwise].tensor)->dtype;
+    }
     ISTHMUS_ALWAYS_INLINE bool fits(const OverloadFacts& overload) noexcept {
         for (int i = 0; i < op_.input_count; ++i) {
             const int p = op_.inputs[i].parameter;
