@@ -57,6 +57,19 @@ void add_bias_gradient(View<const Real, 2, sizes<"n k">> g, View<const Real, 2, 
     });
 }
 
+/// An update of a cache: rows at places, in place.
+void put_rows(InOut<float, 2, sizes<"m k">> cache, View<const std::int64_t, 1, sizes<"n">> index,
+              View<const float, 2, sizes<"n k">> rows) {
+    for (std::int64_t i = 0; i < rows.extent(0); ++i)
+        for (std::int64_t k = 0; k < rows.extent(1); ++k) cache(index(i), k) = rows(i, k);
+}
+/// A table with as many rows and columns as the integers say.
+void one_hot(View<const std::int64_t, 1, sizes<"n">> index, std::int64_t classes, std::int64_t times,
+             Out<float, 2, sizes<"n classes">> y) {
+    for (std::int64_t i = 0; i < index.extent(0); ++i)
+        for (std::int64_t c = 0; c < classes; ++c) y(i, c) = index(i) == c ? static_cast<float>(times) : 0;
+}
+
 void like_nothing(View<const float, 1> x, Out<dtype_like<"y">, 1>) { (void)x; }
 void like_scalar(View<const float, 1>, std::int64_t, Out<dtype_like<"k">, 1>) {}
 void like_optional(std::optional<View<const Real, 1, sizes<"n">>>, Out<dtype_like<"x">, 0>) {}
@@ -84,8 +97,13 @@ bool bind_dtypes(PyObject* m) {
            op<"kinds::add_bias", add_bias>(m, {"x", "bias"}).gradient<add_bias_gradient>();
 }
 
+bool bind_sizes(PyObject* m) {
+    return op<"kinds::put_rows", put_rows>(m, {"cache", "index", "rows"}) &&
+           op<"kinds::one_hot", one_hot>(m, {"index", "classes", arg("times") = 1});
+}
+
 PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {}};
-int fill(PyObject* module) { return bind_dtypes(module) ? 0 : -1; }
+int fill(PyObject* module) { return bind_dtypes(module) && bind_sizes(module) ? 0 : -1; }
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},
 #if PY_VERSION_HEX >= 0x030D0000
