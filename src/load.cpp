@@ -114,8 +114,6 @@ struct Contents {
         by_name.resize(header.entries.size());
         std::iota(by_name.begin(), by_name.end(), std::size_t{0});
         std::sort(by_name.begin(), by_name.end(), [&](std::size_t a, std::size_t b) { return name(a) < name(b); });
-        for (std::size_t i = 1; i < by_name.size(); ++i)
-            if (name(by_name[i - 1]) == name(by_name[i])) fail_file({"the name '", name(by_name[i]), "' comes twice"});
     }
     const TensorEntry* find(std::string_view wanted) const noexcept {
         const auto found = std::lower_bound(by_name.begin(), by_name.end(), wanted,
@@ -210,7 +208,9 @@ Result<TensorFile> load(const char* path, shared::Access access) {
     (void)access;
     return Error(ErrorCode::unavailable, "files are not mapped on this system; expected Linux or macOS");
 #else
-    const int descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for a writer
+    int descriptor = -1;
+    do descriptor = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for a writer
+    while (descriptor < 0 && errno == EINTR);
     Result<TensorFile> file = descriptor < 0 ? Result<TensorFile>(shared::impl::system_error("open", errno))
                                              : load_impl::load_descriptor(descriptor, access);
     if (!file) return file.error().prefixed(detail::concat({"'", path, "': "}));

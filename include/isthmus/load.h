@@ -69,6 +69,8 @@ private:
 /// "Format" section of safetensors' README.
 Result<TensorFile> load(const char* path, shared::Access access = shared::Access::read_only);
 inline Result<TensorFile> load(const std::string& path, shared::Access access = shared::Access::read_only) {
+    if (path.find('\0') != std::string::npos)
+        return Error(ErrorCode::bad_argument, "argument 'path': it has a NUL; expected the path of a file");
     return load(path.c_str(), access);
 }
 

@@ -6,9 +6,9 @@
 
 `Tensor` is what every framework takes: torch.from_dlpack(t), np.asarray(t), memoryview(t), jax.dlpack.from_dlpack(t).
 `to_blob` and `from_blob` describe and take memory as plain numbers, for runtimes without a tensor type. `load` shows
-the tensors of a safetensors file. `shared` hands tensors to other processes without their bytes; `distributed` takes
-them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python and C++.
-`load_inline` compiles C++ in a string. Every failure is an `Error` and the builtin exception that fits.
+the tensors of a safetensors file, and `save` writes one. `shared` hands tensors to other processes without their bytes;
+`distributed` takes them through Ray, Dask and multiprocessing. `live` lists the tensors that are alive between Python
+and C++. `load_inline` compiles C++ in a string. Every failure is an `Error` and the builtin exception that fits.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ from ._live import LiveTensor, LiveTensors, live
 from .blob import Blob, from_blob, to_blob
 from .paths import get_cflags, get_cmake_dir, get_include, get_includes, get_ldflags, get_library
 from .tensor_file import TensorFile, load
+from .tensor_saving import save
 
 if TYPE_CHECKING:
     from . import distributed
@@ -67,6 +68,7 @@ __all__ = [
     "load",
     "load_inline",
     "operators",
+    "save",
     "shared",
     "testing",
     "to_blob",

@@ -73,6 +73,23 @@ public:
         if (at_ == begin || (at_ - begin > 1 && text_[begin] == '0')) fail("expected a whole number of 0 or more");
         return value;
     }
+    /// Whether `word` comes next, which it then has read.
+    bool take(std::string_view word) noexcept {
+        skip_space();
+        if (text_.substr(at_, word.size()) != word) return false;
+        at_ += word.size();
+        return true;
+    }
+    /// Reads a value of any kind, in at most `levels` lists and objects within each other.
+    void skip(int levels) {
+        skip_space();
+        const char c = at_ == text_.size() ? '\0' : text_[at_];
+        if ((c == '[' || c == '{') && levels == 0) fail("lists and objects stand too deep within each other");
+        if (c == '{') return object([&](const std::string&) { skip(levels - 1); });
+        if (c == '[') return array([&] { skip(levels - 1); });
+        if (c == '"') return (void)string();
+        if (!take("null") && !take("true") && !take("false")) skip_number();
+    }
     /// Checks that only white space is left.
     void end() {
         skip_space();
@@ -86,6 +103,24 @@ public:
 
 private:
     static bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+    bool take_at_once(std::string_view any) noexcept {
+        if (at_ == text_.size() || any.find(text_[at_]) == std::string_view::npos) return false;
+        ++at_;
+        return true;
+    }
+    void skip_digits() {
+        const std::size_t begin = at_;
+        while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
+        if (at_ == begin) fail("expected a value");
+    }
+    void skip_number() {
+        take_at_once("-");
+        if (!take_at_once("0")) skip_digits();
+        if (take_at_once(".")) skip_digits();
+        if (!take_at_once("eE")) return;
+        take_at_once("+-");
+        skip_digits();
+    }
     void skip_space() noexcept {
         while (at_ < text_.size() &&
                (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
@@ -198,6 +233,10 @@ inline DType parse_file_dtype(const std::string& name, const std::string& tensor
     fail_file({"tensor '", tensor, "' has the dtype '", name, "', which is none of safetensors' that are known here"});
 }
 
+/// How deep the lists and objects of a field that is not known may stand within each other, as in the format's own
+/// library.
+inline constexpr int deepest_field = 125;
+
 /// Reads one tensor, with offsets as the file has them: from the end of the header.
 inline TensorEntry read_entry(JsonReader& json, std::string name) {
     TensorEntry entry{std::move(name), {}, {}, 0, 0};
@@ -220,12 +259,20 @@ inline TensorEntry read_entry(JsonReader& json, std::string name) {
             entry.end = static_cast<std::uint64_t>(json.whole_number());
             json.expect(']');
         } else {
-            json.fail({"tensor '", entry.name, "' has a field '", field, "'; expected dtype, shape and data_offsets"});
+            json.skip(deepest_field);
         }
     });
     if (!dtype || !shape || !offsets)
         json.fail({"tensor '", entry.name, "' has no ", !dtype ? "dtype" : !shape ? "shape" : "data_offsets"});
     return entry;
+}
+
+/// Of entries of one name, the last one counts, as in the format's own library.
+inline void keep_last_of_each_name(std::vector<TensorEntry>& entries) {
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
+    const auto same = [](const TensorEntry& a, const TensorEntry& b) { return a.name == b.name; };
+    entries.erase(entries.begin(), std::unique(entries.rbegin(), entries.rend(), same).base());
 }
 
 /// Whether the entry's bytes are those of its dtype and sizes.
@@ -282,10 +329,11 @@ inline std::uint64_t header_end(const unsigned char (&length)[header_begin], std
 }
 
 /// Reads and checks the header `text` of a file of `file_size` bytes. Throws Error(bad_file) for a file that is not
-/// sound: a name that comes twice, holes, overlaps, bytes that belong to no tensor. Source: the "Format" section of
-/// safetensors' README.
+/// sound: holes, overlaps, bytes that belong to no tensor. Where the "Format" section of safetensors' README asks for
+/// more than its library does (a header that begins with '{', names that come once), the library is followed.
 inline Header read_header(std::string_view text, std::uint64_t file_size) {
-    if (text.empty() || text.front() != '{') fail_file("the header does not begin with '{'");
+    const std::size_t begin = text.find_first_not_of(" \n\r\t");
+    if (begin == std::string_view::npos || text[begin] != '{') fail_file("the header does not begin with '{'");
     if (!isthmus::detail::is_utf8(text)) fail_file("the header is not UTF-8");
     Header header;
     bool has_metadata = false;
@@ -293,9 +341,11 @@ inline Header read_header(std::string_view text, std::uint64_t file_size) {
     json.object([&](std::string name) {
         if (name != "__metadata__") return header.entries.push_back(read_entry(json, std::move(name)));
         if (std::exchange(has_metadata, true)) json.fail("a second '__metadata__'");
-        json.object([&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });
+        if (!json.take("null"))
+            json.object([&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });
     });
     json.end();
+    keep_last_of_each_name(header.entries);
     check_entries(header.entries, header_begin + text.size(), file_size);
     return header;
 }

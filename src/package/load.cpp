@@ -25,10 +25,13 @@ int open_file(PyObject* path) {
     const char* name = PyBytes_AS_STRING(encoded);
     int descriptor = -1, failed = ENOSYS;
 #if !defined(_WIN32)
-    Py_BEGIN_ALLOW_THREADS;                                        // slow on a network file system
-    descriptor = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer would wait for one
-    failed = errno;
-    Py_END_ALLOW_THREADS;
+    do {
+        Py_BEGIN_ALLOW_THREADS;                                        // slow on a network file system
+        descriptor = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe without a writer would wait for one
+        failed = errno;
+        Py_END_ALLOW_THREADS;
+    } while (descriptor < 0 && failed == EINTR && PyErr_CheckSignals() == 0);
+    if (descriptor < 0 && PyErr_Occurred() != nullptr) return -1;  // of a signal's handler
 #endif
     if (descriptor < 0) {
         errno = failed;

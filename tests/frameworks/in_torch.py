@@ -42,8 +42,13 @@ def check_consumer_every_dtype():
 def check_consumer_packed_float4():
     if not hasattr(torch, "float4_e2m1fn_x2"):
         raise Skip("this PyTorch has no float4")
-    refused = refuses("bad_dtype", back, ext.pages([4], "float4_e2m1fn"))
-    assert "float4_e2m1fn_x2" in refused
+    for shape, padded in (([3], False), ([], False), ([4], True)):
+        refused = refuses("bad_dtype", back, ext.pages(shape, "float4_e2m1fn", padded=padded))
+        assert "float4_e2m1fn_x2, two packed elements a byte" in refused
+    pairs = ext.pages([3, 4], "float4_e2m1fn")
+    halves = back(pairs)
+    assert (halves.dtype, halves.shape, halves.stride()) == (torch.float4_e2m1fn_x2, (3, 2), (2, 1))
+    assert halves.data_ptr() == pairs.data_ptr
     x = torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     t = ext.tensor_of(x)
     assert t.data_ptr == x.data_ptr()

@@ -17,7 +17,8 @@ class Module:
 
 
 MODULES = (
-    Module("isthmus", "isthmus", ("_isthmus.pyi", "blob.py", "tensor_file.py", "_live.py", "inline.py", "paths.py")),
+    Module("isthmus", "isthmus",
+           ("_isthmus.pyi", "blob.py", "tensor_file.py", "tensor_saving.py", "_live.py", "inline.py", "paths.py")),
     Module("isthmus.shared", "isthmus.shared", ("shared.py",)),
     Module("isthmus.distributed", "isthmus.distributed",
            ("distributed/__init__.py", "distributed/loader.py", "distributed/policies.py")),

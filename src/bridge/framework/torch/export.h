@@ -60,14 +60,36 @@ inline Result<PyObject*> wrap_torch_handle(TorchShims::Handle handle) {
     return explain_torch_wrap(torch_shims.what());
 }
 
-/// By the stable shims: one allocation of torch's own, none of ours.
-inline Result<PyObject*> export_to_torch_by_shims(Block* block) {
+inline Result<PyObject*> export_to_torch_by_shims(Block* block, const DLTensor& t);
+
+/// Packed float4, one element of torch's float4_e2m1fn_x2 for two of DLPack's: bytes of the last dimension.
+ISTHMUS_COLD inline Result<PyObject*> export_pairs_to_torch(Block* block) {
+    DLTensor t = block->dl;
+    std::int64_t shape[max_ndim], strides[max_ndim];
+    const int last = t.ndim - 1;
+    bool pairs = (block->flags & flag::padded) == 0 && last >= 0 && t.strides[last] == 1;
+    for (int i = 0; pairs && i <= last; ++i) {
+        shape[i] = i == last ? t.shape[i] / 2 : t.shape[i];
+        strides[i] = i == last ? 1 : t.strides[i] / 2;
+        pairs = i == last ? t.shape[i] % 2 == 0 : t.strides[i] % 2 == 0;
+    }
+    if (!pairs) return explain_torch_export(t, false, "");
+    t.shape = shape;
+    t.strides = strides;
+    t.dtype = DType(kDLFloat4_e2m1fn, 4, 2);
+    return export_to_torch_by_shims(block, t);
+}
+
+/// By the stable shims: one allocation of torch's own, none of ours. `t`: the block's memory.
+inline Result<PyObject*> export_to_torch_by_shims(Block* block, const DLTensor& t) {
     const TorchShims& torch = torch_shims;
-    const DLTensor& t = block->dl;
     const Device device = t.device;
     const std::int32_t number = torch_dtype_table.number_of(t.dtype);
     const std::int32_t type = device.is_host() ? torch.device_cpu : torch.device_cuda;
-    if (ISTHMUS_UNLIKELY(number < 0 || layout::has_negative_stride(t))) return explain_torch_export(t, number >= 0, "");
+    if (ISTHMUS_UNLIKELY(number < 0 || layout::has_negative_stride(t)))
+        return DType(t.dtype) == float4_e2m1fn && !layout::has_negative_stride(t)
+                   ? export_pairs_to_torch(block)
+                   : explain_torch_export(t, number >= 0, "");
     TorchShims::Handle handle = nullptr;
     retain(block);
     const unsigned before = torch_drops;
@@ -125,11 +147,11 @@ inline Result<PyObject*> export_to_torch(Block* block) {
     if (ISTHMUS_UNLIKELY(!torch_consumer->ready) && !load_torch_consumer())
         return error_from_exception(ErrorCode::unavailable, nullptr, "importing torch");
     const Device device = block->dl.device;
-    if (ISTHMUS_LIKELY(device.is_host() && torch_has_shims())) return export_to_torch_by_shims(block);
+    if (ISTHMUS_LIKELY(device.is_host() && torch_has_shims())) return export_to_torch_by_shims(block, block->dl);
     if (has_streams(device.type) && !order_for_torch(block, torch_current_stream(device, torch_consumer->api)))
         return fail_to_order();
     const bool plain = device.is_host() || device.type == torch_gpu_type() || device.type == kDLCUDAManaged;
-    return plain && torch_has_shims() ? export_to_torch_by_shims(block) : export_to_torch_older(block);
+    return plain && torch_has_shims() ? export_to_torch_by_shims(block, block->dl) : export_to_torch_older(block);
 }
 
 }  // namespace detail

@@ -75,7 +75,8 @@ ISTHMUS_COLD inline Error explain_torch_export(const DLTensor& t, bool dtype_is_
                           {"strides ", sizes_text(t.strides, t.ndim),
                            " are negative, which torch does not support; copy it first, or say allow_copy"});
     if (!dtype_is_known) {
-        const TextBuffer nearest = dtype == float4_e2m1fn ? compose({"float4_e2m1fn_x2, two elements a byte"})
+        const TextBuffer nearest = dtype == float4_e2m1fn ? compose({"float4_e2m1fn_x2, two packed elements a byte, "
+                                                                     "which takes an even last dimension of stride 1"})
                                                           : compose({"uint", 8 * dtype.itemsize()});
         return make_error(ErrorCode::bad_dtype,
                           {"dtype ", dtype, " has no counterpart in torch; nearest is ", nearest});
