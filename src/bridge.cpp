@@ -11,6 +11,7 @@
 #include "bridge/module.cpp"
 #include "bridge/operators/call.cpp"
 #include "bridge/operators/definition.cpp"
+#include "bridge/operators/dtypes.cpp"
 #include "bridge/operators/eager.cpp"
 #include "bridge/operators/jax.cpp"
 #include "bridge/operators/object.cpp"

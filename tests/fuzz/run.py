@@ -27,7 +27,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "python" / "support"))
 
 import embedding  # noqa: E402
-from compiling import library_sources  # noqa: E402
+from compiling import library_objects  # noqa: E402
 
 TARGETS = {
     "descriptor": 1100,
@@ -157,10 +157,9 @@ def link_flags(target: str) -> list[str] | None:
     return embedding.link_flags() if target == "moves" else []
 
 
-def library_of(target: str) -> list[Path]:
+def library_of(target: str, command: list[str]) -> list[Path]:
     """The units of the library that a target is linked with: without an interpreter, those that need none."""
-    units = library_sources(ROOT / "include")
-    return units if target == "moves" else [unit for unit in units if unit.stem != "bridge"]
+    return library_objects(command, ROOT / "include", *(() if target == "moves" else ("bridge",)))
 
 
 def environment(target: str) -> dict[str, str]:
@@ -184,9 +183,10 @@ def find_clang() -> str | None:
 
 
 def compile_target(compiler: str, target: str, program: Path, flags: list[str], sources: tuple[str, ...] = ()) -> None:
-    files = [HERE / f"fuzz_{target}.cpp", *(HERE / source for source in sources), *library_of(target)]
+    compile_ = [compiler, "-std=c++20", "-g", "-O1", *flags]
+    files = [HERE / f"fuzz_{target}.cpp", *(HERE / source for source in sources), *library_of(target, compile_)]
     program.parent.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-std=c++20", "-g", "-O1", *flags, *files, *(link_flags(target) or []), "-o", program]
+    command = [*compile_, *files, *(link_flags(target) or []), "-o", program]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)

@@ -19,7 +19,7 @@ from pathlib import Path
 import embedding
 import processes
 import pytest
-from compiling import CXX, compiled, library_sources
+from compiling import CXX, compiled, library_objects
 
 isthmus = pytest.importorskip("isthmus")
 
@@ -49,9 +49,8 @@ def linked(name: str, command: list[str], source: str, link: list[str], include:
     more = [flag for flag in command if flag.endswith(".cpp")]
     compile_ = [flag for flag in command if flag not in (*for_linker, *more)]
     alike = [flag for flag in compile_ if not flag.startswith(OF_SOURCE)]
-    library = library_sources(include)
     objects = [compiled("part.o", [*compile_, "-c", path], EXT) / "part.o" for path in (EXT / source, *more)]
-    objects += [compiled("part.o", [*alike, "-c", unit], unit.parent) / "part.o" for unit in library]
+    objects += library_objects(alike, include)
     return compiled(name, [CXX, *objects, *for_linker, "-Wl,--gc-sections", *link])
 
 

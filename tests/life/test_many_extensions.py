@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from compiling import CLANG
 
 import isthmus
 
@@ -324,7 +325,6 @@ BUILDS = {
     "cxx23": ["-O0", "-std=c++23"],
     "symbolic": ["-Wl,-Bsymbolic"],
 }
-CLANG = shutil.which("clang++")
 
 
 @pytest.mark.parametrize("scope", ["RTLD_LOCAL", "RTLD_GLOBAL"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable
@@ -23,6 +24,23 @@ def ext(request: pytest.FixtureRequest):
 @pytest.fixture
 def bare():
     return importlib.import_module(BARE)
+
+
+@pytest.fixture
+def kinds():
+    """Operators with the signatures of real kernel libraries."""
+    return importlib.import_module("isthmus_operators_kinds_test_ext")
+
+
+@pytest.fixture
+def torch_kinds(kinds):
+    """The same as torch knows them: torch.ops.kinds."""
+    torch = pytest.importorskip("torch")
+    operators = pytest.importorskip("isthmus.operators")
+    with contextlib.suppress(importlib.import_module("isthmus").Error):  # both::twice is another module's
+        operators.register("torch")
+    torch._dynamo.reset()
+    return torch.ops.kinds
 
 
 @pytest.fixture

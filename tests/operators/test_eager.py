@@ -301,7 +301,7 @@ REFUSED = {
     "name twice": "two arguments are named 'x'",
     "named out": "found the argument name 'out'",
     "unknown size": "result 'out' has the size m, which no input has",
-    "no tensor": "there is no tensor argument whose sizes and dtype it could have",
+    "no tensor": "there is no tensor argument whose sizes it could have",
     "default type": "the default of argument 'k' is of another type",
     "gradient inputs": "its gradient takes 1 inputs; expected 2",
     "gradient writes": "its gradient cannot be, since it writes an argument in place",

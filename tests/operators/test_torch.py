@@ -51,10 +51,10 @@ def points(n: int = 5, m: int = 4, d: int = 3, dtype: torch.dtype = torch.float3
 def test_the_schema_is_made_from_the_types(ops):
     schemas = {
         "distance": "(Tensor a, Tensor b) -> Tensor",
-        "scale": '(Tensor x, float factor=2., int times=1, bool negate=False, str mode="plain") -> Tensor',
+        "scale": '(Tensor x, float factor=2., SymInt times=1, bool negate=False, str mode="plain") -> Tensor',
         "weighted": "(Tensor x, Tensor? w=None) -> (Tensor, Tensor)",
         "add_to": "(Tensor(a!) y, Tensor x) -> ()",
-        "first": "(Tensor x, int k) -> Tensor",
+        "first": "(Tensor x, SymInt k) -> Tensor",
     }
     for name, schema in schemas.items():
         assert str(getattr(ops, name).default._schema).endswith(f"::{name}{schema}")

@@ -156,8 +156,9 @@ def test_no_protocol_overflows(tmp_path: Path) -> None:
         "-fsanitize-undefined-trap-on-error",
     ]
     include = os.environ.get("ISTHMUS_TEST_INCLUDE", isthmus.get_include())
-    sources = [source, *compiling.library_sources(include)]
-    subprocess.run([cxx, *flags, f"-I{include}", *includes, *sources, "-o", tmp_path / "overflow.so"], check=True)
+    command = [cxx, *flags, f"-I{include}", *includes]
+    objects = compiling.library_objects(command, include)
+    subprocess.run([*command, source, *objects, "-o", tmp_path / "overflow.so"], check=True)
     assert processes.run_python(UNDEFINED, tmp_path).stdout == "well\n"
 
 

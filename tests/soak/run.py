@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 SUPPORT = ROOT / "tests" / "python" / "support"
 sys.path.insert(0, str(SUPPORT))
 import at_once  # noqa: E402
-from compiling import CXX, library_sources  # noqa: E402
+from compiling import CXX, library_objects  # noqa: E402
 
 SOURCES = {"soak": HERE / "soak.cpp", "life": ROOT / "tests" / "life" / "ext" / "life.cpp"}
 
@@ -74,8 +74,8 @@ class Soak:
         place.mkdir(exist_ok=True)
         include = os.environ.get("ISTHMUS_TEST_INCLUDE") or isthmus.get_include()
         flags = ["-std=c++20", "-shared", "-fPIC", f"-I{include}", *flags]
-        sources = [SOURCES[module], *library_sources(include)]
-        subprocess.run([*compiler, *flags, *map(str, sources), "-o", str(place / f"{module}.so")], check=True)
+        files = [SOURCES[module], *library_objects([*compiler, *flags], include)]
+        subprocess.run([*compiler, *flags, *map(str, files), "-o", str(place / f"{module}.so")], check=True)
 
     def environment(self, kind: str, module: str = "soak") -> dict[str, str]:
         folders = [str(self.build(kind, module)), *self.pythonpath, str(SUPPORT)]

@@ -120,6 +120,8 @@ class JaxOperator(KnownOperator):
             if not isinstance(value, (bool, np.bool_)):
                 raise refuse("True or False")
             return (bool(value),)
+        if kind == "integer" and jax.export.is_symbolic_dim(value):
+            return (value,)
         if isinstance(value, str):
             raise refuse("a number" if kind == "number" else "an integer")
         try:
@@ -158,6 +160,10 @@ class JaxOperator(KnownOperator):
         """The foreign call itself. Each operand has as many leading dimensions as any other, of size 1 if it has
         none."""
         results = self.check(values)
+        dims = [i for i, value in enumerate(values) if i not in places and jax.export.is_symbolic_dim(value)]
+        values, places = list(values), sorted([*places, *dims])
+        for i in dims:  # its value is known when the program runs
+            values[i] = jnp.asarray(values[i])
         ranks = {i: self.inputs[i].get("rank", 0) for i in places}  # of a scalar 0
         lead = (
             max((values[i].ndim - rank for i, rank in ranks.items() if rank >= 0), default=0)

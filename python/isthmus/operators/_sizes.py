@@ -57,25 +57,32 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def _concrete(row: dict[str, Any], value: Any) -> Any:
+    if isinstance(value, tuple):
+        return value[0], tuple(map(int, value[1]))
+    return int(value) if row["kind"] == "integer" else value
+
+
 def infer(
     op: Any, arguments: Sequence[Any], batch: int = -1, same: Callable[[Any, Any], bool] = _equal
 ) -> list[tuple[str, tuple[Any, ...]]]:
     """[(dtype, sizes), …] of the results.
 
     op: the operator. arguments: by input, (dtype, sizes) of a tensor, None, or a scalar. batch: leading dimensions of
-    every tensor beyond its type. same(a, b): whether two sizes agree, one of which is not an int. Raises what the call
-    would raise.
+    every tensor beyond its type. An integer may be a symbol too. same(a, b): whether two sizes agree, one of which is
+    not an int. Raises what the call would raise.
     """
     table, codes = op._table, _Codes(same)
     said: list[Any] = []
     for row, value in zip(table["inputs"], arguments, strict=True):
         if not isinstance(value, tuple):
-            said.append(value)
+            is_symbol = row["kind"] == "integer" and not isinstance(value, int)
+            said.append(codes.new(value) if is_symbol else value)
             continue
         dtype, sizes = value
         names = _names(row, len(sizes), table, batch)
         said.append((dtype, tuple(codes.of(size, name) for size, name in zip(sizes, names, strict=True))))
     if codes.differ:  # in the words of the extension, and with the sizes themselves
-        op._infer([(v[0], tuple(map(int, v[1]))) if isinstance(v, tuple) else v for v in arguments], batch)
+        op._infer([_concrete(row, v) for row, v in zip(table["inputs"], arguments, strict=True)], batch)
     results = op._infer(said, batch)
     return [(dtype, tuple(codes.symbols.get(size, size) for size in sizes)) for dtype, sizes in results]

@@ -18,7 +18,7 @@ from .._isthmus import Error
 from ._registry import KnownOperator, Registry
 from ._sizes import infer
 
-_TYPES = {"number": "float", "integer": "int", "boolean": "bool", "text": "str"}
+_TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 # Separates the leading dimensions of a call from its arguments.
@@ -64,6 +64,7 @@ class TorchOperator(KnownOperator):
     def __init__(self, op: Any) -> None:
         super().__init__(op)
         self.gradient: TorchOperator | None = None
+        self.integer_sizes = {name for row in self.outs for name in row["sizes"] or ()}
         if self.space not in _libraries:
             _libraries[self.space] = torch.library.Library(self.space, "FRAGMENT")
         self.library = _libraries[self.space]
@@ -163,12 +164,22 @@ class TorchOperator(KnownOperator):
     def fake(self, batch: int, arguments: Sequence[Any]) -> Any:
         arguments = self.complete(arguments)
         first = next(a for a in arguments if isinstance(a, torch.Tensor))
+        self.check_sizes(arguments)
         said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else a for a in arguments]
         results = tuple(
             first.new_empty(sizes, dtype=getattr(torch, dtype))
             for dtype, sizes in infer(self.op, said, batch or -1, _same)
         )
         return self.packed(results)
+
+    def check_sizes(self, arguments: Sequence[Any]) -> None:
+        """That an integer is the size of a result is known of its symbol from here on."""
+        for row, value in zip(self.inputs, arguments, strict=True):
+            if isinstance(value, torch.SymInt) and row["name"] in self.integer_sizes:
+                found = value.node.hint if value.node.has_hint() else value
+                where = f"{self.function}(): argument {row['name']!r}"
+                text = f"{where}: found {found}; expected the size of a result, 0 or more"
+                torch._check(value >= 0, text.__str__)
 
     def complete(self, arguments: Sequence[Any]) -> list[Any]:
         """With the defaults that torch leaves out if an argument has them."""

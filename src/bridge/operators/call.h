@@ -51,6 +51,8 @@ public:
 
     /// The tensors are given by dtype and sizes alone: the order of their elements is not checked.
     void set_abstract() noexcept { abstract_ = true; }
+    /// Sizes stand for symbols, so that strides mean nothing: not even whether elements overlap is checked.
+    void set_symbolic() noexcept { symbolic_ = true; }
     const OperatorDefinition& definition() const noexcept { return op_; }
     ParameterValue& value(int parameter) noexcept { return values_[parameter]; }
 
@@ -95,14 +97,19 @@ public:
     CapturedException run() { return ISTHMUS_LIKELY(stream_ == nullptr) ? run_here() : run_on_device(); }
 
 private:
-    static Requirement in_any_order(Requirement r) noexcept {
+    Requirement in_any_order(Requirement r) const noexcept {
         r.order = Order::any;
+        r.writable = r.writable && !symbolic_;
         return r;
     }
     bool is_given(int parameter) const noexcept {
         return op_.parameters()[parameter].is_tensor() && values_[parameter].tensor != nullptr;
     }
-    DType like_dtype(int out) const noexcept { return values_[op_.like[out]].tensor->dtype; }
+    DType like_dtype(int out) const noexcept {
+        const DTypeSource& source = op_.sources_of(overload_, stream_ != nullptr)[out];
+        const DLTensor* tensor = values_[source.parameter].tensor;
+        return (tensor != nullptr ? tensor : values_[source.otherwise].tensor)->dtype;
+    }
     ISTHMUS_ALWAYS_INLINE bool fits(const OverloadFacts& overload) noexcept {
         for (int i = 0; i < op_.input_count; ++i) {
             const int p = op_.inputs[i].parameter;
@@ -139,6 +146,7 @@ private:
     int batch_ndim_;
     bool batched_ = false;
     bool abstract_ = false;
+    bool symbolic_ = false;
     SizeNames names_;
     ParameterValue values_[max_parameters];
     DLTensor inner_[max_parameters];

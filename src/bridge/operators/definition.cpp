@@ -95,11 +95,10 @@ void check_result(const OperatorDefinition& op, const OverloadFacts& overload, i
             !is_size_given(op, overload, r.sizes[d].name))
             op.refuse({"result '", name, "' has the size ", r.sizes[d].name,
                        ", which no input has; expected a name of an input's sizes, or of an integer input"});
-    if ((r.size_count >= 0 || r.max_rank == 0) && r.accepts == nullptr) return;
+    if (r.size_count >= 0 || r.max_rank == 0) return;
     const int like = op.like[out];
     if (like < 0)
-        op.refuse({"result '", name, "' is ", r.words,
-                   ", and there is no tensor argument whose sizes and dtype it could have"});
+        op.refuse({"result '", name, "' is ", r.words, ", and there is no tensor argument whose sizes it could have"});
     const Requirement& source = *overload.parameters[like].requirement;
     if (r.size_count < 0 && r.max_rank != 0 && r.min_rank == r.max_rank && source.min_rank != r.min_rank)
         op.refuse({"result '", name, "' is ", r.words, ", which has the sizes of argument '", op.name_of(like), "', ",
@@ -127,6 +126,12 @@ void check_operator(const OperatorDefinition& op) {
     }
 }
 
+/// Throws Error as check_operator does; the operator is complete then.
+void finish_operator(OperatorDefinition& op) {
+    check_operator(op);
+    op.sources = find_dtype_sources(op, op.overloads, op.overload_count);
+}
+
 void name_inputs(OperatorDefinition& op, std::initializer_list<InputSpec> specs) {
     if (static_cast<int>(specs.size()) != op.input_count)
         op.refuse({"found ", specs.size(), " argument names; expected ", op.input_count, ", one for each input"});
@@ -136,7 +141,7 @@ void name_inputs(OperatorDefinition& op, std::initializer_list<InputSpec> specs)
         if (spec.kind != ParameterKind::tensor) set_default(op, *input, spec);
         ++input;
     }
-    check_operator(op);
+    finish_operator(op);
 }
 
 /// Puts the operator into the module and into the list of all.
@@ -191,7 +196,7 @@ void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
     if (out != gradient.out_count)
         refuse({"has ", gradient.out_count, " results; expected ", out, ", one for each floating-point input"});
     gradient.batch = op.batch;
-    check_operator(gradient);
+    finish_operator(gradient);
 }
 
 /// The first parameter whose tensors differ from those of the host function; -1: none. Device and order of the elements
@@ -229,6 +234,7 @@ void join_device(OperatorDefinition& op, const OverloadFacts* overloads, int cou
                    overloads[d].parameters[found].requirement->words, "; expected the dtype and sizes of ",
                    op.overloads[nearest].parameters[found].requirement->words});
     }
+    op.device_sources = find_dtype_sources(op, overloads, count);
     op.device_overloads = overloads;
     op.device_overload_count = count;
 }

@@ -4,6 +4,7 @@
 
 #include <isthmus/python/operator/registration.h>  // Python.h must come before any standard header
 
+#include <memory>
 #include <string>
 
 ISTHMUS_BEGIN
@@ -17,6 +18,13 @@ struct OperatorInput {
     bool has_default = false;
     ParameterValue default_value{};
     std::string default_text;  ///< the characters of a text default
+};
+
+/// Where a result of a set of dtypes has its dtype from: the parameter that says it, and, if that one may be absent, a
+/// required one. -1: none.
+struct DTypeSource {
+    int parameter = -1;
+    int otherwise = -1;
 };
 
 /// Never freed: torch and XLA cannot unregister a function.
@@ -34,8 +42,10 @@ struct OperatorDefinition {
     int outs[max_parameters];  ///< the parameters that are results
     int out_count = 0;
     std::string out_names[max_parameters];  ///< "out", or "out[1]" if there are several
-    /// The parameter whose sizes and dtype a result has, if its own type does not say; -1: none.
+    /// The parameter whose sizes a result has, if its own type does not say; -1: none.
     int like[max_parameters];
+    /// By overload, those of its results; and the same of the device's.
+    std::unique_ptr<DTypeSource[]> sources, device_sources;
     int first_tensor = -1;  ///< the first tensor parameter that is an input
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
@@ -51,6 +61,11 @@ struct OperatorDefinition {
     const ParameterFacts* parameters() const noexcept { return overloads[0].parameters; }
     int parameter_count() const noexcept { return overloads[0].count; }
     const ParameterFacts& input_facts(int input) const noexcept { return parameters()[inputs[input].parameter]; }
+    /// Where the results of an overload have their dtypes from. `on_device`: of an overload of the device.
+    const DTypeSource* sources_of(const OverloadFacts* overload, bool on_device) const noexcept {
+        return on_device ? device_sources.get() + (overload - device_overloads) * out_count
+                         : sources.get() + (overload - overloads) * out_count;
+    }
     bool has_device() const noexcept { return device_overloads != nullptr; }
     /// The name of a parameter, for an error.
     const char* name_of(int parameter) const noexcept;
@@ -61,6 +76,10 @@ struct OperatorDefinition {
     /// An error about one argument of a call.
     Error argument_error(ErrorCode code, const std::string& argument, Message what) const;
 };
+
+/// By overload, where each of its results has its dtype from. Throws Error if one has none.
+std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
+                                                  int count);
 
 /// The operators of the process: a list in the interpreter's dictionary, where Python code finds those of every
 /// extension. Empty with a Python exception set.

@@ -99,6 +99,7 @@ PyObject* operator_table(const OperatorDefinition& op) {
 struct AbstractTensor {
     DLTensor t;
     std::int64_t dims[2 * max_ndim];
+    bool is_symbolic = false;  ///< there are no strides for such sizes
 
     bool read(PyObject* spec, const char* argument) {
         const char* name = nullptr;
@@ -114,8 +115,8 @@ struct AbstractTensor {
         if (ndim > max_ndim) return PyErr_Format(PyExc_ValueError, "%d dimensions", ndim) != nullptr;
         for (int i = 0; i < ndim; ++i) dims[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
         if (PyErr_Occurred() != nullptr) return false;
-        if (!layout::row_major(dims, ndim, dims + ndim))
-            for (int i = 0; i < ndim; ++i) dims[ndim + i] = 1;
+        is_symbolic = !layout::row_major(dims, ndim, dims + ndim);
+        for (int i = 0; is_symbolic && i < ndim; ++i) dims[ndim + i] = 1;
         constexpr std::uintptr_t aligned_address = 4096;
         t = DLTensor{reinterpret_cast<void*>(aligned_address), Device::cpu(), ndim, dtype, dims, dims + ndim, 0};
         return true;
@@ -133,6 +134,7 @@ bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec
             return false;
         }
         call.set_tensor(input.parameter, tensor.t, 0);
+        if (tensor.is_symbolic) call.set_symbolic();
     } else if (facts.kind == ParameterKind::integer) {
         call.value(input.parameter).integer = PyLong_Check(spec) ? PyLong_AsLongLong(spec) : 0;
         return PyErr_Occurred() == nullptr;

@@ -46,6 +46,13 @@ struct OperatorUfunc {
         for (int i = 0; i < op.input_count; ++i) parameters[operand_count++] = op.inputs[i].parameter;
         for (int i = 0; i < op.out_count; ++i) parameters[operand_count++] = op.outs[i];
     }
+    /// The operand whose dtype a result of a set has; -1 for other operands. A result's is before it.
+    int source_of(const OverloadFacts& overload, int operand) const noexcept {
+        const Requirement* r = overload.parameters[parameters[operand]].requirement;
+        if (operand < op.input_count || r == nullptr || r->accepts == nullptr) return -1;
+        const int source = op.sources_of(&overload, false)[operand - op.input_count].parameter;
+        return static_cast<int>(std::find(parameters, parameters + operand, source) - parameters);
+    }
     ISTHMUS_COLD void check_definition() const {
         const auto refuse = [this](Message why) { op.refuse({"it is no ufunc: ", why}); };
         if (op.out_count == 0) refuse("it has no result");
@@ -89,7 +96,7 @@ struct OperatorUfunc {
     }
     void add_loops(const OverloadFacts& overload) {
         bool has_set = false;
-        for (int i = 0; i < operand_count; ++i) {
+        for (int i = 0; i < op.input_count; ++i) {
             const Requirement* r = overload.parameters[parameters[i]].requirement;
             has_set = has_set || (r != nullptr && r->accepts != nullptr);
         }
@@ -103,8 +110,8 @@ struct OperatorUfunc {
     static bool is_numpys(int number) noexcept {
         return numpy_shifts.has(static_cast<unsigned>(number)) && numpy_type_number(numpy_dtypes[number]) == number;
     }
-    /// Where no dtype is in all sets (values and indices): every dtype of each with every one of the others; a result
-    /// has that of the first tensor. `row` has the operands before `i`.
+    /// Where no dtype is in all sets (values and indices): every dtype of each with every one of the others. `row` has
+    /// the operands before `i`.
     ISTHMUS_COLD void add_combinations(const OverloadFacts& overload, char* row, int i) {
         if (i == operand_count) {
             if (loop_count == max_loops) return;
@@ -120,10 +127,10 @@ struct OperatorUfunc {
             add_combinations(overload, row, i + 1);
         };
         if (!is_set) return with(numpy_type_number(dtype_of_operand(facts, {})));
+        if (const int source = source_of(overload, i); source >= 0) return with(row[source]);
         for (int k = 0; k < i; ++k) {
             const Requirement* r = overload.parameters[parameters[k]].requirement;
-            const bool same = r != nullptr && r->accepts == facts.requirement->accepts;
-            if (same || (i >= op.input_count && parameters[k] == op.first_tensor)) return with(row[k]);
+            if (r != nullptr && r->accepts == facts.requirement->accepts) return with(row[k]);
         }
         for (int number = 0; number < numpy_builtin_types; ++number)
             if (is_numpys(number)) with(number);
@@ -136,7 +143,8 @@ struct OperatorUfunc {
             const ParameterFacts& facts = overload.parameters[parameters[i]];
             if (facts.is_tensor() && facts.requirement->accepts != nullptr && !facts.requirement->accepts(of_sets))
                 return false;
-            const int number = numpy_type_number(dtype_of_operand(facts, of_sets));
+            const int source = source_of(overload, i);
+            const int number = source >= 0 ? row[source] : numpy_type_number(dtype_of_operand(facts, of_sets));
             if (number < 0) return false;
             row[i] = static_cast<char>(number);
         }

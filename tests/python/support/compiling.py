@@ -82,6 +82,12 @@ def compiled(name: str, command: Sequence[str | Path], *folders: Path) -> Path:
     return folder
 
 
+def library_objects(command: Sequence[str | Path], include: str | Path, *leave_out: str) -> list[Path]:
+    """The library's units as this command, without a file, compiles them; but for the units of these names."""
+    units = [unit for unit in library_sources(include) if unit.stem not in leave_out]
+    return [compiled("part.o", [*command, "-c", unit], unit.parent) / "part.o" for unit in units]
+
+
 def nanobind_flags(folder: Path) -> list[str]:
     """The folders of headers of this nanobind, and its library as an object: for a module that links it."""
     includes = [f"-isystem{path}" for path in (folder / "include", folder / "ext" / "robin_map" / "include")]

@@ -111,7 +111,7 @@ float element(isthmus::View<float, 2> x) { return x.mdspan().data_handle()[1]; }
 EIGEN = """
 #include <isthmus/eigen.h>
 #include <isthmus/eigen_tensor.h>
-float element(isthmus::View<const float, 2> x) { return isthmus::as_eigen(x)(0, 1); }
+float element(isthmus::View<const float, 2> x) { return isthmus::to_eigen(x)(0, 1); }
 """
 OPENCV = "#include <isthmus/opencv.h>\n"
 XTENSOR = "#include <isthmus/xtensor.h>\n"

@@ -12,8 +12,9 @@ ISTHMUS_BEGIN
 
 /// A result of an operator: memory that the library makes, in the caller's framework, and that is not zeroed. A size is
 /// a number or a name, which an input's sizes or an integer argument gives: Out<float, 2, sizes<"n m">>. Without sizes
-/// it has those of the first tensor argument; of a set of dtypes (Out<one_of<float, double>, 1>) it has that argument's
-/// dtype. Valid for the length of the call, as a View is.
+/// it has those of the first tensor argument. Of a set of dtypes (Out<one_of<float, double>, 1>) it has the dtype of
+/// the first tensor argument of that set; Out<dtype_like<"x">, 1> has that of argument x. Valid for the length of the
+/// call, as a View is.
 template <class T, int N, class... C>
 class Out : public View<T, N, C...> {
     static_assert(!std::is_const_v<T>, "isthmus: an Out is written, so its elements are not const");
@@ -55,6 +56,20 @@ private:
     std::int64_t number_;
 };
 
+/// In the place of an Out's element type: the dtype of the tensor argument of this name, Out<dtype_like<"x">, 2>. Like
+/// any_dtype, the view has no elements until as<T>() or visit() has named their type. An op() without such an argument,
+/// or whose argument may be None, is refused.
+template <detail::Literal argument>
+struct dtype_like {
+    /// Whether an element may be of this dtype: always.
+    static constexpr bool accepts(DType) noexcept { return true; }
+    static constexpr void describe(detail::Words& words) {
+        words.add("dtype of '");
+        words.add(argument.view());
+        words.add('\'');
+    }
+};
+
 namespace detail {
 
 /// Limits of one function: its parameters, results included, and its results.
@@ -67,10 +82,21 @@ enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, 
 struct ParameterFacts {
     ParameterKind kind;
     bool optional = false;  ///< None is an argument
+    bool is_like = false;   ///< `requirement` is the first member of a LikeRequirement
     const Requirement* requirement = nullptr;
 
     constexpr bool is_tensor() const noexcept { return requirement != nullptr; }
+    /// The argument whose dtype a result has; empty if its type does not name one.
+    TextRef dtype_like() const noexcept;
 };
+/// What a result asks for that has the dtype of a named argument.
+struct LikeRequirement {
+    Requirement requirement;
+    TextRef dtype_like;
+};
+inline TextRef ParameterFacts::dtype_like() const noexcept {
+    return is_like ? reinterpret_cast<const LikeRequirement*>(requirement)->dtype_like : TextRef{};
+}
 
 /// The value of one parameter in a call. A NULL tensor was not given.
 union ParameterValue {
@@ -114,7 +140,7 @@ template <class A, class V, ParameterKind kind>
 struct TensorParameter {
     static_assert(has_plain_sizes(V::requirement),
                   "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
-    static constexpr ParameterFacts facts{kind, false, &V::requirement};
+    static constexpr ParameterFacts facts{kind, false, false, &V::requirement};
     static A get(const ParameterValue& value) noexcept { return view_of<V>(*value.tensor); }
 };
 template <class T, int N, class... C>
@@ -128,7 +154,7 @@ struct OperatorParameter<View<T, N, C...>>
 template <class T, int N, class... C>
 struct OperatorParameter<std::optional<View<T, N, C...>>> {
     using Inner = OperatorParameter<View<T, N, C...>>;
-    static constexpr ParameterFacts facts{ParameterKind::tensor, true, Inner::facts.requirement};
+    static constexpr ParameterFacts facts{ParameterKind::tensor, true, false, Inner::facts.requirement};
     static std::optional<View<T, N, C...>> get(const ParameterValue& value) noexcept {
         if (value.tensor == nullptr) return std::nullopt;
         return Inner::get(value);
@@ -141,6 +167,16 @@ template <class T, int N, class... C>
 struct OperatorParameter<Out<T, N, C...>> : TensorParameter<Out<T, N, C...>, View<T, N, C...>, ParameterKind::out> {
     static_assert(has_known_sizes(View<T, N, C...>::requirement),
                   "isthmus: each size of an Out is a number or a name, since the library makes it");
+};
+
+template <Literal argument, int N, class... C>
+struct OperatorParameter<Out<dtype_like<argument>, N, C...>>
+    : TensorParameter<Out<dtype_like<argument>, N, C...>, View<dtype_like<argument>, N, C...>, ParameterKind::out> {
+    using V = View<dtype_like<argument>, N, C...>;
+    static_assert(has_known_sizes(V::requirement),
+                  "isthmus: each size of an Out is a number or a name, since the library makes it");
+    static constexpr LikeRequirement like{V::requirement, TextRef::of(argument.view())};
+    static constexpr ParameterFacts facts{ParameterKind::out, false, true, &like.requirement};
 };
 
 template <ParameterKind kind, class T, T ParameterValue::* member>
