@@ -17,6 +17,7 @@
 #include "bridge/operators/object.cpp"
 #include "bridge/operators/torch.cpp"
 #include "bridge/operators/ufunc.cpp"
+#include "bridge/records.cpp"
 #include "bridge/results.cpp"
 #include "bridge/runtime/errors.cpp"
 #include "bridge/to_py.cpp"

@@ -87,7 +87,7 @@ CORE = (
     "visit.h",
     "converted.h",
 )
-BRIDGE = ("python.h", "python/**/*.h", "op.h", "fields.h", "tree.h", "module.h")
+BRIDGE = ("python.h", "python/**/*.h", "op.h", "fields.h", "records.h", "tree.h", "module.h")
 
 
 class Missing(Exception):

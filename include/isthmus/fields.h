@@ -328,6 +328,11 @@ template <detail::HasFields S>
 PyObject* fields_to_py(const FieldsReply<S>& reply) noexcept {
     return detail::struct_to_py(detail::ReplyOf<S>::table, &reply.fields, reply.like).release();
 }
+/// As fields_to_py(): what a binder calls.
+template <detail::HasFields S>
+PyObject* result_to_py(const FieldsReply<S>& reply) noexcept {
+    return fields_to_py(reply);
+}
 
 ISTHMUS_END
 

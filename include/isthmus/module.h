@@ -71,6 +71,8 @@ PyObject* make_result(const In& in, R&& result) {
         return make_tuple(in, result, std::make_index_sequence<std::tuple_size_v<X>>());
     } else if constexpr (requires { fields_to_py(std::forward<R>(result)); }) {
         return fields_to_py(std::forward<R>(result));
+    } else if constexpr (requires { result_to_py(result); }) {
+        return result_to_py(result);
     } else {
         static_assert(!is_view<X>, "isthmus: a View does not own its memory; return a Tensor, or Argument::object()");
         static_assert(

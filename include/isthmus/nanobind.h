@@ -296,6 +296,11 @@ private:
     Value value;
     isthmus::detail::BorrowSlot slot;
 };
+/// Elements that NumPy alone has, of <isthmus/records.h>.
+template <class T, int N, class... C>
+    requires isthmus::detail::NumpyElement<T>
+struct type_caster<isthmus::View<T, N, C...>>
+    : isthmus_borrowing_caster<isthmus::View<T, N, C...>, isthmus_view_name<isthmus::View<T, N, C...>>> {};
 template <class T, int N, class... C>
 struct type_caster<std::optional<isthmus::View<T, N, C...>>>
     : isthmus_borrowing_caster<std::optional<isthmus::View<T, N, C...>>,
@@ -327,17 +332,17 @@ struct has_arg_defaults<std::optional<isthmus::detail::Uncommitted<V>>> : std::t
 template <isthmus::detail::HasFields S>
 struct type_caster<S> : isthmus_argument_caster<S, isthmus_view_name<S>> {
     static handle from_cpp(const S& fields, rv_policy, cleanup_list*) noexcept {
-        return fields_to_py(isthmus::FieldsReply<S>{fields});
+        return result_to_py(isthmus::FieldsReply<S>{fields});
     }
 };
-template <class S>
-struct type_caster<isthmus::FieldsReply<S>> {
-    NB_TYPE_CASTER(isthmus::FieldsReply<S>, const_name("typing.Any"))
+/// A result that says what it becomes: of isthmus/fields.h or isthmus/records.h.
+template <class X>
+    requires requires { X::isthmus_annotation; }
+struct type_caster<X> {
+    NB_TYPE_CASTER(X, const_name(X::isthmus_annotation))
 
     bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
-    static handle from_cpp(const isthmus::FieldsReply<S>& reply, rv_policy, cleanup_list*) noexcept {
-        return fields_to_py(reply);
-    }
+    static handle from_cpp(const X& result, rv_policy, cleanup_list*) noexcept { return result_to_py(result); }
 };
 template <>
 struct type_caster<isthmus::Borrowed> : isthmus_borrowing_caster<isthmus::Borrowed, isthmus_any_name> {

@@ -391,15 +391,16 @@ struct type_caster<S> : isthmus::detail::PybindArgument<S> {
     static constexpr auto name = const_name(isthmus::detail::Annotation<S>::text.text);
 
     static handle cast(const S& fields, return_value_policy, handle) {
-        return isthmus::detail::made(fields_to_py(isthmus::FieldsReply<S>{fields}));
+        return isthmus::detail::made(result_to_py(isthmus::FieldsReply<S>{fields}));
     }
 };
-template <class S>
-struct type_caster<isthmus::FieldsReply<S>> : isthmus::detail::PybindValue<isthmus::FieldsReply<S>> {
-    static constexpr auto name = const_name("typing.Any");
-
-    static handle cast(const isthmus::FieldsReply<S>& reply, return_value_policy, handle) {
-        return isthmus::detail::made(fields_to_py(reply));
+/// A result that says what it becomes: of isthmus/fields.h or isthmus/records.h.
+template <class X>
+    requires requires { X::isthmus_annotation; }
+struct type_caster<X> : isthmus::detail::PybindValue<X> {
+    static constexpr auto name = const_name(X::isthmus_annotation);
+    static handle cast(const X& result, return_value_policy, handle) {
+        return isthmus::detail::made(result_to_py(result));
     }
 };
 

@@ -14,6 +14,7 @@
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
+#include <isthmus/records.h>
 #include <isthmus/shared.h>
 #include <isthmus/tree.h>
 #include "backend.h"
@@ -178,6 +179,7 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_RECORDS)
     }
 };
 

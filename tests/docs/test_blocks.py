@@ -27,6 +27,7 @@ CLAIMED = {
     ("docs/devices.md", "cpp", 0): "tests/install/test_nvcc.py",
     ("docs/distributed.md", "python", 0): "tests/install/test_distributed_guide.py",
     **{("docs/fields.md", "cpp", i): "tests/install/test_fields_guide.py" for i in range(2)},
+    **{("docs/records.md", language, 0): "tests/install/test_records_guide.py" for language in ("cpp", "pycon")},
     **{("docs/install.md", "cmake", i): "tests/install/test_install_guide.py" for i in range(8)},
     **{("docs/install.md", "sh", i): "tests/install/test_install_guide.py" for i in (1, 3, 4, 5, 6)},
     **{("docs/install.md", "sh", i): "tests/install/test_abi3.py" for i in (7, 8)},

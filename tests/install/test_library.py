@@ -202,6 +202,17 @@ USES = {
         if (!in.parse(values, count)) return nullptr;
         return isthmus::fields_to_py(isthmus::FieldsReply<Pair>{in.get<0>(), in.object(0)});
     }""",
+    "records.h": """bool use() { return true; }
+    struct Point {
+        float x, y;
+        char name[4];
+    };
+    ISTHMUS_RECORD(Point, x, y, name);
+    PyObject* take(PyObject*, PyObject* const* values, Py_ssize_t count) {
+        isthmus::Arguments<isthmus::View<const Point, 1>> in("take", {"x"});
+        if (!in.parse(values, count)) return nullptr;
+        return result_to_py(isthmus::Records<Point>(std::vector<Point>{in.get<0>()(0)}));
+    }""",
     "tree.h": """bool use() {
         auto tree = isthmus::Tree::from_py(Py_None);
         return tree && tree->leaves().empty();
@@ -266,6 +277,8 @@ ASKED = {
     "converted.h": "linked.take(np.array([1.5])) == 1.5",
     "python/arguments.h": "type(linked.take(np.ones(3, 'f4'), None, 'a')) is np.ndarray",
     "fields.h": "linked.take({'a': np.ones(1), 'b': np.ones(2)})['b'].shape == (2,)",
+    "records.h": "linked.take(np.array([(1, 2, b'ab')], 'f4,f4,S4').astype([('x', 'f4'), ('y', 'f4'), ('name', 'S4')])"
+    ").tolist() == [(1, 2, b'ab')]",
     "op.h": "linked.twice(np.ones(2, 'f4'))[1] == 2",
     "module.h": "linked.answer(plus=1) == 43 and linked.answer() == 42",
     "nanobind.h": "linked.first(np.ones(2, 'f4')) == 1 and linked.made().size == 2",
@@ -298,7 +311,7 @@ def test_a_header_links(header: str, tmp_path: Path) -> None:
     run(sys.executable, "-c", f"import numpy as np, linked\nassert {ASKED.get(header, True)}", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("header", ["python/arguments.h", "fields.h", "tree.h", "op.h", "module.h"])
+@pytest.mark.parametrize("header", ["python/arguments.h", "fields.h", "records.h", "tree.h", "op.h", "module.h"])
 def test_a_header_may_bring_the_sources(header: str, tmp_path: Path) -> None:
     """The sources need what the header declares, whichever header of ours comes first."""
     source = tmp_path / "implementation.cpp"

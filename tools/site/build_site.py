@@ -56,6 +56,7 @@ CONTENTS = {
         "views",
         "casters",
         "fields",
+        "records",
         "ownership",
         "threads",
         "devices",

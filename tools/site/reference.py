@@ -17,6 +17,7 @@ HEADERS = [
     "load.h",
     "op.h",
     "fields.h",
+    "records.h",
     "tree.h",
     "module.h",
     "visit.h",
@@ -54,9 +55,10 @@ PAGES = (
          ("python/api", "python/py_owner", "python/ref")),
     Page("binding", "Binding functions", "isthmus/python.h",
          "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind "
-         "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md).",
+         "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md), "
+         "[records and dates](../../records.md).",
          ("python/arguments", "python/binding", "python/agreeing", "python/overloads", "python/containers",
-          "module.h", "fields.h", "tree.h", "nanobind",
+          "module.h", "fields.h", "records.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),

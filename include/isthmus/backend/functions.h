@@ -346,7 +346,13 @@
       (const OperatorFunctions& functions), (functions), , false) \
     M(154, add_device, void, detail::OperatorRegistration, add_device, \
       (const OverloadFacts* overloads, int count, bool of_gradient), (overloads, count, of_gradient), , false)
+
+#define ISTHMUS_BACKEND_RECORDS(F, M, T, X) \
+    F(199, borrow_numpy_as, Result<Borrowed>, detail::borrow_numpy_as, (PyObject* object, const NumpyType& type, \
+      const ImportOptions& options), (object, type, options), true) \
+    F(200, to_numpy_as, PyObject*, detail::to_numpy_as, (const Tensor& tensor, const NumpyType& type), \
+      (tensor, type), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 199
+#define ISTHMUS_BACKEND_COUNT 201

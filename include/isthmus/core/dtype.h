@@ -177,6 +177,9 @@ template <class T>
 concept HasDTypeTraits = requires {
     { dtype_traits<T>::value } -> std::convertible_to<DType>;
 };
+/// An element that NumPy alone has (isthmus/records.h): its dtype here is opaque bytes.
+template <class T>
+concept NumpyElement = requires { dtype_traits<std::remove_cv_t<T>>::numpy; };
 }  // namespace detail
 
 /// True when `T` can be the element type of a View.

@@ -27,8 +27,7 @@ struct As {
     As(Tensor result) noexcept : tensor(std::move(result)) {}
 };
 
-/// The names of a struct's members, in their order; the struct has nothing else (it is an aggregate), and at most 16 of
-/// them. <isthmus/fields.h> reads and returns such structs.
+/// The names of all members of a struct, an aggregate of at most 16; <isthmus/fields.h> reads and returns such structs.
 ///
 ///     struct Csr {
 ///         View<const int, 1, sizes<"rows+1">> indptr;
@@ -57,8 +56,9 @@ concept HasFields = requires { typename S::fields; } && is_fields<typename S::fi
 /// if that is NULL. Tensors are in the framework of the field of that name, numbers and sizes as Python has them.
 template <detail::HasFields S>
 struct FieldsReply {
-    S fields;                  ///< the struct
-    PyObject* like = nullptr;  ///< borrowed; NULL for a dict
+    static constexpr char isthmus_annotation[] = "typing.Any";  ///< in signatures
+    S fields;                                                   ///< the struct
+    PyObject* like = nullptr;                                   ///< borrowed; NULL for a dict
 };
 
 namespace detail {

@@ -8,7 +8,10 @@ namespace detail {
 
 static ISTHMUS_COLD void append_description(TextBuffer& out, const void* of, Piece::Number) noexcept {
     const auto& tensor = *static_cast<const DLTensor*>(of);
-    Message({DType(tensor.dtype), "["}).append_to(out);
+    // Opaque bytes are what records are (isthmus/records.h); the words of what was expected say which.
+    const bool opaque = tensor.dtype.code == kDLOpaqueHandle && tensor.dtype.lanes != 1;
+    if (!opaque) Message({DType(tensor.dtype)}).append_to(out);
+    out += "[";
     for (int i = 0; i < tensor.ndim; ++i) Message({(i != 0 ? ", " : ""), tensor.shape[i]}).append_to(out);
     Message({"] on ", Device(tensor.device)}).append_to(out);
 }

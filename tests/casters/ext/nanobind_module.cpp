@@ -19,6 +19,7 @@
 #include "fields.h"
 #include "grid.h"
 #include "overloads.h"
+#include "records.h"
 
 namespace {
 
@@ -62,6 +63,7 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     casters::bind_written<Held>(def);
     casters::bind_fields(def);
     casters::bind_converted(def);
+    casters::bind_records(def);
     m.def("signal_then", casters::signal_then<nanobind::callable>);
     m.def("signal_strict", casters::signal_sum, nanobind::arg("x").noconvert());
 #if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)

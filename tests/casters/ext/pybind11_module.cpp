@@ -9,6 +9,7 @@
 #include "fields.h"
 #include "grid.h"
 #include "overloads.h"
+#include "records.h"
 
 namespace {
 /// As one of the arguments of a call.
@@ -38,6 +39,7 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
                                     [](PyObject* made) { return pybind11::reinterpret_steal<pybind11::object>(made); });
     });
     casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_records([&m](const char* name, auto function) { m.def(name, function); });
     m.def("signal_then", casters::signal_then<pybind11::function>);
     m.def("signal_strict", casters::signal_sum, pybind11::arg("x").noconvert());
     casters::bind_overloads<pybind11::arg>(m);

@@ -259,6 +259,10 @@ LAYOUT(detail::OperatorFunctions, 56, 8, (name, 0), (overloads, 8), (count, 16),
        (definition, 48))
 LAYOUT(detail::OperatorRegistration, 24, 8, (op_, 0), (object_, 8), (sets_error_, 16))
 LAYOUT(detail::BoundFunction, 16, 8, (name, 0), (parameters, 8))
+OPAQUE(detail::NumpyField)
+LAYOUT(detail::NumpyType, 40, 8, (kind, 0), (dtype, 2), (itemsize, 8), (alignment, 12), (text, 16), (fields, 24),
+       (field_count, 32))
+KNOWN(detail::NumpyField, 32, 8, (name, 0), (type, 8), (offset, 16), (ndim, 20), (shape, 24))
 // clang-format on
 
 }  // namespace frozen
@@ -273,6 +277,7 @@ CHECK_ROWS(ISTHMUS_BACKEND_TREE)
 CHECK_ROWS(ISTHMUS_BACKEND_OVERLOADS)
 CHECK_ROWS(ISTHMUS_BACKEND_FIELDS)
 CHECK_ROWS(ISTHMUS_BACKEND_OPERATORS)
+CHECK_ROWS(ISTHMUS_BACKEND_RECORDS)
 }  // namespace detail
 
 #endif

@@ -180,6 +180,7 @@ FIND_ROWS(ISTHMUS_BACKEND_TREE)
 FIND_ROWS(ISTHMUS_BACKEND_OVERLOADS)
 FIND_ROWS(ISTHMUS_BACKEND_FIELDS)
 FIND_ROWS(ISTHMUS_BACKEND_OPERATORS)
+FIND_ROWS(ISTHMUS_BACKEND_RECORDS)
 
 // clang-format off
 ROW(87, drop_ref, void (*)(PyObject*, ErrorState**))
@@ -261,11 +262,13 @@ ROW(195, add_function, void (*)(PyObject*, const char*, const char* const*, int,
 ROW(196, raise_error, void (*)(ErrorCode, TextRef))
 ROW(197, raise_error_state, void (*)(ErrorState*))
 ROW(198, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
+ROW(199, borrow_numpy_as, Result<Borrowed> (*)(PyObject*, const NumpyType*, const ImportOptions*))
+ROW(200, to_numpy_as, PyObject* (*)(const Tensor*, const NumpyType*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 199, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 201, "a new row has its line above");
 
 }  // namespace detail
 

@@ -4,6 +4,7 @@
 
 #include <isthmus/fields.h>
 #include <isthmus/python/overloads.h>
+#include <isthmus/records.h>
 #include <isthmus/tree.h>
 
 #include "../../core/support/rows.h"

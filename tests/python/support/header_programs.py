@@ -46,8 +46,15 @@ BRIDGE = """
 #include <isthmus/op.h>
 #include <isthmus/python/arguments.h>
 #include <isthmus/python/containers.h>
+#include <isthmus/records.h>
 #include <isthmus/tree.h>
 using isthmus::View, isthmus::sizes;
+struct Point {
+    float x, y;
+    double z;
+};
+ISTHMUS_RECORD(Point, x, y, z);
+isthmus::Records<Point> highest(const View<const Point, 1>& points) { return std::vector<Point>{points(0)}; }
 void scale(View<const float, 1, sizes<"n">> x, double k, isthmus::Out<float, 1, sizes<"n">> y) {
     for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = static_cast<float>(k) * x(i);
 }
@@ -62,7 +69,10 @@ PyObject* call(PyObject*, PyObject* const* values, Py_ssize_t count) {
 std::pair<isthmus::Tensor, std::int64_t> both(const View<const float, 1>& x, isthmus::Tensor own) {
     return {std::move(own), x.extent(0)};
 }
-void define(PyObject* module) { isthmus::def<both>(module, "both", {"x", "own"}); }
+void define(PyObject* module) {
+    isthmus::def<both>(module, "both", {"x", "own"});
+    isthmus::def<highest>(module, "highest", {"points"});
+}
 int fill(PyObject* module) { return isthmus::op<"crowded::scale", scale>(module, {"x", "k"}) ? 0 : -1; }
 """
 BINDER = """

@@ -50,6 +50,8 @@ struct Wanted {
     static constexpr void spell(Words& out) {
         if constexpr (DTypeSet<Element>)
             Element::describe(out);
+        else if constexpr (NumpyElement<Element>)
+            spell_numpy(out, dtype_traits<Element>::numpy);
         else
             out.add(dtype_of<Element>());
         add_shape_words(out, bare);

@@ -92,22 +92,16 @@ ISTHMUS_COLD inline Error explain_numpy_export(const DLTensor& t, bool padded) {
                        8 * dtype.itemsize()});
 }
 
-/// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base.
-inline Result<PyObject*> export_to_numpy(Block* block) {
+/// A numpy.ndarray over the block's memory, with an isthmus.Tensor as its base; takes the dtype over. numpy_api was
+/// loaded.
+ISTHMUS_ALWAYS_INLINE Result<PyObject*> numpy_array_over(Block* block, PyObject* descr) {
     const DLTensor& t = block->dl;
-    if (ISTHMUS_UNLIKELY(numpy_api->make == nullptr) && !load_numpy_api())
-        return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
-    if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
-        return make_error(ErrorCode::bad_device, {"the tensor is on ", Device(t.device),
-                                                  ", which NumPy cannot see; copy it to the cpu first"});
-    const DType dtype = t.dtype;
     Py_ssize_t steps[max_ndim];
     Py_ssize_t* strides = nullptr;  // row-major: NumPy writes them faster than it checks given ones
     if (!layout::is_contiguous(t.shape, t.strides, t.ndim)) {
         strides = steps;
         for (int i = 0; i < t.ndim; ++i) strides[i] = layout::byte_stride(t, i);
     }
-    const int number = numpy_type_number(dtype);
     const int flags = (block->flags & flag::read_only) ? 0 : numpy_flag::writeable;
     const auto* shape = reinterpret_cast<const Py_ssize_t*>(t.shape);
     // NULL would ask NumPy to allocate memory; without elements any other address will do.
@@ -115,19 +109,9 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
 
     retain(block);
     PyObject* base = object_of_block(block);
-    if (ISTHMUS_UNLIKELY(base == nullptr))
+    if (ISTHMUS_UNLIKELY(base == nullptr)) {
+        Py_DECREF(descr);
         return error_from_exception(ErrorCode::consumer_failed, nullptr, "making the base object");
-    PyObject* descr = nullptr;
-    if (ISTHMUS_LIKELY(number >= 0)) {
-        descr = numpy_api->dtypes[number];
-        Py_INCREF(descr);
-    } else {
-        const bool padded = (block->flags & flag::padded) != 0;
-        if (dtype.lanes() == 1 && (!dtype.is_subbyte() || padded)) descr = find_ml_descr(dtype).release();
-        if (descr == nullptr) {
-            Py_DECREF(base);
-            return explain_numpy_export(t, padded);
-        }
     }
     PyObject* array = numpy_api->make(numpy_api->array_type, descr, t.ndim, shape, strides, data, flags, nullptr);
     if (ISTHMUS_UNLIKELY(array == nullptr)) {
@@ -137,6 +121,27 @@ inline Result<PyObject*> export_to_numpy(Block* block) {
     // As PyArray_SetBaseObject does for an array without a base and a base that is not an array.
     reinterpret_cast<NumpyArray*>(array)->base = base;
     return array;
+}
+
+inline Result<PyObject*> export_to_numpy(Block* block) {
+    const DLTensor& t = block->dl;
+    if (ISTHMUS_UNLIKELY(numpy_api->make == nullptr) && !load_numpy_api())
+        return error_from_exception(ErrorCode::unavailable, nullptr, "importing numpy");
+    if (ISTHMUS_UNLIKELY(!Device(t.device).is_host()))
+        return make_error(ErrorCode::bad_device, {"the tensor is on ", Device(t.device),
+                                                  ", which NumPy cannot see; copy it to the cpu first"});
+    const DType dtype = t.dtype;
+    const int number = numpy_type_number(dtype);
+    PyObject* descr = nullptr;
+    if (ISTHMUS_LIKELY(number >= 0)) {
+        descr = numpy_api->dtypes[number];
+        Py_INCREF(descr);
+    } else {
+        const bool padded = (block->flags & flag::padded) != 0;
+        if (dtype.lanes() == 1 && (!dtype.is_subbyte() || padded)) descr = find_ml_descr(dtype).release();
+        if (descr == nullptr) return explain_numpy_export(t, padded);
+    }
+    return numpy_array_over(block, descr);
 }
 
 }  // namespace detail
