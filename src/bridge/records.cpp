@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/records.h>
 
+#include <exception>
+
 #include "export.h"
 #include "framework/numpy/import.h"
 #include "object/tensor_type.h"
@@ -22,7 +24,7 @@ std::string words_of(const NumpyType& type) {
 }
 
 /// A question to NumPy that failed ends the comparison: the exception stays set.
-struct Unanswered {};
+struct Unanswered : std::exception {};
 
 Ref answered(PyObject* answer) {
     if (answer == nullptr) throw Unanswered();

@@ -98,7 +98,8 @@ std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, 
     for (int o = 0; o < count; ++o)
         for (int out = 0; out < op.out_count; ++out)
             if (overloads[o].parameters[op.outs[out]].requirement->accepts != nullptr)
-                sources[static_cast<std::size_t>(o * op.out_count + out)] = SourceSearch(op, overloads[o], out).find();
+                sources[static_cast<std::size_t>(o) * static_cast<std::size_t>(op.out_count) +
+                        static_cast<std::size_t>(out)] = SourceSearch(op, overloads[o], out).find();
     return sources;
 }
 
