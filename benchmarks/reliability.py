@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import build
-from stories import hostile, libraries, life, modules
+from stories import answers, hostile, libraries, life, modules
 from stories.verdict import NOT_COUNTED, WORDS, Verdict, cell, of_process
 
 HERE = Path(__file__).resolve().parent
@@ -77,6 +77,29 @@ def collect(names: list[str], only: str, say: Callable[[str], None]) -> Table:
                 life_row(title, library, table)
     rows = [*hostile.PROTOCOLS, *life.STORIES]
     return {row: table[row] for row in rows if row in table}
+
+
+def collect_answers(names: list[str], only: str, say: Callable[[str], None]) -> dict[str, dict[str, str]]:
+    """Question → library → answer."""
+    table: dict[str, dict[str, str]] = {}
+    for title in answers.QUESTIONS:
+        if only not in "answers" and only not in title:
+            continue
+        say(f"answers: {title}")
+        table[title] = {}
+        for library in names:
+            verdict = of_process(*run(library, "--answer", title))
+            table[title][library] = verdict.note if verdict.word == "right" else verdict.word
+    return table
+
+
+def answers_markdown(table: dict[str, dict[str, str]], names: list[str]) -> str:
+    lines = ["", "The answers for tensors whose memory does not say all; *in italics* if they are not right:", ""]
+    lines += ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for title, answered in table.items():
+        cells = [a if a == "–" or answers.is_right(title, a) else f"*{a}*" for a in answered.values()]  # noqa: RUF001
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def row_of(row: str, table: Table, names: list[str]) -> str:
@@ -142,7 +165,10 @@ def write(text: str, page: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", default="", metavar="WORD", help='stories whose title has it; "hostile": those objects'
+        "--only",
+        default="",
+        metavar="WORD",
+        help='stories whose title has it; "hostile": those objects; "answers": that table',
     )
     parser.add_argument("--library", choices=libraries.NAMES, action="append", help="only this one (may be repeated)")
     parser.add_argument("--no-docs", action="store_true", help="print the table, and leave the page as it is")
@@ -159,12 +185,16 @@ def main() -> int:
         if built[name].why_not:
             say(f"{name} is left out: {built[name].why_not}")
     table = collect(wanted, options.only, say)
+    answered = collect_answers(wanted, options.only, say)
     text = markdown(table, {name: built[name].version for name in wanted})
+    if answered:
+        text += answers_markdown(answered, wanted)
     print(text)
     if not options.no_docs and not options.only and not options.library:
         write(text, PAGE)
     ours = [v for row in table.values() for v in row.get("isthmus", {}).values()]
-    return 1 if any(v.word not in ("right", NOT_COUNTED) for v in ours) else 0
+    wrong = [title for title, of in answered.items() if "isthmus" in of and not answers.is_right(title, of["isthmus"])]
+    return 1 if wrong or any(v.word not in ("right", NOT_COUNTED) for v in ours) else 0
 
 
 if __name__ == "__main__":

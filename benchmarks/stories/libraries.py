@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries under one set of names: take, write, pick, keep, peek, give, drop, drop_without_gil, drop_on_thread.
+"""The libraries under one set of names: take, write, pick, keep, peek, give, drop, drop_without_gil, drop_on_thread,
+imaginary, dtype.
 
 `take(x)` → address and shape of a float32 array in the CPU's memory, read; `write(x)` sets its first element to 5;
 `pick(x)` has an overload for float64 and one for float32; `keep(x)` holds it until `drop()`, `peek()` → ((address,
-shape), first element), and `give()` hands it out. What a library does not offer is None.
+shape), first element), and `give()` hands it out. `imaginary(x)` reads the imaginary part of the first element of a
+complex64 array, `dtype(x)` names the dtype of any array. What a library does not offer is None.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ READS = {
     "torch": ("dlpack",),
 }
 
+OPTIONAL = ("pick", "drop_without_gil", "drop_on_thread", "imaginary", "dtype")
+#: The dtypes that are asked for, by DLPack's code and bits.
+DTYPES = {(4, 16): "bfloat16", (10, 8): "float8_e4m3fn"}
+
 Function = Callable[..., Any]
 
 
@@ -42,6 +48,8 @@ class Library:
     pick: Function | None = None
     drop_without_gil: Function | None = None
     drop_on_thread: Function | None = None
+    imaginary: Function | None = None
+    dtype: Function | None = None
 
     def reads(self, protocol: str) -> bool:
         return protocol in READS[self.name]
@@ -49,8 +57,15 @@ class Library:
 
 def bound(name: str, module: Any) -> Library:
     needed = {word: getattr(module, word) for word in ("take", "write", "keep", "peek", "give", "drop")}
-    optional = {word: getattr(module, word, None) for word in ("pick", "drop_without_gil", "drop_on_thread")}
+    optional = {word: getattr(module, word, None) for word in OPTIONAL}
+    if dlpack_dtype := getattr(module, "dlpack_dtype", None):
+        optional["dtype"] = lambda x: dtype_name(*dlpack_dtype(x))
     return Library(name, **needed, **optional)
+
+
+def dtype_name(code: int, bits: int) -> str:
+    """Of DLPack's DLDataType."""
+    return DTYPES.get((int(code), int(bits)), f"code {code} of {bits} bits")
 
 
 def tvm_ffi_library() -> Library:
@@ -63,11 +78,17 @@ def tvm_ffi_library() -> Library:
     return library
 
 
+FUNCTIONS_OF_TVM_FFI = (
+    *("take", "write", "keep", "peek", "give", "drop"),
+    *("drop_on_thread", "imaginary", "dlpack_dtype"),
+)
+
+
 class Functions:
     """Functions of a module of tvm-ffi, as attributes."""
 
     def __init__(self, module: Any) -> None:
-        for word in ("take", "write", "keep", "peek", "give", "drop", "drop_on_thread"):
+        for word in FUNCTIONS_OF_TVM_FFI:
             setattr(self, word, module.get_function(word))
 
 
@@ -99,6 +120,8 @@ def consumer(name: str, array: Function, address: Function, float32: Any) -> Lib
         peek=lambda: (describe(kept[0]), float(kept[0].reshape(-1)[0])),
         give=lambda: kept[0],
         drop=kept.clear,
+        imaginary=lambda x: float(array(x)[0].imag),
+        dtype=lambda x: str(array(x).dtype).removeprefix("torch."),
     )
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of a story: `python -m stories.tell LIBRARY TITLE`, or with --hostile every hostile object,
-each in a fork."""
+each in a fork; with --answer its answer to one question."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import select
 import signal
 import sys
 
-from stories import hostile, life
+from stories import answers, hostile, life
 from stories.libraries import Library, load
-from stories.verdict import BrokenStory, of_process, report
+from stories.verdict import BrokenStory, Verdict, of_process, report
 
 SECONDS = 20
 
@@ -53,5 +53,7 @@ if __name__ == "__main__":
     told = load(sys.argv[1])
     if sys.argv[2] == "--hostile":
         tell_hostile(told)
+    elif sys.argv[2] == "--answer":
+        print(report(Verdict("right", answers.answer(told, sys.argv[3]))), flush=True)
     else:
         print(report(life.STORIES[sys.argv[2]](told)), flush=True)

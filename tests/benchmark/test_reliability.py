@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 import reliability  # noqa: E402
-from stories import hostile, libraries, life, tell  # noqa: E402
+from stories import answers, hostile, libraries, life, tell  # noqa: E402
 from stories.verdict import NOT_COUNTED, WORDS, BrokenStory, Verdict, cell, of_import, of_process, report  # noqa: E402
 
 
@@ -188,6 +188,40 @@ def test_every_count_can_be_looked_up() -> None:
     assert "- peer, DLPack, wrong: wrong (taken): `a`, `b (versioned)`\n" in text
     assert "- peer, a story: crash (SIGSEGV)\n" in text
     assert "- isthmus" not in text
+
+
+def test_an_answer_is_what_the_library_says_or_raises() -> None:
+    def written(x: object) -> None:
+        ctypes.c_float.from_address(x.ctypes.data).value = 5
+
+    peer = library()
+    title = "a write to a read-only NumPy array"
+    assert answers.answer(peer, title) == "refused (ValueError)"
+    assert answers.is_right(title, "refused (ValueError)")
+    peer.write = written
+    assert answers.answer(peer, title) == "written"
+    assert not answers.is_right(title, "written")
+    peer.write = lambda x: None
+    assert answers.answer(peer, title) == "not written"
+    assert not answers.is_right(title, "not written")
+
+
+def test_a_library_without_the_function_has_no_answer() -> None:
+    peer = library()
+    peer.dtype = None
+    assert answers.answer(peer, "the dtype of a bfloat16 NumPy array") in ("–", "refused (ModuleNotFoundError)")  # noqa: RUF001
+
+
+def test_a_refusal_is_right_only_if_it_is_expected() -> None:
+    title = "the dtype of a bfloat16 NumPy array"
+    assert answers.is_right(title, "bfloat16")
+    assert not answers.is_right(title, "refused (TypeError)")
+
+
+def test_wrong_answers_are_in_italics() -> None:
+    table = {"a write to a read-only NumPy array": {"a": "refused (TypeError)", "b": "written", "c": "–"}}  # noqa: RUF001
+    text = reliability.answers_markdown(table, ["a", "b", "c"])
+    assert "| a write to a read-only NumPy array | refused (TypeError) | *written* | – |" in text  # noqa: RUF001
 
 
 def test_the_page_is_changed_between_its_markers_alone(tmp_path: Path) -> None:

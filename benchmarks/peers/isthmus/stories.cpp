@@ -5,6 +5,7 @@
 
 #include <isthmus/nanobind.h>
 
+#include <complex>
 #include <thread>
 
 namespace nb = nanobind;
@@ -43,4 +44,6 @@ NB_MODULE(reliability_isthmus, m) {
         x = {};
     });
     m.def("drop_on_thread", [] { std::thread([x = std::move(kept())]() mutable { x = {}; }).detach(); });
+    m.def("imaginary", [](im::View<const std::complex<float>, 1> x) { return x[0].imag(); });
+    m.def("dtype", [](const im::Tensor& x) { return nb::str(x.dtype().name().c_str()); });
 }

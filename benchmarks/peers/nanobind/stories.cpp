@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/complex.h>
 #include <nanobind/stl/vector.h>
 
+#include <complex>
 #include <thread>
 #include <utility>
 
@@ -39,4 +41,10 @@ NB_MODULE(reliability_nanobind, m) {
         x = Reads();
     });
     m.def("drop_on_thread", [] { std::thread([x = std::move(kept())]() mutable { x = Reads(); }).detach(); });
+    m.def(
+        "imaginary", [](nb::ndarray<const std::complex<float>, nb::device::cpu> x) { return x.data()[0].imag(); },
+        nb::arg("x").noconvert());
+    m.def(
+        "dlpack_dtype", [](nb::ndarray<nb::ro> x) { return nb::make_tuple(x.dtype().code, x.dtype().bits); },
+        nb::arg("x").noconvert());
 }

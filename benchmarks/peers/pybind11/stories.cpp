@@ -1,9 +1,11 @@
 // The functions of the reliability stories by pybind11 alone, as its documentation shows.
 // SPDX-License-Identifier: Apache-2.0
+#include <pybind11/complex.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <complex>
 #include <utility>
 
 namespace py = pybind11;
@@ -26,4 +28,6 @@ PYBIND11_MODULE(reliability_pybind11, m) {
     m.def("peek", [] { return py::make_tuple(describe(kept()), kept().data()[0]); });
     m.def("give", [] { return kept(); });
     m.def("drop", [] { kept() = py::array_t<float>(); });
+    m.def("imaginary", [](py::array_t<std::complex<float>> x) { return x.data()[0].imag(); }, py::arg("x").noconvert());
+    m.def("dtype", [](py::array x) { return py::str(x.dtype()); }, py::arg("x").noconvert());
 }

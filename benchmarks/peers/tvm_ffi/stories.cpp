@@ -5,6 +5,7 @@
 #include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/function.h>
 
+#include <complex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -49,6 +50,14 @@ static void drop() { kept().reset(); }
 static void drop_on_thread() {
     std::thread([x = std::exchange(kept(), std::nullopt)]() mutable { x.reset(); }).detach();
 }
+static double imaginary(ffi::TensorView x) {
+    const DLDataType dtype = x.dtype();
+    if (dtype.code != kDLComplex || dtype.bits != 64) TVM_FFI_THROW(TypeError) << "expected complex64";
+    return static_cast<const std::complex<float>*>(x.data_ptr())->imag();
+}
+static ffi::Tuple<int64_t, int64_t> dlpack_dtype(ffi::TensorView x) {
+    return ffi::Tuple<int64_t, int64_t>(x.dtype().code, x.dtype().bits);
+}
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(take, take);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(write, write_first);
@@ -57,3 +66,5 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(peek, peek);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(give, give);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(drop, drop);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(drop_on_thread, drop_on_thread);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(imaginary, imaginary);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(dlpack_dtype, dlpack_dtype);
