@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/arguments.h>  // Python.h must come before any standard header
+#include <isthmus/python/call_arguments.h>  // Python.h must come before any standard header
 
 #include <string_view>
 #include <type_traits>

@@ -11,7 +11,7 @@
 #include <isthmus/fields.h>
 #include <isthmus/load.h>
 #include <isthmus/op.h>
-#include <isthmus/python/arguments.h>
+#include <isthmus/python/call_arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
 #include <isthmus/records.h>

@@ -1,6 +1,6 @@
 // How arguments are sorted and scalars read, what their errors say, and why no overload takes a call.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/arguments.h>
+#include <isthmus/python/call_arguments.h>
 #include <isthmus/python/overloads.h>
 #include "runtime/errors.h"
 #include "runtime/lookups.h"

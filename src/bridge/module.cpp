@@ -1,6 +1,6 @@
 // def() of a function of a module: what Python sees of it, and what owns it.
 // SPDX-License-Identifier: Apache-2.0
-#include <isthmus/python/arguments.h>
+#include <isthmus/python/call_arguments.h>
 
 #include <memory>
 #include <string>

@@ -209,6 +209,7 @@ int floor_of(const std::string& file) {
         {"include/isthmus/python/binding.h", 12},
         {"include/isthmus/python/agreeing.h", 14},
         {"include/isthmus/python/arguments.h", 14},
+        {"include/isthmus/python/call_arguments.h", 14},
         {"include/isthmus/python/containers.h", 14},
         {"include/isthmus/python.h", 14},
         {"include/isthmus/python/overloads.h", 15},
