@@ -108,7 +108,8 @@ if(ISTHMUS_CHECK_HEADERS)
                         "${headers}/converted.h")
   if(TARGET isthmus::python)
     isthmus_check_headers(isthmus_python_headers isthmus_python "${headers}/python/*.h" "${headers}/python.h" "${headers}/op.h"
-                          "${headers}/fields.h" "${headers}/records.h" "${headers}/tree.h" "${headers}/module.h")
+                          "${headers}/fields.h" "${headers}/records.h" "${headers}/tree.h" "${headers}/module.h"
+                          "${headers}/array_like.h")
   endif()
 endif()
 

@@ -3,6 +3,7 @@
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include "bridge/arguments.cpp"
+#include "bridge/array_like.cpp"
 #include "bridge/binding.cpp"
 #include "bridge/fields.cpp"
 #include "bridge/framework/facts.cpp"

@@ -22,7 +22,7 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r);
 struct converted {
     static constexpr void apply(detail::Requirement& r) {
         r.convert = detail::convert_tensor;
-        r.converts = true;
+        r.converts = detail::Converts::tensors;
     }
 };
 

@@ -233,7 +233,8 @@ template <class T, int N, class... C>
     requires NumpyElement<T>
 struct ArgumentLoader<View<T, N, C...>> {
     using Value = View<T, N, C...>;
-    static_assert(!Value::requirement.converts, "isthmus: records, dates and fixed strings are not converted");
+    static_assert(Value::requirement.converts == Converts::nothing,
+                  "isthmus: records, dates and fixed strings are not converted");
 
     Loaded try_load(PyObject* object, Value& value, bool last) noexcept {
         if (is_no_tensor(object)) return Loaded::no;

@@ -8,6 +8,7 @@ place is an error of the checker. The expected dtype and sizes are beside it, in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, CapsuleType
 
 __all__ = [
+    "ArrayLike",
+    "SupportsArray",
     "SupportsArrayInterface",
     "SupportsArrow",
     "SupportsArrowStream",
@@ -57,6 +60,12 @@ class SupportsArrowStream(Protocol):
     def __arrow_c_stream__(self) -> Any: ...
 
 
+class SupportsArray(Protocol):
+    """Objects that NumPy makes an array of by `__array__`."""
+
+    def __array__(self) -> Any: ...
+
+
 if TYPE_CHECKING:
     #: Accepted by from_dlpack(), and by a C++ function that takes a tensor of any framework.
     TensorLike: TypeAlias = (
@@ -68,6 +77,9 @@ if TYPE_CHECKING:
         | Buffer
         | CapsuleType
     )
+    #: Accepted by a C++ function that takes an ArrayLike: tensors, numbers, and nested sequences of both.
+    ArrayLike: TypeAlias = TensorLike | SupportsArray | complex | Sequence["ArrayLike"]
 else:
     # Buffer and CapsuleType have no names in Python before 3.12 and 3.13: at run time everything may be tried.
     TensorLike = Any
+    ArrayLike = Any

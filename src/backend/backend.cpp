@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include <isthmus/array_like.h>
 #include <isthmus/backend/border.h>
 #include <isthmus/backend/functions.h>
 #include <isthmus/converted.h>
@@ -178,6 +179,7 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_SHARED)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OVERLOADS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_FIELDS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_ARRAY_LIKE)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_RECORDS)
     }

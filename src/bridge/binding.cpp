@@ -3,6 +3,7 @@
 #include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
 
+#include "object_argument.h"
 #include "runtime/errors.h"
 #include "runtime/object_owner.h"
 
@@ -71,8 +72,15 @@ void BorrowSlot::roll_back(PyObject* object) noexcept {
     if (made_ && result_.has_value()) isthmus::roll_back(object, *result_);
 }
 Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) noexcept {
-    if (is_no_tensor(object)) return Loaded::no;
-    if (!borrow(object, r, nullptr)) return pass_on(result_.error(), last);
+    const bool is_tensor = !is_no_tensor(object);
+    if (ISTHMUS_UNLIKELY(!is_tensor || !borrow(object, r, nullptr))) {
+        if (last && r.converts == Converts::objects && (!is_tensor || is_no_array(result_.error()))) {
+            Match own;
+            const Result<void> made = convert_object(object, r, nullptr, own);
+            return made ? Loaded::yes : pass_on(made.error(), last);
+        }
+        return is_tensor ? pass_on(result_.error(), last) : Loaded::no;
+    }
     SizeNames names;
     const bool fits = ISTHMUS_LIKELY(meets(descriptor(), result_->flags(), r)) &&
                       (r.size_count < 0 || has_sizes(descriptor(), r.sizes, names, nullptr));
@@ -96,12 +104,25 @@ ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requiremen
     *result_ = lend(std::move(*made));
     return {};
 }
+ISTHMUS_RARE Result<void> BorrowSlot::convert_object(PyObject* object, const Requirement& r, const char* argument,
+                                                     Match& match) noexcept {
+    Result<Tensor> made = tensor_of_object(object, r, argument, match);
+    if (!made) return std::move(made).error();
+    clear();
+    ::new (&result_) Result<Borrowed>(lend(std::move(*made)));
+    made_ = true;
+    return {};
+}
 ISTHMUS_ALWAYS_INLINE Result<void> BorrowSlot::check_object(PyObject* object, const Requirement& r,
                                                             const char* function, const char* argument,
                                                             Match* match) noexcept {
-    if (!borrow(object, r, argument)) return argument_error(result_.error(), function);
     Match own(function);
     Match& of_call = match != nullptr ? *match : own;
+    if (!borrow(object, r, argument)) {
+        if (r.converts == Converts::objects && is_no_array(result_.error()))
+            return convert_object(object, r, argument, of_call);
+        return argument_error(result_.error(), function);
+    }
     auto fits = of_call.check_argument(argument, descriptor(), result_->flags(), r);
     return ISTHMUS_LIKELY(fits.has_value()) || r.convert == nullptr ? fits : convert(object, r, argument, of_call);
 }

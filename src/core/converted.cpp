@@ -13,27 +13,13 @@
 #include <isthmus/small_floats.h>
 
 #include "memory.h"
+#include "numbers.h"
 #include "strided_copy.h"
 #include "walk_rows.h"
 
 ISTHMUS_BEGIN
 
 namespace detail {
-
-// Elements are converted in blocks: from one of C++'s own types to another at once, else by way of the widest type of
-// their kind, which holds every value of the narrower ones.
-
-/// In the order in which NumPy's "same_kind" casts go: to the same kind, or to one further down.
-enum class NumberKind : std::uint8_t { unsigned_integer, signed_integer, real, complex };
-inline constexpr int number_kinds = 4;
-inline constexpr std::int64_t conversion_block = 256;
-
-union WideBlock {
-    std::uint64_t unsigned_integers[conversion_block];
-    std::int64_t signed_integers[conversion_block];
-    double reals[conversion_block];
-    double complexes[2 * conversion_block];
-};
 
 /// Whether a number became the one that stands for it: rounded, not another.
 template <class To, class From>
@@ -117,14 +103,6 @@ std::int64_t write_numbers(WideBlock& block, std::int64_t count, char* to) noexc
     return refused;
 }
 
-using WriteNumbers = std::int64_t (*)(WideBlock&, std::int64_t, char*) noexcept;
-struct NumberType {
-    DType dtype;
-    NumberKind kind;
-    void (*read)(const char*, std::int64_t, std::int64_t, WideBlock&) noexcept;
-    WriteNumbers write[number_kinds];  ///< by the kind of what was read; NULL: not of the same kind
-};
-
 template <class T, NumberKind from>
 constexpr WriteNumbers writer_of() {
     if constexpr (std::is_same_v<T, ByteBool> || from > NumberOf<T>::kind)
@@ -164,7 +142,7 @@ inline constexpr NumberType number_types[] = {
     number_type<std::complex<float>>(),
     number_type<std::complex<double>>(),
 };
-static const NumberType* find_number_type(DType dtype) noexcept {
+const NumberType* find_number_type(DType dtype) noexcept {
     for (const NumberType& type : number_types)
         if (type.dtype == dtype) return &type;
     return nullptr;
@@ -241,9 +219,8 @@ struct DirectTypes {
 using Direct = DirectTypes<ByteBool, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, std::int8_t,
                            std::int16_t, std::int32_t, std::int64_t, float, double>;
 
-/// Writes the elements of `t`, in row-major order, to `to`. The place of the first that has no counterpart, or -1.
-static std::int64_t convert_elements(const DLTensor& t, const NumberType& from, const NumberType& wanted,
-                                     WriteNumbers write, char* to) noexcept {
+std::int64_t convert_elements(const DLTensor& t, const NumberType& from, const NumberType& wanted, WriteNumbers write,
+                              char* to) noexcept {
     WideBlock block;
     std::int64_t done = 0, refused = -1;
     const std::int64_t bytes = from.dtype.itemsize();
@@ -290,6 +267,17 @@ static ISTHMUS_COLD Error refuse_element(const DLTensor& t, const Requirement& r
 /// Under its own name in isthmus.live(), for memory behind its block (which releases nothing) and apart from it.
 template <void (*release)(void*)>
 inline constexpr OwnerOps converted_ops{.release = release, .producer = "a converted argument", .owns_memory = true};
+
+Tensor new_converted(DLTensor& made, std::size_t alignment) {
+    alignment = alignment > 64 ? alignment : 64;
+    const DType dtype = made.dtype;
+    const std::int64_t bytes = bytes_of_new(made.shape, made.ndim, dtype.is_subbyte() ? uint8 : dtype,
+                                            static_cast<std::int64_t>(alignment));
+    Block* block = new_elements(made, flag::copied | (dtype.is_subbyte() ? flag::padded : 0), bytes, alignment);
+    const bool apart = block->ops->release != nullptr;
+    block->ops = apart ? &converted_ops<release_new_memory> : &converted_ops<nullptr>;
+    return Tensor::steal(announce(block));
+}
 
 /// Row-major, or column-major: the sizes of new memory with the steps that it has, and a source seen in the order in
 /// which that memory lies.
@@ -338,15 +326,9 @@ Result<Tensor> convert_tensor(const DLTensor& t, const Requirement& r) {
     if (!same && write == nullptr)
         return refuse_conversion(t, r, {DType(t.dtype), " does not become ", wanted, " (numpy.can_cast, 'same_kind')"});
     try {
-        const std::size_t alignment = r.alignment > 64 ? r.alignment : 64;
-        const std::int64_t bytes =
-            bytes_of_new(t.shape, t.ndim, wanted.is_subbyte() ? uint8 : wanted, static_cast<std::int64_t>(alignment));
         ConvertedLayout layout(t, r.order == Order::f);
         DLTensor made{nullptr, Device::cpu(), t.ndim, wanted, t.shape, const_cast<std::int64_t*>(layout.strides), 0};
-        Block* block = new_elements(made, flag::copied | (wanted.is_subbyte() ? flag::padded : 0), bytes, alignment);
-        const bool apart = block->ops->release != nullptr;
-        block->ops = apart ? &converted_ops<release_new_memory> : &converted_ops<nullptr>;
-        Tensor converted = Tensor::steal(announce(block));
+        Tensor converted = new_converted(made, r.alignment);
         auto* data = static_cast<char*>(made.data);
         std::int64_t refused = -1;
         if (same)

@@ -105,13 +105,14 @@ FRAGMENTS = {
         double sum_double(Doubles);
         void fragment(nb::module_& m) { %s }""",
     ("docs/casters.md", "cpp", 2): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 3): """
+    ("docs/casters.md", "cpp", 3): "void fragment(nb::module_& m) { %s }",
+    ("docs/casters.md", "cpp", 4): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         void fragment(nb::module_& m) { %s }""",
-    ("docs/casters.md", "cpp", 4): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 5): "void fragment() { %s }",
-    ("docs/casters.md", "cpp", 6): "%s",
-    ("docs/casters.md", "cpp", 7): """
+    ("docs/casters.md", "cpp", 5): "void fragment(nb::module_& m) { %s }",
+    ("docs/casters.md", "cpp", 6): "void fragment() { %s }",
+    ("docs/casters.md", "cpp", 7): "%s",
+    ("docs/casters.md", "cpp", 8): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         isthmus::Tensor result;
         %s""",
@@ -195,6 +196,7 @@ def test_fragments_compile(tmp_path: Path) -> None:
     lines = [
         "#include <isthmus/nanobind_stl.h>",
         "#include <isthmus/nanobind_overloads.h>",
+        "#include <isthmus/array_like.h>",
         "#include <isthmus/converted.h>",
     ]
     lines += ["#include <isthmus/isthmus.h>", "#include <isthmus/python.h>", "#include <isthmus/python/arguments.h>"]

@@ -173,6 +173,12 @@ USES = {
         isthmus::Arguments<Floats> in("take", {"x"});
         return in.parse(values, count) ? PyFloat_FromDouble(in.get<0>()(0)) : nullptr;
     }""",
+    "array_like.h": """bool use() { return true; }
+    using Rows = isthmus::ArrayLike<isthmus::View<const float, 2>>;
+    PyObject* take(PyObject*, PyObject* const* values, Py_ssize_t count) {
+        isthmus::Arguments<Rows> in("take", {"x"});
+        return in.parse(values, count) ? PyFloat_FromDouble(in.get<0>()(0, 1)) : nullptr;
+    }""",
     "visit.h": """bool use() {
         const auto t = isthmus::Tensor::own(std::vector<double>{1, 2});
         const auto view = t.view<isthmus::floating, 1>().value();
@@ -275,6 +281,7 @@ namespace {
 #: What a module is asked once it is imported.
 ASKED = {
     "converted.h": "linked.take(np.array([1.5])) == 1.5",
+    "array_like.h": "linked.take([(1, 2.5)]) == 2.5",
     "python/arguments.h": "type(linked.take(np.ones(3, 'f4'), None, 'a')) is np.ndarray",
     "fields.h": "linked.take({'a': np.ones(1), 'b': np.ones(2)})['b'].shape == (2,)",
     "records.h": "linked.take(np.array([(1, 2, b'ab')], 'f4,f4,S4').astype([('x', 'f4'), ('y', 'f4'), ('name', 'S4')])"

@@ -20,6 +20,7 @@ HEADERS = [
     "records.h",
     "tree.h",
     "module.h",
+    "array_like.h",
     "visit.h",
     "small_floats.h",
 ]
@@ -58,7 +59,7 @@ PAGES = (
          "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md), "
          "[records and dates](../../records.md).",
          ("python/arguments", "python/binding", "python/agreeing", "python/overloads", "python/containers",
-          "module.h", "fields.h", "records.h", "tree.h", "nanobind",
+          "module.h", "array_like.h", "fields.h", "records.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),

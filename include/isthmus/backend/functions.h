@@ -352,7 +352,10 @@
       const ImportOptions& options), (object, type, options), true) \
     F(200, to_numpy_as, PyObject*, detail::to_numpy_as, (const Tensor& tensor, const NumpyType& type), \
       (tensor, type), true)
+#define ISTHMUS_BACKEND_ARRAY_LIKE(F, M, T, X) \
+    F(201, convert_array_like, Result<Tensor>, detail::convert_array_like, \
+      (const DLTensor& t, const Requirement& r), (t, r), false)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 201
+#define ISTHMUS_BACKEND_COUNT 202

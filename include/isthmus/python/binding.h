@@ -184,8 +184,7 @@ ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept;
 /// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
 ISTHMUS_RARE Error argument_error(const Error& error, const char* function);
 
-/// One tensor borrowed for the length of a call. One class serves the views of all types: what a type asks for is its
-/// Requirement.
+/// One tensor borrowed for the length of a call. One class serves the views of all types: each has its Requirement.
 class BorrowSlot {
 public:
     BorrowSlot() noexcept {}
@@ -214,16 +213,16 @@ public:
     void commit_or_throw(const char* function, const char* argument) {
         if (ISTHMUS_UNLIKELY(pending_ != nullptr)) commit_now(function, argument).value();
     }
-    /// Call after a load has succeeded, if the call is refused for another reason: a capsule can then be consumed
-    /// again.
+    /// Call after a load, if the call is refused for another reason: a capsule can then be consumed again.
     void roll_back(PyObject* object) noexcept;
 
 private:
     friend struct BackendAccess;
     bool borrow(PyObject* object, const Requirement& r, const char* argument) noexcept;
-    Result<void> check_object(PyObject* object, const Requirement& r, const char* function, const char* argument,
-                              Match* match) noexcept;
+    Result<void> check_object(PyObject*, const Requirement&, const char* function, const char* argument,
+                              Match*) noexcept;
     Result<void> convert(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
+    Result<void> convert_object(PyObject* object, const Requirement& r, const char* argument, Match& match) noexcept;
     Result<void> commit_now(const char* function, const char* argument) noexcept;
     bool commit_or_raise(const char* function, const char* argument) noexcept;
     void clear() noexcept {
@@ -401,10 +400,11 @@ inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObjec
 template <class V>
 struct Annotation {
     static constexpr void spell(Words& words) {
-        words.add("typing.Annotated[isthmus.typing.TensorLike, '");
+        words.add("typing.Annotated[isthmus.typing.");
+        words.add(std::string_view(V::requirement.converts == Converts::objects ? "ArrayLike, '" : "TensorLike, '"));
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
-        if (V::requirement.converts) words.add(", converted where it differs");
+        if (V::requirement.converts != Converts::nothing) words.add(", converted where it differs");
         words.add("']");
     }
     static constexpr ConstexprString<spell> text{};

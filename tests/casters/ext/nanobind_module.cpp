@@ -13,6 +13,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include "array_like.h"
 #include "casters.h"
 #include "containers.h"
 #include "converted.h"
@@ -64,6 +65,9 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     casters::bind_fields(def);
     casters::bind_converted(def);
     casters::bind_records(def);
+    casters::bind_array_like(def);
+    m.def("numbers_strict", casters::numbers<double>, nanobind::arg("x").noconvert());
+    m.def("numbers_then", casters::numbers_then<nanobind::callable>);
     m.def("signal_then", casters::signal_then<nanobind::callable>);
     m.def("signal_strict", casters::signal_sum, nanobind::arg("x").noconvert());
 #if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)

@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include "array_like.h"
 #include "casters.h"
 #include "containers.h"
 #include "converted.h"
@@ -40,6 +41,9 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     });
     casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_records([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_array_like([&m](const char* name, auto function) { m.def(name, function); });
+    m.def("numbers_strict", casters::numbers<double>, pybind11::arg("x").noconvert());
+    m.def("numbers_then", casters::numbers_then<pybind11::function>);
     m.def("signal_then", casters::signal_then<pybind11::function>);
     m.def("signal_strict", casters::signal_sum, pybind11::arg("x").noconvert());
     casters::bind_overloads<pybind11::arg>(m);

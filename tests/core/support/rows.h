@@ -179,6 +179,7 @@ FIND_ROWS(ISTHMUS_BACKEND_CAPTURED)
 FIND_ROWS(ISTHMUS_BACKEND_TREE)
 FIND_ROWS(ISTHMUS_BACKEND_OVERLOADS)
 FIND_ROWS(ISTHMUS_BACKEND_FIELDS)
+FIND_ROWS(ISTHMUS_BACKEND_ARRAY_LIKE)
 FIND_ROWS(ISTHMUS_BACKEND_OPERATORS)
 FIND_ROWS(ISTHMUS_BACKEND_RECORDS)
 
@@ -264,11 +265,12 @@ ROW(197, raise_error_state, void (*)(ErrorState*))
 ROW(198, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
 ROW(199, borrow_numpy_as, Result<Borrowed> (*)(PyObject*, const NumpyType*, const ImportOptions*))
 ROW(200, to_numpy_as, PyObject* (*)(const Tensor*, const NumpyType*))
+ROW(201, convert_array_like, Result<Tensor> (*)(const DLTensor*, const Requirement*, ErrorState**))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 201, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 202, "a new row has its line above");
 
 }  // namespace detail
 

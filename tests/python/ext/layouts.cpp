@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/op.h>  // Python.h must come before any standard header
 
+#include <isthmus/array_like.h>
 #include <isthmus/fields.h>
 #include <isthmus/python/overloads.h>
 #include <isthmus/records.h>

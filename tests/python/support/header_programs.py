@@ -41,6 +41,7 @@ isthmus::Result<isthmus::Tensor> loaded(const char* path) {
 """
 BRIDGE = """
 #include <isthmus/python.h>
+#include <isthmus/array_like.h>
 #include <isthmus/fields.h>
 #include <isthmus/module.h>
 #include <isthmus/op.h>

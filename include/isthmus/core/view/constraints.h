@@ -56,7 +56,8 @@ struct no_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }
 };
 
-struct converted;  // in isthmus/converted.h, which nothing of the core needs
+struct converted;   // in isthmus/converted.h, which nothing of the core needs
+struct array_like;  // in isthmus/array_like.h
 
 /// Between so many and so many dimensions: View<float, dynamic_rank, rank_between<1, 3>>.
 template <int least, int most = max_ndim>

@@ -31,6 +31,9 @@ enum class Order : std::uint8_t { any, c, f, inner };
 inline constexpr int host_memory = -1;
 inline constexpr int any_memory = 0;
 
+/// What a conversion takes where the argument does not fit; objects are those of lists and the like, too.
+enum class Converts : std::uint8_t { nothing, tensors, objects };
+
 /// Everything that a view type asks of a tensor, as plain values: one checker and one explainer serve all view types.
 struct Requirement {
     bool (*accepts)(DType) noexcept = nullptr;  ///< a set of dtypes; NULL: `dtype` and no other
@@ -50,8 +53,8 @@ struct Requirement {
     /// A copy of an argument that differs in dtype, layout or alignment alone (isthmus/converted.h); NULL: it is
     /// refused.
     Result<Tensor> (*convert)(const DLTensor&, const Requirement&) = nullptr;
-    bool converts =
-        false;  ///< whether there is a conversion; GCC with -fsanitize=undefined compares no address at compile time
+    /// Whether there is a conversion. (GCC with -fsanitize=undefined compares no address at compile time.)
+    Converts converts = Converts::nothing;
 
     // A second constraint that contradicts a first one; the view type does not compile then.
     bool orders_clash = false;

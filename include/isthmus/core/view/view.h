@@ -41,7 +41,7 @@ struct Wanted {
     static_assert(!bare.ranks_clash, "isthmus: no rank is within all the bounds that are asked for");
     static_assert(!bare.devices_clash, "isthmus: memory is on one device, and constraints ask for two");
     static_assert(!bare.grads_clash, "isthmus: allow_grad and no_grad contradict each other");
-    static_assert(!bare.converts || !bare.writable,
+    static_assert(bare.converts == Converts::nothing || !bare.writable,
                   "isthmus: what is written to a converted copy is lost; the elements of a converted view are const");
     static_assert(N == dynamic_rank || (bare.min_rank == N && bare.max_rank == N),
                   "isthmus: rank_between is for views of dynamic_rank");
@@ -71,7 +71,8 @@ using WindowOf = Window<T, N, Wanted<T, N, C...>::requirement.device_type, Wante
 /// A view with these constraints also satisfies `D`: each of them is among its own, or requires nothing of the memory.
 template <class D, class... C>
 inline constexpr bool is_one_of =
-    std::is_same_v<D, allow_grad> || std::is_same_v<D, converted> || (std::is_same_v<D, C> || ...) ||
+    std::is_same_v<D, allow_grad> || std::is_same_v<D, converted> || std::is_same_v<D, array_like> ||
+    (std::is_same_v<D, C> || ...) ||
     (std::is_same_v<D, no_grad> && !(std::is_same_v<C, allow_grad> || ...));
 
 /// The view of a tensor that was found to be what `V` wants.

@@ -146,7 +146,7 @@ struct TensorParameter {
 template <class T, int N, class... C>
 struct OperatorParameter<View<T, N, C...>>
     : TensorParameter<View<T, N, C...>, View<T, N, C...>, ParameterKind::tensor> {
-    static_assert(!View<T, N, C...>::requirement.converts,
+    static_assert(View<T, N, C...>::requirement.converts == Converts::nothing,
                   "isthmus: an operator takes what it is given, since compilers and gradients know of no conversion");
     static_assert(std::is_const_v<T>,
                   "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
