@@ -181,8 +181,8 @@ class JaxOperator(KnownOperator):
         if operands:
             attributes["rank"] = np.int64(operands[0].ndim - lead)
         shapes = [jax.ShapeDtypeStruct(tuple(sizes), _dtype(dtype)) for dtype, sizes in results]
-        returned = jax.ffi.ffi_call(self.name, shapes, vmap_method="expand_dims")(*operands, **attributes)
-        return list(returned)
+        target = jax.ffi.ffi_call(self.name, shapes, vmap_method="expand_dims", has_side_effect=not self.outs)
+        return list(target(*operands, **attributes))
 
     def letter(self, place: int, places: Sequence[int], value: Any) -> str:
         is_tensor = self.inputs[place]["kind"] in ("tensor", "in_out")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops import effects
 
 from .._isthmus import Error
 from ._registry import KnownOperator, Registry
@@ -79,6 +80,9 @@ class TorchOperator(KnownOperator):
         packets = getattr(torch.ops, self.space)
         self.overload = getattr(packets, self.function).default
         self.batched = getattr(packets, f"{self.function}_batched").default
+        if not self.outs and not self.table["writes"]:
+            for overload in (self.overload, self.batched):
+                _declare_effect(overload)
         for key in ("CPU", "CUDA") if self.table["cuda"] else ("CPU",):
             if not self.op._implement_torch(key):
                 self.implement_by_python(key)
@@ -163,7 +167,7 @@ class TorchOperator(KnownOperator):
 
     def fake(self, batch: int, arguments: Sequence[Any]) -> Any:
         arguments = self.complete(arguments)
-        first = next(a for a in arguments if isinstance(a, torch.Tensor))
+        first = next((a for a in arguments if isinstance(a, torch.Tensor)), torch.empty(0))
         self.check_sizes(arguments)
         said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else a for a in arguments]
         results = tuple(
@@ -378,6 +382,12 @@ def _defined(op: Any) -> TorchOperator:
 
 # The operators as torch knows them: Registry.register().
 register = Registry("torch", _defined).register
+
+
+def _declare_effect(overload: Any) -> None:
+    """An operator without results is called for something else: no pass of a compiler may drop or move it."""
+    torch.fx.node.has_side_effect(overload)
+    effects._register_effectful_op(overload, effects._EffectType.ORDERED)
 
 
 def _spelled(argument: str, value: Any) -> str | None:

@@ -124,6 +124,8 @@ void check_operator(const OperatorDefinition& op) {
             op.refuse({"leading dimensions broadcast only where the rank is fixed, and argument '", op.name_of(i),
                        "' is ", r->words});
     }
+    if (op.first_tensor < 0)
+        op.refuse("it has no tensor argument; expected at least one, since a call belongs to its framework");
 }
 
 /// Throws Error as check_operator does; the operator is complete then.

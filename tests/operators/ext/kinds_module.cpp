@@ -3,6 +3,7 @@
 #include <isthmus/op.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 namespace {
@@ -70,6 +71,15 @@ void one_hot(View<const std::int64_t, 1, sizes<"n">> index, std::int64_t classes
         for (std::int64_t c = 0; c < classes; ++c) y(i, c) = index(i) == c ? static_cast<float>(times) : 0;
 }
 
+/// Without results: what it does is seen elsewhere. The sum of all that it was given.
+std::atomic<double> total{0};
+void observe(View<const float, 1> x, double weight) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) total = total + weight * static_cast<double>(x(i));
+}
+PyObject* take_total(PyObject*, PyObject*) { return PyFloat_FromDouble(total.exchange(0)); }
+
+void ones(std::int64_t, Out<float, 1, sizes<"n">>) {}
+void nothing(double) {}
 void like_nothing(View<const float, 1> x, Out<dtype_like<"y">, 1>) { (void)x; }
 void like_scalar(View<const float, 1>, std::int64_t, Out<dtype_like<"k">, 1>) {}
 void like_optional(std::optional<View<const Real, 1, sizes<"n">>>, Out<dtype_like<"x">, 0>) {}
@@ -83,6 +93,8 @@ PyObject* refuse(PyObject*, PyObject* which) {
     PyObject* self = scratch.get();
     const std::string_view name = PyUnicode_AsUTF8(which);
     if (name == "like nothing") return op<"bad::like_nothing", like_nothing>(self, {"x"}), nullptr;
+    if (name == "ones") return op<"bad::ones", ones>(self, {"n"}), nullptr;
+    if (name == "nothing") return op<"bad::nothing", nothing>(self, {"x"}), nullptr;
     if (name == "like scalar") return op<"bad::like_scalar", like_scalar>(self, {"x", "k"}), nullptr;
     if (name == "like optional") return op<"bad::like_optional", like_optional>(self, {"x"}), nullptr;
     if (name == "set of optional") return op<"bad::set_of_optional", set_of_optional>(self, {"x"}), nullptr;
@@ -102,8 +114,11 @@ bool bind_sizes(PyObject* m) {
            op<"kinds::one_hot", one_hot>(m, {"index", "classes", arg("times") = 1});
 }
 
-PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {}};
-int fill(PyObject* module) { return bind_dtypes(module) && bind_sizes(module) ? 0 : -1; }
+bool bind_effects(PyObject* m) { return bool(op<"kinds::observe", observe>(m, {"x", arg("weight") = 1.0})); }
+
+PyMethodDef methods[] = {
+    {"refuse", refuse, METH_O, nullptr}, {"take_total", take_total, METH_NOARGS, nullptr}, {}};
+int fill(PyObject* module) { return bind_dtypes(module) && bind_sizes(module) && bind_effects(module) ? 0 : -1; }
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},
 #if PY_VERSION_HEX >= 0x030D0000
