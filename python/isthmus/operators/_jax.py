@@ -13,15 +13,17 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from .._isthmus import TensorValueError
-from ._registry import KnownOperator, Registry
+from ._registry import KnownOperator, Registry, handed_over
 from ._sizes import infer
 
 
 def must_see(op: Any, values: Iterable[Any]) -> bool:
     """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results
-    there."""
+    there. Or the operator has 64-bit integers, which JAX does not have by default."""
     arrays = [value for value in values if isinstance(value, jax.Array)]
     if any(isinstance(value, jax.core.Tracer) for value in arrays):
+        return True
+    if arrays and not jax.config.jax_enable_x64 and register(op).is_wide:
         return True
     return bool(op._table["cuda"]) and any(device.platform != "cpu" for value in arrays for device in value.devices())
 
@@ -45,6 +47,8 @@ class JaxOperator(KnownOperator):
             jax.ffi.register_ffi_target(self.name, op._xla_cuda_target, platform="CUDA")
         gradient = op._gradient
         self.gradient = JaxOperator(gradient) if gradient is not None else None
+        self.widened = [_widened(row) for row in self.inputs]
+        self.is_wide = any(self.widened) or any(_WIDE.intersection(row["dtypes"]) for row in self.outs)
 
     def missing(self, row: dict[str, Any]) -> Any:
         if "default" not in row and not row["optional"]:
@@ -54,6 +58,7 @@ class JaxOperator(KnownOperator):
     def bind(self, values: Sequence[Any]) -> Sequence[Any]:
         """The results for arguments by input: arrays and traced scalars become operands of XLA, the rest is known
         now."""
+        values = [self.array(row, value) for row, value in zip(self.inputs, values, strict=True)]
         static = [self.static(row, value) for row, value in zip(self.inputs, values, strict=True)]
         said = [value if fixed is None else fixed[0] for fixed, value in zip(static, values, strict=True)]
         self.check(said)
@@ -84,6 +89,12 @@ class JaxOperator(KnownOperator):
 
         function.defvjp(forward, backward, symbolic_zeros=True)
         return function(*operands)  # type: ignore[no-any-return]
+
+    def array(self, row: dict[str, Any], value: Any) -> Any:
+        """A tensor of another framework as an array of JAX, in place. Raises isthmus.Error with the argument's name."""
+        if row["kind"] not in ("tensor", "in_out") or value is None or isinstance(value, (jax.Array, np.ndarray)):
+            return value
+        return handed_over(self, row, value, "jax")
 
     def refuse_differentiated(self, name: str) -> None:
         raise NotImplementedError(
@@ -146,8 +157,13 @@ class JaxOperator(KnownOperator):
             is_array = row["kind"] in ("tensor", "in_out") and hasattr(value, "shape") and hasattr(value, "dtype")
             if row["kind"] == "integer" and isinstance(value, jax.core.Tracer):
                 self.refuse_traced_size(row["name"])
-            said.append((_dtype_name(value.dtype), tuple(value.shape)) if is_array else value)
+            said.append((self.dtype_name(row, value), tuple(value.shape)) if is_array else value)
         return infer(self.op, said)
+
+    def dtype_name(self, row: dict[str, Any], value: Any) -> str:
+        """That of an operand, which may have had 32 bits for want of 64."""
+        name = _dtype_name(value.dtype)
+        return _WIDER.get(name, name) if name in _widened(row) and not jax.config.jax_enable_x64 else name
 
     def refuse_traced_size(self, name: str) -> None:
         if any(name in (row["sizes"] or ()) for row in self.outs):
@@ -182,7 +198,16 @@ class JaxOperator(KnownOperator):
             attributes["rank"] = np.int64(operands[0].ndim - lead)
         shapes = [jax.ShapeDtypeStruct(tuple(sizes), _dtype(dtype)) for dtype, sizes in results]
         target = jax.ffi.ffi_call(self.name, shapes, vmap_method="expand_dims", has_side_effect=not self.outs)
-        return list(target(*operands, **attributes))
+        if not self.is_wide or jax.config.jax_enable_x64:
+            return list(target(*operands, **attributes))
+        with _enable_x64(True):
+            wide = [self.widen(self.inputs[i], operand) for i, operand in zip(places, operands, strict=True)]
+            returned = target(*wide, **attributes)
+            return [r.astype(_CANONICAL.get(_dtype_name(r.dtype), r.dtype)) for r in returned]
+
+    def widen(self, row: dict[str, Any], operand: Any) -> Any:
+        name = _dtype_name(operand.dtype)
+        return operand.astype(_WIDER[name]) if name in _widened(row) else operand
 
     def letter(self, place: int, places: Sequence[int], value: Any) -> str:
         is_tensor = self.inputs[place]["kind"] in ("tensor", "in_out")
@@ -195,7 +220,9 @@ class JaxOperator(KnownOperator):
         assert self.gradient is not None
         results = self.check(values)
         gradients = [  # an integer result has none, and its place is filled
-            jnp.zeros(g.shape, _dtype(dtype)) if isinstance(g, SymbolicZero) or g.dtype == jax.dtypes.float0 else g
+            jnp.zeros(g.shape, jax.dtypes.canonicalize_dtype(dtype))
+            if isinstance(g, SymbolicZero) or g.dtype == jax.dtypes.float0
+            else _conjugated(g)
             for g, (dtype, _) in zip(gradients, results, strict=True)
         ]
         by_input: list[Any] = [None] * len(self.inputs)
@@ -203,6 +230,7 @@ class JaxOperator(KnownOperator):
             value = values[row["gradient_of"]]
             if value is None:
                 continue
+            result = _conjugated(result)
             extra = result.ndim - value.ndim  # leading dimensions that were broadcast
             result = result.sum(tuple(range(extra))) if extra else result
             spread = tuple(d for d, size in enumerate(value.shape) if size != result.shape[d])
@@ -221,6 +249,25 @@ _TRACED = {
     "integer": ("an integer", ("int32", "int64")),
     "boolean": ("True or False", ("bool",)),
 }
+
+
+# By default JAX has no 64-bit numbers: integers become 64-bit on their way to an operator that takes no others, and its
+# results have the dtypes that JAX's own functions give them.
+_WIDER = {"int32": "int64", "uint32": "uint64"}
+_CANONICAL = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+_WIDE = frozenset(_CANONICAL)
+_enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+
+
+def _widened(row: dict[str, Any]) -> list[str]:
+    """The dtypes of 32 bits that an argument does not take, while it takes the same of 64 bits."""
+    dtypes = row.get("dtypes", ())
+    return [narrow for narrow, wide in _WIDER.items() if wide in dtypes and narrow not in dtypes]
+
+
+def _conjugated(gradient: Any) -> Any:
+    """From torch's convention for the gradient of a complex number, which operators have, to JAX's, or back."""
+    return gradient.conj() if jnp.iscomplexobj(gradient) else gradient
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from .._isthmus import Error
+from .._isthmus import Error, TensorTypeError, from_dlpack
 
 
 class KnownOperator:
@@ -28,6 +28,19 @@ class KnownOperator:
         if len(self.outs) == 1:
             return results[0]
         return tuple(results) if self.outs else None
+
+
+def handed_over(known: KnownOperator, row: dict[str, Any], value: Any, framework: Literal["jax", "torch"]) -> Any:
+    """A tensor argument as that framework's, in place: the call is made by the framework, and the argument is
+    another's. Raises isthmus.Error with the argument's name."""
+    argument = f"{known.function}(): argument {row['name']!r}: "
+    try:
+        return from_dlpack(value).to(framework)
+    except TensorTypeError as error:
+        raise TensorTypeError(f"{argument}expected a tensor, got {type(value).__name__}") from error
+    except Error as error:
+        text = str(error).removeprefix("argument 'x': ")
+        raise type(error)(f"{argument}cannot become a tensor of {framework}, which makes this call: {text}") from error
 
 
 Known = TypeVar("Known", bound=KnownOperator)

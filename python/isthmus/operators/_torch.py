@@ -16,7 +16,7 @@ import torch
 from torch._higher_order_ops import effects
 
 from .._isthmus import Error
-from ._registry import KnownOperator, Registry
+from ._registry import KnownOperator, Registry, handed_over
 from ._sizes import infer
 
 _TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str"}
@@ -49,6 +49,10 @@ def must_see(_op: Any, values: Iterable[Any]) -> bool:
 def call(op: Any, arguments: dict[str, Any]) -> Any:
     """The call by torch's dispatcher; NotImplemented if it would lose a gradient."""
     known = register(op)
+    for row in known.inputs:
+        value = arguments.get(row["name"])
+        if row["kind"] in ("tensor", "in_out") and value is not None and not isinstance(value, torch.Tensor):
+            arguments[row["name"]] = handed_over(known, row, value, "torch")
     watched = torch.is_grad_enabled() and any(
         isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values()
     )

@@ -167,6 +167,13 @@ bool is_floating(const Requirement& r) noexcept {
     return r.accepts == nullptr && (code == kDLFloat || code == kDLBfloat || code == kDLComplex);
 }
 
+/// The same of an input, by any of the operator's functions.
+bool is_floating(const OperatorDefinition& op, int input) noexcept {
+    for (int o = 0; o < op.overload_count && op.input_facts(input).is_tensor(); ++o)
+        if (is_floating(*op.overloads[o].parameters[op.inputs[input].parameter].requirement)) return true;
+    return false;
+}
+
 /// Makes `gradient` that of `op`. Throws Error.
 void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
     const auto refuse = [&](Message why) { op.refuse({"its gradient ", why}); };
@@ -187,7 +194,7 @@ void join_gradient(OperatorDefinition& op, OperatorDefinition& gradient) {
         input.name = op.inputs[i].name;
         if (gradient.parameters()[input.parameter].kind != facts.kind)
             refuse({"takes argument '", input.name, "' as another kind"});
-        if (!facts.is_tensor() || !is_floating(*facts.requirement)) continue;
+        if (!is_floating(op, i)) continue;
         if (out < gradient.out_count) {
             gradient.gradient_of[out] = i;
             gradient.like[out] = input.parameter;

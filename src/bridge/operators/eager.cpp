@@ -69,8 +69,11 @@ public:
         }
         auto chosen = call_.choose();
         if (ISTHMUS_UNLIKELY(!chosen)) fail(chosen.error());
-        if (chosen && place_outs() && ((!op_.writes_inputs && out_ == nullptr) || bump_versions()) && call())
-            return reply();
+        if (ISTHMUS_UNLIKELY(!chosen || !place_outs())) {
+            roll_back();
+            return framework_ == Framework::jax ? redirect_after_error() : nullptr;  // it may lack 64-bit integers
+        }
+        if (((!op_.writes_inputs && out_ == nullptr) || bump_versions()) && call()) return reply();
         roll_back();
         return nullptr;
     }

@@ -45,6 +45,21 @@ PyObject* table_sizes(const Requirement& r) {
     return tuple.release();
 }
 
+/// ("float32", "float64"): the dtypes that some function of the operator takes, of those that a framework may have.
+PyObject* table_dtypes(const OperatorDefinition& op, int parameter) {
+    Ref list(PyList_New(0));
+    for (const DType dtype : {boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16,
+                              float32, float64, complex64, complex128}) {
+        bool taken = false;
+        for (int o = 0; o < op.overload_count; ++o)
+            taken = taken || op.overloads[o].parameters[parameter].requirement->takes(dtype);
+        if (!list || !taken) continue;
+        const Ref name(PyUnicode_FromString(dtype.name().c_str()));
+        if (!name || PyList_Append(list.get(), name.get()) != 0) return nullptr;
+    }
+    return list ? PyList_AsTuple(list.get()) : nullptr;
+}
+
 PyObject* default_value(const OperatorDefinition& op, const OperatorInput& input) {
     switch (op.parameters()[input.parameter].kind) {
         case ParameterKind::number:
@@ -68,14 +83,15 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     if (!row || !facts.is_tensor()) return row.release();
     const Requirement& r = *facts.requirement;
     const bool good = put(row.get(), "sizes", table_sizes(r)) &&
+                      put(row.get(), "dtypes", table_dtypes(op, parameter)) &&
                       put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
                       put(row.get(), "rank", PyLong_FromLong(r.min_rank == r.max_rank ? r.min_rank : -1));
     return good ? row.release() : nullptr;
 }
 
-/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "rank", "contiguous"[, "default"]}, …], "outs": […],
-/// "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor", "in_out",
-/// "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None if they are free.
+/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous"[, "default"]}, …],
+/// "outs": […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor",
+/// "in_out", "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None if they are free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;
@@ -278,6 +294,8 @@ PyObject* operator_get_signature(PyObject* self, void*) {
     Ref function(PyRun_String(text.c_str(), Py_eval_input, globals.get(), globals.get()));
     return function ? PyObject_CallMethod(inspect.get(), "signature", "O", function.get()) : nullptr;
 }
+/// pickle and copy find the operator by its module and name, as they find a function.
+PyObject* operator_reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
 PyObject* operator_repr(PyObject* self) {
     return PyUnicode_FromFormat("<isthmus operator %s>", definition_of(self).name.c_str());
 }
@@ -330,6 +348,7 @@ PyTypeObject* make_operator_type() {
     static PyMethodDef methods[] = {
         {"eager", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(operator_eager)),
          METH_FASTCALL | METH_KEYWORDS, "The call itself, whatever compiler is at work."},
+        {"__reduce__", operator_reduce, METH_NOARGS, nullptr},
         {"_infer", operator_infer, METH_VARARGS, nullptr},
         {"_implement_torch", operator_implement_torch, METH_O, nullptr},
         {}};

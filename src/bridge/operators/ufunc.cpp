@@ -158,7 +158,25 @@ struct OperatorUfunc {
         data[loop_count] = rows + loop_count;
         ++loop_count;
     }
+    /// NumPy takes the first loop to whose dtypes it may cast: the loops stand in NumPy's own order, whatever the order
+    /// of the functions is, so that integers are not computed in float32.
+    void order_loops() {
+        const auto size = static_cast<std::size_t>(operand_count);
+        std::vector<std::string> rows_of_types;
+        rows_of_types.reserve(static_cast<std::size_t>(loop_count));
+        for (int i = 0; i < loop_count; ++i) rows_of_types.emplace_back(types + i * operand_count, size);
+        const auto key = [](char number) { return number == numpy_half ? 2 * numpy_float - 1 : 2 * number; };
+        std::stable_sort(rows_of_types.begin(), rows_of_types.end(), [&](const auto& a, const auto& b) {
+            return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                                [&](char x, char y) { return key(x) < key(y); });
+        });
+        for (int i = 0; i < loop_count; ++i)
+            std::copy_n(rows_of_types[static_cast<std::size_t>(i)].data(), size, types + i * operand_count);
+    }
     static void run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
+
+private:
+    static constexpr int numpy_float = 11, numpy_half = 23;
 };
 
 /// One run of NumPy's outer loop, which has no GIL.
@@ -280,6 +298,7 @@ PyObject* make_ufunc(const OperatorDefinition& op) {
         ufunc->check_definition();
         ufunc->sign();
         for (int o = 0; o < op.overload_count; ++o) ufunc->add_loops(op.overloads[o]);
+        ufunc->order_loops();
         if (ufunc->loop_count == 0) op.refuse("it is no ufunc: NumPy has none of its dtypes");
         Ref made(make(ufunc->loops, ufunc->data, ufunc->types, ufunc->loop_count, op.input_count, op.out_count, -1,
                       op.function.c_str(), "", 0, ufunc->signature.c_str()));

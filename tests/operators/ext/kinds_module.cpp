@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <complex>
 #include <string_view>
 
 namespace {
@@ -78,6 +79,24 @@ void observe(View<const float, 1> x, double weight) {
 }
 PyObject* take_total(PyObject*, PyObject*) { return PyFloat_FromDouble(total.exchange(0)); }
 
+/// Numbers of rows: a result of 64-bit integers.
+void arange_like(View<const float, 2, sizes<"n k">> x, Out<std::int64_t, 1, sizes<"n">> rows) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) rows(i) = i;
+}
+/// Integers first in the set; the gradient is that of the others, in torch's convention for complex numbers.
+template <class T>
+void square(View<const T, 1, sizes<"n">> x, Out<T, 1, sizes<"n">> y) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) y(i) = static_cast<T>(x(i) * x(i));
+}
+template <class T>
+void square_gradient(View<const T, 1, sizes<"n">> g, View<const T, 1, sizes<"n">> x, Out<T, 1, sizes<"n">> dx) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) {
+        if constexpr (std::is_arithmetic_v<T>)
+            dx(i) = 2 * x(i) * g(i);
+        else
+            dx(i) = std::conj(x(i) + x(i)) * g(i);
+    }
+}
 void ones(std::int64_t, Out<float, 1, sizes<"n">>) {}
 void nothing(double) {}
 void like_nothing(View<const float, 1> x, Out<dtype_like<"y">, 1>) { (void)x; }
@@ -106,6 +125,7 @@ PyObject* refuse(PyObject*, PyObject* which) {
 bool bind_dtypes(PyObject* m) {
     return op<"kinds::take", take<Real>>(m, {"index", "x"}) &&
            op<"kinds::take_like", take<dtype_like<"x">>>(m, {"index", "x"}) &&
+           op<"kinds::arange_like", arange_like>(m, {"x"}) &&
            op<"kinds::add_bias", add_bias>(m, {"x", "bias"}).gradient<add_bias_gradient>();
 }
 
@@ -114,11 +134,20 @@ bool bind_sizes(PyObject* m) {
            op<"kinds::one_hot", one_hot>(m, {"index", "classes", arg("times") = 1});
 }
 
+bool bind_sets(PyObject* m) {
+    using C = std::complex<float>;
+    return bool(op<"kinds::square", square<C>, square<std::int8_t>, square<float>, square<std::int64_t>>(m, {"x"})
+                    .gradient<square_gradient<float>, square_gradient<C>>()) &&
+           bool(op<"kinds::integers_first", square<std::int64_t>, square<float>>(m, {"x"})
+                    .gradient<square_gradient<float>>());
+}
+
 bool bind_effects(PyObject* m) { return bool(op<"kinds::observe", observe>(m, {"x", arg("weight") = 1.0})); }
 
-PyMethodDef methods[] = {
-    {"refuse", refuse, METH_O, nullptr}, {"take_total", take_total, METH_NOARGS, nullptr}, {}};
-int fill(PyObject* module) { return bind_dtypes(module) && bind_sizes(module) && bind_effects(module) ? 0 : -1; }
+PyMethodDef methods[] = {{"refuse", refuse, METH_O, nullptr}, {"take_total", take_total, METH_NOARGS, nullptr}, {}};
+int fill(PyObject* module) {
+    return bind_dtypes(module) && bind_sizes(module) && bind_sets(module) && bind_effects(module) ? 0 : -1;
+}
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(fill)},
 #if PY_VERSION_HEX >= 0x030D0000
