@@ -82,6 +82,8 @@ def test_tensors_of_other_frameworks_where_one_makes_the_call(kinds):
     with pytest.raises(BufferError, match=r"argument 'bias': cannot become a tensor of torch, which makes this call: "):
         kinds.add_bias(x, np.ones(2, np.dtype("f4").newbyteorder()))
     with jax.enable_x64(True):
+        odd = torch.arange(3).flip(0)[1:]  # not aligned to the 64 bytes that JAX wants
+        assert jax.jit(lambda x: kinds.take(odd, x))(jax.numpy.ones((3, 2))).tolist() == [[1, 1], [1, 1]]
         rows = jax.jit(lambda x: kinds.take(torch.from_numpy(index), x))(jax.numpy.ones((3, 2)))
         assert rows.tolist() == [[1, 1], [1, 1]]
         with pytest.raises(TypeError, match=r"take\(\): argument 'index': expected a tensor, got list"):

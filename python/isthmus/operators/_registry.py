@@ -31,11 +31,11 @@ class KnownOperator:
 
 
 def handed_over(known: KnownOperator, row: dict[str, Any], value: Any, framework: Literal["jax", "torch"]) -> Any:
-    """A tensor argument as that framework's, in place: the call is made by the framework, and the argument is
-    another's. Raises isthmus.Error with the argument's name."""
+    """A tensor argument as that framework's, in place if the framework can have it there: the framework makes the
+    call, and the argument is another's. Raises isthmus.Error with the argument's name."""
     argument = f"{known.function}(): argument {row['name']!r}: "
     try:
-        return from_dlpack(value).to(framework)
+        return from_dlpack(value).to(framework, allow_copy=row["kind"] == "tensor")
     except TensorTypeError as error:
         raise TensorTypeError(f"{argument}expected a tensor, got {type(value).__name__}") from error
     except Error as error:
