@@ -1,4 +1,4 @@
-// An object that is not a tensor as the argument of a view that reads lists and the like: handed to the view's conversion.
+// An object that is not a tensor, for a view that reads lists and the like: handed to the view's conversion.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

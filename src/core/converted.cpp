@@ -271,8 +271,8 @@ inline constexpr OwnerOps converted_ops{.release = release, .producer = "a conve
 Tensor new_converted(DLTensor& made, std::size_t alignment) {
     alignment = alignment > 64 ? alignment : 64;
     const DType dtype = made.dtype;
-    const std::int64_t bytes = bytes_of_new(made.shape, made.ndim, dtype.is_subbyte() ? uint8 : dtype,
-                                            static_cast<std::int64_t>(alignment));
+    const std::int64_t bytes =
+        bytes_of_new(made.shape, made.ndim, dtype.is_subbyte() ? uint8 : dtype, static_cast<std::int64_t>(alignment));
     Block* block = new_elements(made, flag::copied | (dtype.is_subbyte() ? flag::padded : 0), bytes, alignment);
     const bool apart = block->ops->release != nullptr;
     block->ops = apart ? &converted_ops<release_new_memory> : &converted_ops<nullptr>;

@@ -227,8 +227,7 @@ private:
     }
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) {
-        return (load_one(slot<i>(slots_)) && ...) &&
-               (slot<i>(slots_).loader.commit(function_, names_[i]) && ...);
+        return (load_one(slot<i>(slots_)) && ...) && (slot<i>(slots_).loader.commit(function_, names_[i]) && ...);
     }
     template <std::size_t i, class X>
     bool load_one(detail::ArgumentSlot<i, X>& to) {

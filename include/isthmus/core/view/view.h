@@ -72,8 +72,7 @@ using WindowOf = Window<T, N, Wanted<T, N, C...>::requirement.device_type, Wante
 template <class D, class... C>
 inline constexpr bool is_one_of =
     std::is_same_v<D, allow_grad> || std::is_same_v<D, converted> || std::is_same_v<D, array_like> ||
-    (std::is_same_v<D, C> || ...) ||
-    (std::is_same_v<D, no_grad> && !(std::is_same_v<C, allow_grad> || ...));
+    (std::is_same_v<D, C> || ...) || (std::is_same_v<D, no_grad> && !(std::is_same_v<C, allow_grad> || ...));
 
 /// The view of a tensor that was found to be what `V` wants.
 template <class V>
