@@ -325,6 +325,34 @@ bool shows_huge_pages() {
     return shown;
 }
 
+TEST(Tensor, IsExportedWhileAnythingElseKeepsTheMemory) {
+    EXPECT_FALSE(Tensor().is_exported());
+    Tensor t = Tensor::own(std::vector<float>(6), {2, 3});
+    EXPECT_FALSE(t.is_exported());
+    Tensor copy = t;
+    EXPECT_TRUE(t.is_exported());
+    copy = {};
+    EXPECT_FALSE(t.is_exported());
+
+    Tensor row = t.select(0, 1);
+    EXPECT_TRUE(t.is_exported());
+    EXPECT_TRUE(row.is_exported()) << "the whole is still there";
+    Tensor corner = row.slice(0, 0, 1);
+    row = {};
+    EXPECT_TRUE(t.is_exported());
+    t = {};
+    EXPECT_FALSE(corner.is_exported());
+    Tensor other = corner.reshape({1, 1});
+    EXPECT_TRUE(corner.is_exported()) << "by a part of the same whole";
+    other = {};
+
+    DLManagedTensorVersioned* managed = corner.to_dlpack();
+    ASSERT_NE(managed, nullptr);
+    EXPECT_TRUE(corner.is_exported());
+    managed->deleter(managed);
+    EXPECT_FALSE(corner.is_exported());
+}
+
 TEST(Tensor, LargeNewMemoryAsksForHugePages) {
     if (!shows_huge_pages()) GTEST_SKIP() << "no huge pages here";
     const auto middle = [](const Tensor& t) { return static_cast<const char*>(t.data()) + t.nbytes() / 2; };

@@ -80,7 +80,8 @@ FRAGMENTS = {
         void fragment(const isthmus::Tensor& tensor, std::uint8_t* pixels) { %s (void)again; (void)image; }""",
     ("docs/export.md", "cpp", 0): """
         void fragment(std::vector<std::uint8_t> vector, PyObject* argument) { %s (void)r; (void)s; }""",
-    ("docs/export.md", "cpp", 1): """
+    ("docs/export.md", "cpp", 1): "%s",
+    ("docs/export.md", "cpp", 2): """
         extern "C" void* mi_malloc_aligned(std::size_t, std::size_t) noexcept;
         extern "C" void mi_free(void*) noexcept;
         %s""",

@@ -223,6 +223,16 @@ public:
 
     /// Handles on the same memory (this one counted); exports count too.
     std::uint32_t use_count() const noexcept { return block_ != nullptr ? block_->refs.load_relaxed() : 0; }
+    /// Whether anything but this handle keeps the memory: another handle, a part, an array of a framework, a capsule.
+    /// False is a promise: nobody sees the memory, on any thread, until this handle passes it on, and what others read
+    /// and wrote is done, so that the owner may resize or reuse it. True may be out of date at once. Parts of memory
+    /// that has no owner are not counted.
+    bool is_exported() const noexcept {
+        if (block_ == nullptr) return false;
+        if (block_->refs.load_acquire() != 1) return true;
+        return (block_->flags & detail::alias_flag) != 0 &&
+               static_cast<const detail::Block*>(block_->owner)->refs.load_acquire() != 1;
+    }
 
     /// DLPack's descriptor, `byte_offset` as the producer had it; valid as long as this handle.
     const DLTensor& descriptor() const noexcept { return block_->dl; }
