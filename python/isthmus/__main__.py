@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import isthmus
 
-from . import bench, doctor, new, probe
+from . import _live_command, bench, doctor, new, probe
 from .paths import packed_relocations
 
 
@@ -30,6 +30,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_command(commands)
     doctor.add_command(commands)
     new.add_command(commands)
+    _live_command.add_command(commands)
     return parser
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._isthmus import Device, DType, _live_disable, _live_enable, _live_enabled, _live_list
-from ._terminal import show, text_lines
+from ._terminal import fitting_widths, show, terminal_width, text_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,9 +101,14 @@ class LiveTensors(list[LiveTensor]):
         )
 
     def __str__(self) -> str:
-        lines = list(text_lines([self._TITLES, *self._rows()], self._RIGHT)) if self else []
-        for number in reversed(range(len(self))):  # where it was made goes below its line
-            lines[number + 3 : number + 3] = [f"    {place}" for place in self._places(self[number])]
+        if not self:
+            return self._end()
+        rows = [self._TITLES, *self._rows()]
+        widths = fitting_widths(rows, terminal_width())
+        lines = list(text_lines(rows[:1], self._RIGHT, widths))
+        for tensor, row in zip(self, rows[1:], strict=True):
+            lines += text_lines([row], self._RIGHT, widths, head=False)
+            lines += [f"    {place}" for place in self._places(tensor)]  # where it was made goes below its line
         return "\n".join([*lines, self._end()])
 
     @staticmethod

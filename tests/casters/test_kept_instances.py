@@ -25,6 +25,7 @@ WAYS = {
     "keep_alive of a part of a part": "grid.part_kept_alive()[0:]",
     "keep_alive, As<numpy>": "grid.numpy_kept_alive()",
     "PyOwner": "grid.owned()",
+    "PyOwner of a span": "grid.owned_elements()",
     "an owner that wants the instance": "grid.counted()",
 }
 EXITS = {
@@ -102,7 +103,7 @@ def test_who_the_owner_is(ext: Path) -> None:
     code = f"""
     import gc, {ext.name.split(".")[0]} as ext
     grid = ext.Grid()
-    for x in (grid.tensor(), grid.cells, grid.member, grid.counted(), grid.owned()):
+    for x in (grid.tensor(), grid.cells, grid.member, grid.counted(), grid.owned(), grid.owned_elements()):
         assert x.owner is grid, x
     assert grid.copied().owner is None, "memory of its own needs nobody"
     x = grid.counted()

@@ -88,3 +88,52 @@ def test_a_reader_that_stops_early():
     command = f"{sys.executable} -m isthmus probe numpy --json --quiet | true"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["probe numpy --quiet", "doctor", "--version", "--includes", ""])
+def test_a_process_without_stdout(arguments):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m isthmus {arguments} >&-"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+PROGRAM = """
+import sys
+import isthmus
+held = isthmus.empty((4,))
+gone = isthmus.empty((5,))
+del gone
+print("argv", sys.argv[1:])
+if sys.argv[1:] == ["fails"]:
+    raise ValueError("a failure of the program")
+if sys.argv[1:] == ["ends"]:
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--works", 0), ("ends", 3), ("fails", 1)])
+def test_live_runs_a_program(argument, code, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = run("live", "--trace", str(program), argument)
+    assert done.returncode == code
+    assert f"argv ['{argument}']" in done.stdout
+    assert "1 tensor alive, 16 bytes" in done.stdout
+    assert "program.py:4" in done.stdout
+    assert ("a failure of the program" in done.stderr) == (argument == "fails")
+
+
+def test_live_runs_a_module():
+    done = run("live", "-m", "isthmus", "--version")
+    assert done.returncode == 0
+    assert isthmus.__version__ in done.stdout
+    assert "0 tensors alive" in done.stdout
+
+
+def test_live_names_a_file_that_is_missing(capsys):
+    with pytest.raises(SystemExit) as info:
+        main(["live", "missing.py"])
+    assert info.value.code == 2
+    assert "found 'missing.py'; expected a file" in capsys.readouterr().err

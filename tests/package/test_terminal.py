@@ -119,3 +119,29 @@ def test_what_is_traced_has_a_column(terminal):
         del t
     finally:
         isthmus.live.disable()
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_table_fits_the_columns(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["probe", "numpy", "cupy", "--quiet"]) == 0
+    isthmus.live.enable()
+    try:
+        t = isthmus.from_dlpack(np.zeros((2, 3), np.float32))
+        isthmus.live.show()
+        del t
+    finally:
+        isthmus.live.disable()
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_a_cell_goes_on_below():
+    rows = [("name", "n"), ("not installed", "1,234")]
+    lines = list(_terminal.text_lines(rows, {1}, _terminal.fitting_widths(rows, 16)))
+    assert lines == ["name           n", "---------  -----", "not        1,234", "installed"]
+    assert list(_terminal.text_lines(rows, {1})) == [
+        "name               n",
+        "-------------  -----",
+        "not installed  1,234",
+    ]

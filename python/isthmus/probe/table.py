@@ -1,11 +1,11 @@
-"""The probe's report as a table: of text, at most 100 columns wide, or for rich."""
+"""The probe's report as a table: of text, as wide as the terminal and else at most 100 columns, or for rich."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from .._terminal import column_widths, text_lines
+from .._terminal import fitting_widths, terminal_width, text_lines
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -14,8 +14,8 @@ WIDTH = 100
 _TITLES = ("framework", "version", "way in", "memory", "ns", "memory", "ns", "back")
 _RIGHT = {4, 6}  # the columns of numbers
 _LEGEND = (
-    "shared: the same address on both sides; rw: it may be written, ro: read-only; same: an array that",
-    "came from the framework goes back as the very object.",
+    "shared: the same address on both sides; rw: it may be written, ro: read-only; same: an array that "
+    "came from the framework goes back as the very object."
 )
 #: The colours of what became of the memory, by its first word.
 _STYLES = {"shared": "green", "would": "yellow", "COPIED": "bold red", "error": "bold red"}
@@ -85,19 +85,20 @@ def _notes(report: dict[str, Any]) -> list[str]:
 
 def text_table(report: dict[str, Any]) -> str:
     rows = [_TITLES, *(_cells(row) for row in report["frameworks"])]
-    widths = column_widths(rows)
+    width = min(terminal_width() or WIDTH, WIDTH)
+    widths = fitting_widths(rows, width)
     # Over the columns of each direction, its name.
     start_in = sum(widths[:2]) + 4
     start_out = sum(widths[:5]) + 10
     start_back = sum(widths[:7]) + 14
     over = f"{'':{start_in}}{'into isthmus':{start_out - start_in}}{'out of isthmus':{start_back - start_out}}".rstrip()
-    out = [_head(report), "", over, *text_lines(rows, _RIGHT)]
+    out = [*textwrap.wrap(_head(report), width), "", over, *text_lines(rows, _RIGHT, widths)]
     notes = _notes(report)
     if notes:
         out.append("")
     for note in notes:
-        out += textwrap.wrap(note, WIDTH, subsequent_indent="    ", break_long_words=False)
-    return "\n".join([*out, "", *_LEGEND])
+        out += textwrap.wrap(note, width, subsequent_indent="    ", break_long_words=False)
+    return "\n".join([*out, "", *textwrap.wrap(_LEGEND, width)])
 
 
 def rich_table(report: dict[str, Any]) -> Group:
@@ -106,7 +107,7 @@ def rich_table(report: dict[str, Any]) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=_head(report), title_justify="left", caption=" ".join(_LEGEND), caption_justify="left")
+    table = Table(title=_head(report), title_justify="left", caption=_LEGEND, caption_justify="left")
     for i, title in enumerate(_TITLES):
         direction = {2: "in: ", 3: "in: ", 4: "in: ", 5: "out: ", 6: "out: "}.get(i, "")
         table.add_column(direction + title, justify="right" if i in _RIGHT else "left", no_wrap=i not in (1, 2))

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #endif
 
+#include <span>
 #include <vector>
 
 #include <isthmus/python/py_owner.h>
@@ -37,6 +38,10 @@ public:
     template <class Owner>
     Tensor kept_by(Owner owner) {
         return Tensor::wrap(cells_, {4, 4}, {}, float32, Device::cpu(), std::move(owner));
+    }
+    template <class Owner>
+    Tensor owned_by(Owner owner) {
+        return Tensor::own(std::move(owner), std::span(cells_, 16), {4, 4});
     }
     Tensor tensor() { return kept_by(nullptr); }
     const Tensor& member() {

@@ -95,6 +95,8 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
         .def("part_kept_alive", &Grid::part, nb::keep_alive<0, 1>())
         .def("numpy_kept_alive", &Grid::numpy, nb::keep_alive<0, 1>())
         .def("owned", [](const nb::object& self) { return nb::cast<Grid&>(self).kept_by(isthmus::PyOwner(self)); })
+        .def("owned_elements",
+             [](const nb::object& self) { return nb::cast<Grid&>(self).owned_by(isthmus::PyOwner(self)); })
         .def_prop_ro("cells", &Grid::tensor)
         .def_prop_ro("member", &Grid::member)
         .def_static("alive", [] { return Grid::alive; })

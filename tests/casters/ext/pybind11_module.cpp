@@ -64,6 +64,8 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
         .def("part_kept_alive", &Grid::part, py::keep_alive<0, 1>())
         .def("numpy_kept_alive", &Grid::numpy, py::keep_alive<0, 1>())
         .def("owned", [](const py::object& self) { return self.cast<Grid&>().kept_by(isthmus::PyOwner(self)); })
+        .def("owned_elements",
+             [](const py::object& self) { return self.cast<Grid&>().owned_by(isthmus::PyOwner(self)); })
         .def_property_readonly("cells", &Grid::tensor)
         .def_property_readonly("member", &Grid::member)
         .def_static("alive", [] { return Grid::alive; })

@@ -12,6 +12,9 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
+/// The result of a view's deleted begin() if it has more than one dimension: compilers print it in their error.
+struct use_for_each_or_rows {};
+
 /// Elements that are a fixed number of elements apart.
 template <class T>
 class StridedIterator {

@@ -195,6 +195,14 @@ public:
     {
         return begin() + this->size();
     }
+    /// Of more dimensions `for (auto& v : x)` does not compile: for_each visits every element, rows() every row.
+    detail::use_for_each_or_rows begin() const
+        requires(on_host && N != 1)
+    = delete;
+    /// As begin().
+    detail::use_for_each_or_rows end() const
+        requires(on_host && N != 1)
+    = delete;
 
     /// The rows along the last dimension: spans if the type says that their elements are contiguous, else views of one
     /// dimension, whatever the stride, each of which converts to a span if it is contiguous: for (std::span<T> row :
