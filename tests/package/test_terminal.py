@@ -80,7 +80,8 @@ def test_brackets_are_no_markup(terminal):
 
 
 @pytest.mark.parametrize("tracing", [False, True])
-def test_the_list_of_tensors(tracing, capsys):
+def test_the_list_of_tensors(tracing, capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # a pipe has no width
     isthmus.live.enable(tracing=tracing)
     try:
         isthmus.live.show()
