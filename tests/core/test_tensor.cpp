@@ -325,6 +325,46 @@ bool shows_huge_pages() {
     return shown;
 }
 
+TEST(Tensor, OwnsArraysOfNumbersAsOneDimensionMore) {
+    std::vector<std::array<float, 3>> points{{1, 2, 3}, {4, 5, 6}};
+    const void* data = points.data();
+    Tensor t = Tensor::own(std::move(points));
+    EXPECT_EQ(t.data(), data);
+    EXPECT_EQ(t.dtype(), isthmus::float32);
+    EXPECT_EQ(isthmus::layout::to_string(t.shape()), "(2, 3)");
+    auto elements = t.view<const float, 2>();
+    ASSERT_TRUE(elements);
+    EXPECT_EQ((*elements)(1, 2), 6);
+
+    t = Tensor::own(std::vector<std::array<std::array<double, 2>, 3>>(4));
+    EXPECT_EQ(isthmus::layout::to_string(t.shape()), "(4, 3, 2)");
+    t = Tensor::own(std::array<std::array<std::int32_t, 5>, 2>{});
+    EXPECT_EQ(isthmus::layout::to_string(t.shape()), "(2, 5)");
+    t = Tensor::own(std::vector<std::array<float, 3>>{});
+    EXPECT_EQ(isthmus::layout::to_string(t.shape()), "(0, 3)");
+    t = Tensor::own(std::vector<std::array<float, 3>>(6), {2, 3, 3});
+    EXPECT_EQ(isthmus::layout::to_string(t.shape()), "(2, 3, 3)");
+    EXPECT_EQ(code_of([] { return Tensor::own(std::vector<std::array<float, 3>>(6), {6}); }), ErrorCode::bad_layout);
+}
+
+TEST(Tensor, OwnsBytes) {
+    const Tensor t = Tensor::own(std::vector<std::byte>(5, std::byte{7}));
+    EXPECT_EQ(t.dtype(), isthmus::uint8);
+    auto bytes = t.view<const std::byte, 1>();
+    ASSERT_TRUE(bytes);
+    EXPECT_EQ((*bytes)(4), std::byte{7});
+}
+
+TEST(Tensor, ExtentOfADimension) {
+    const Tensor t = Tensor::empty({2, 3}, isthmus::float32);
+    EXPECT_EQ(t.extent(0), 2);
+    EXPECT_EQ(t.extent(1), 3);
+    EXPECT_EQ(t.extent(-1), 3);
+    EXPECT_EQ(t.extent(-2), 2);
+    for (const int d : {2, -3, INT_MAX, INT_MIN}) EXPECT_THROW((void)t.extent(d), isthmus::Error) << d;
+    EXPECT_THROW((void)Tensor::empty({}, isthmus::int8).extent(0), isthmus::Error);
+}
+
 TEST(Tensor, IsExportedWhileAnythingElseKeepsTheMemory) {
     EXPECT_FALSE(Tensor().is_exported());
     Tensor t = Tensor::own(std::vector<float>(6), {2, 3});

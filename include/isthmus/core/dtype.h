@@ -136,6 +136,12 @@ struct dtype_for<T> {
                                  8 * sizeof(T)};
 };
 
+template <>
+struct dtype_for<std::byte> {
+    static constexpr bool known = true;
+    static constexpr DType value{kDLUInt, 8};
+};
+
 template <ComplexLike T>
     requires(8 * sizeof(T) < 256)
 struct dtype_for<T> {
@@ -187,7 +193,8 @@ template <class T>
 inline constexpr bool has_dtype =
     detail::HasDTypeTraits<std::remove_cv_t<T>> || detail::dtype_for<std::remove_cv_t<T>>::known;
 
-/// The dtype of the C++ type `T`: arithmetic types, std::complex, and whatever specialises dtype_traits.
+/// The dtype of the C++ type `T`: arithmetic types, std::complex, std::byte (uint8), and whatever specialises
+/// dtype_traits.
 template <class T>
 constexpr DType dtype_of() noexcept {
     using U = std::remove_cv_t<T>;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <isthmus/core/owned_block.h>
+#include <isthmus/core/rearrange.h>
 #include <isthmus/core/result.h>
 #include <isthmus/core/shape.h>
 #include <isthmus/core/tensor_spec.h>
@@ -120,12 +121,15 @@ public:
     static Tensor own(X&& x, const Shape& shape) {
         return adopt_elements(x, shape.data(), shape.size());
     }
-    /// One dimension, as long as the container.
+    /// One dimension, as long as the container, and those of its elements: a std::vector<std::array<float, 3>> of n
+    /// elements is n x 3.
     template <class X>
         requires(!std::is_lvalue_reference_v<X>) && detail::Container<X>
     static Tensor own(X&& x) {
-        const std::int64_t n = static_cast<std::int64_t>(x.size());
-        return adopt_elements(x, &n, 1);
+        using Cell = detail::Cell<typename X::value_type>;
+        std::int64_t sizes[1 + Cell::rank] = {static_cast<std::int64_t>(x.size())};
+        Cell::place_sizes(sizes + 1);
+        return adopt_elements(x, sizes, 1 + Cell::rank);
     }
     /// Takes memory that `keeper` (a std::shared_ptr, say) keeps alive.
     template <class T, class Keeper>
@@ -183,6 +187,12 @@ public:
     // Parts and other shapes of the same memory, with the same owner; a negative number counts from the end. They throw
     // Error.
 
+    /// The size of one dimension.
+    std::int64_t extent(int dimension) const {
+        const std::span<const std::int64_t> sizes = shape();
+        const int d = detail::dimension_of("extent", dimension, static_cast<int>(sizes.size()));
+        return sizes[static_cast<std::size_t>(d)];
+    }
     /// Index `i` of one dimension, which is gone.
     Tensor select(int dimension, std::int64_t i) const;
     /// The elements [start, stop) of one dimension, every `step`th, cut off at the end of the dimension, as Python's
@@ -267,7 +277,8 @@ private:
         constexpr DType dtype = dtype_of<std::remove_const_t<T>>();
         constexpr Flags flags = (std::is_const_v<T> ? flag::read_only : 0) | (dtype.is_subbyte() ? flag::padded : 0);
         std::int64_t size = -1;
-        if constexpr (detail::Container<X>) size = static_cast<std::int64_t>(held->owner().size());
+        if constexpr (detail::Container<X>)
+            size = static_cast<std::int64_t>(held->owner().size()) * detail::Cell<typename X::value_type>::count;
         held->complete(const_cast<std::remove_const_t<T>*>(elements), dtype, flags, sizes, count, size);
         return result;
     }

@@ -65,13 +65,35 @@ inline constexpr bool is_std_array = false;
 template <class T, std::size_t n>
 inline constexpr bool is_std_array<std::array<T, n>> = true;
 
+/// An element of a container as scalars: a std::array<float, 3> is three of them, one dimension more. Arrays of
+/// characters are fixed strings (isthmus/records.h), and are not taken apart.
+template <class T>
+struct Cell {
+    using Scalar = T;
+    static constexpr int rank = 0;
+    static constexpr std::int64_t count = 1;
+    static constexpr void place_sizes(std::int64_t*) noexcept {}
+};
+template <class T, std::size_t n>
+    requires(!std::is_same_v<T, char> && !std::is_same_v<T, char32_t> && !has_dtype<std::array<T, n>> &&
+             sizeof(std::array<T, n>) == n * sizeof(T))
+struct Cell<std::array<T, n>> {
+    using Scalar = typename Cell<T>::Scalar;
+    static constexpr int rank = 1 + Cell<T>::rank;
+    static constexpr std::int64_t count = static_cast<std::int64_t>(n) * Cell<T>::count;
+    static constexpr void place_sizes(std::int64_t* at) noexcept {
+        *at = static_cast<std::int64_t>(n);
+        Cell<T>::place_sizes(at + 1);
+    }
+};
+
 /// A container that owns its elements, one after the other: std::array, or by the interface that the standard asks of a
 /// contiguous container with an allocator (std::vector, std::string, and their like in other libraries). data() and
 /// size() alone say neither: spans, expressions and strided arrays have them too.
 template <class C>
 concept Container = !std::is_const_v<C> && !HasTensorTraits<C> && requires(C& c) {
     typename C::value_type;
-    requires has_dtype<typename C::value_type>;
+    requires has_dtype<typename Cell<typename C::value_type>::Scalar>;
     { c.data() } -> std::convertible_to<const typename C::value_type*>;
     { c.size() } -> std::convertible_to<std::size_t>;
 } && (is_std_array<C> || requires(C& c, const typename C::value_type& element) {
@@ -96,9 +118,11 @@ concept ArrayPointer = points_to_array<P> && requires(P& p) {
 /// The elements, once the owner is at its final place: by a pointer to const if they are read-only.
 template <class X>
 auto* elements_of(X& owner) noexcept {
-    if constexpr (Container<X>)
-        return static_cast<std::remove_reference_t<decltype(*owner.data())>*>(owner.data());
-    else
+    if constexpr (Container<X>) {
+        using Scalar = typename Cell<typename X::value_type>::Scalar;
+        using Element = std::remove_reference_t<decltype(*owner.data())>;
+        return reinterpret_cast<std::conditional_t<std::is_const_v<Element>, const Scalar, Scalar>*>(owner.data());
+    } else
         return static_cast<typename X::element_type*>(owner.get());
 }
 
@@ -107,6 +131,20 @@ template <class X>
 concept OwnableWithShape = Container<X> || ArrayPointer<X>;
 template <class X>
 concept Ownable = Container<X> || HasTensorTraits<X>;
+
+/// A contiguous container whose elements are not numbers.
+template <class C>
+concept ContainerOfOthers = !HasTensorTraits<C> && requires(C& c) {
+    typename C::value_type;
+    requires !has_dtype<typename Cell<typename C::value_type>::Scalar>;
+    { c.data() } -> std::convertible_to<const typename C::value_type*>;
+    c.get_allocator();
+};
+template <class C>
+concept ContainerOfContainers = ContainerOfOthers<C> && requires(typename C::value_type& row) {
+    row.data();
+    row.get_allocator();
+};
 
 /// Stops the compilation with a message that says what to write in place of own(x).
 template <class X, bool with_shape>
@@ -120,8 +158,15 @@ constexpr void refuse_owner() {
     static_assert(
         !with_shape || !HasTensorTraits<U>,
         "isthmus: isthmus::tensor_traits describes this type, shape and all; write Tensor::own(std::move(x))");
+    static_assert(!ContainerOfContainers<U>,
+                  "isthmus: the rows of a container of containers lie apart, and a tensor is one block of memory; copy "
+                  "them into a Tensor::empty, or keep one std::vector and write Tensor::own(std::move(x), shape)");
+    static_assert(!ContainerOfOthers<U> || ContainerOfContainers<U>,
+                  "isthmus: the container's elements have no dtype; for a struct of numbers of one type specialise "
+                  "isthmus::tensor_traits for the container, whose describe(x) returns {x.data(), dtype, shape}; for "
+                  "NumPy's record arrays write ISTHMUS_RECORD and isthmus::Records (isthmus/records.h)");
     static_assert(
-        known,
+        known || ContainerOfOthers<U>,
         "isthmus: own() takes what owns its elements: std::vector, std::array, std::string, std::unique_ptr<T[]>, "
         "std::shared_ptr<T[]>, and types that specialise isthmus::tensor_traits. For a view, an expression or an array "
         "with strides write Tensor::wrap(data, shape, strides, dtype, device, owner), with what keeps the memory as "
