@@ -20,59 +20,77 @@ inline void throw_raised(ErrorState* raised) {
     throw Error(std::move(error));
 }
 
+/// Is R a Result that has a value? Its Error is made again, so that the error's functions are this module's.
+template <class R>
+inline constexpr bool has_error_to_remake = is_result<R> && !std::is_same_v<R, Result<void>>;
+template <class T>
+ISTHMUS_ALWAYS_INLINE void remake_error(Result<T>& made) noexcept {
+    if (ISTHMUS_UNLIKELY(!made)) made.fail(Error(made.error().release()));
+}
+template <class R>
+ISTHMUS_ALWAYS_INLINE R received(ErrorState* failed) noexcept {
+    if constexpr (std::is_same_v<R, Error>)
+        return Error(failed);
+    else
+        return failed != nullptr ? R(Error(failed)) : R();
+}
+
+/// The call of a row. Every module's file has one for each: the fewer templates it is made of, the sooner it compiles.
 template <int row, class Signature, bool is_noexcept>
 struct BackendCall;
-template <int row, class R, class... A, bool is_noexcept>
-struct BackendCall<row, R(A...), is_noexcept> {
-    using Slot = BackendSlot<R(A...), is_noexcept>;
+template <int row, class R, class... A>
+struct BackendCall<row, R(A...), true> {
+    using F = typename BorderResult<R>::C (*)(typename Border<A>::C...);
 
-    template <class... X>
-    ISTHMUS_ALWAYS_INLINE static R call(X&&... x) noexcept(is_noexcept) {
-        const auto f = reinterpret_cast<typename Slot::Type>(backend_table->functions[row]);
-        if constexpr (Slot::Result::is_text) {
-            TextBuffer text;
-            run(f, x..., &text);
-            return text.str();
-        } else if constexpr (std::is_same_v<R, Error>) {
-            return Error(run(f, x...));
-        } else if constexpr (std::is_same_v<R, Result<void>>) {
-            ErrorState* failed = run(f, x...);
-            return failed != nullptr ? Result<void>(Error(failed)) : Result<void>();
-        } else if constexpr (is_result<R>) {
-            return run_for_result(f, x...);
+    ISTHMUS_ALWAYS_INLINE static R call(A&... x) noexcept {
+        const auto f = reinterpret_cast<F>(backend_table->functions[row]);
+        if constexpr (has_error_to_remake<R>) {
+            return call_for_result(f, x...);
+        } else if constexpr (std::is_same_v<R, Error> || is_result<R>) {
+            return received<R>(f(Border<A>::lower(x)...));
         } else {
-            return run(f, x...);
+            return f(Border<A>::lower(x)...);
         }
     }
 
 private:
-    using F = typename Slot::Type;
-    using C = typename Slot::C;
-
     // A result is declared in the outermost block of its function: elsewhere GCC before 14 moves it out.
-    ISTHMUS_ALWAYS_INLINE static R run_for_result(F f, std::remove_reference_t<A>&... x) noexcept(is_noexcept) {
-        R made = run(f, x...);
-        // The Error is made again, so that its functions are this module's.
-        if (ISTHMUS_UNLIKELY(!made)) made.fail(Error(made.error().release()));
+    ISTHMUS_ALWAYS_INLINE static R call_for_result(F f, A&... x) noexcept {
+        R made = f(Border<A>::lower(x)...);
+        remake_error(made);
         return made;
     }
-    template <class... Out>
-    ISTHMUS_ALWAYS_INLINE static C run(F f, std::remove_reference_t<A>&... x, Out*... out) noexcept(is_noexcept) {
-        if constexpr (is_noexcept) {
-            return f(Border<A>::lower(x)..., out...);
-        } else if constexpr (std::is_void_v<C>) {
-            ErrorState* raised = nullptr;
-            f(Border<A>::lower(x)..., out..., &raised);
+};
+template <int row, class R, class... A>
+struct BackendCall<row, R(A...), false> {
+    using Slot = BackendSlot<R(A...), false>;
+    using F = typename Slot::Type;
+
+    ISTHMUS_ALWAYS_INLINE static R call(A&... x) {
+        const auto f = reinterpret_cast<F>(backend_table->functions[row]);
+        if constexpr (std::is_same_v<typename Slot::C, R> && !std::is_void_v<R>) return call_for_object(f, x...);
+        ErrorState* raised = nullptr;
+        if constexpr (Slot::Result::is_text) {
+            TextBuffer text;
+            f(Border<A>::lower(x)..., &text, &raised);
             if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
-        } else {
-            return run_that_throws(f, x..., out...);
+            return text.str();
+        } else if constexpr (std::is_void_v<R>) {
+            f(Border<A>::lower(x)..., &raised);
+            if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+        } else if constexpr (!std::is_same_v<typename Slot::C, R>) {
+            ErrorState* failed = f(Border<A>::lower(x)..., &raised);
+            if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+            return received<R>(failed);
         }
     }
-    template <class... Out>
-    ISTHMUS_ALWAYS_INLINE static C run_that_throws(F f, std::remove_reference_t<A>&... x, Out*... out) {
+
+private:
+    ISTHMUS_ALWAYS_INLINE static R call_for_object(F f, A&... x) {
         ErrorState* raised = nullptr;
-        auto made = f(Border<A>::lower(x)..., out..., &raised);
+        R made = f(Border<A>::lower(x)..., &raised);
         if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+        if constexpr (has_error_to_remake<R>) remake_error(made);
         return made;
     }
 };
