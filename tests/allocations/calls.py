@@ -19,6 +19,8 @@ def known(world: str, name: str, said: str, trace: str) -> str:
         return "CPython loses the exception if there is no memory for a frame of its traceback"
     if "SIGSEGV" in said and name.startswith("from_blob"):
         return "CPython's iterator over a dict's items untracks itself before it is tracked if its tuple has no memory"
+    if "SIGSEGV" in said and name == "ufunc":
+        return "NumPy frees half of a method for which there is no memory (PyArrayMethod_FromSpec_int)"
     if said.startswith("loses") and name.endswith(("_swapped", "_objects", "_of_numpy")):
         return "NumPy loses memory when it is asked for the name of such a dtype, with all the memory there is"
     return ""

@@ -160,23 +160,25 @@ struct OperatorUfunc {
     }
     /// NumPy takes the first loop to whose dtypes it may cast: the loops stand in NumPy's own order, whatever the order
     /// of the functions is, so that integers are not computed in float32.
-    void order_loops() {
-        const auto size = static_cast<std::size_t>(operand_count);
-        std::vector<std::string> rows_of_types;
-        rows_of_types.reserve(static_cast<std::size_t>(loop_count));
-        for (int i = 0; i < loop_count; ++i) rows_of_types.emplace_back(types + i * operand_count, size);
-        const auto key = [](char number) { return number == numpy_half ? 2 * numpy_float - 1 : 2 * number; };
-        std::stable_sort(rows_of_types.begin(), rows_of_types.end(), [&](const auto& a, const auto& b) {
-            return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
-                                                [&](char x, char y) { return key(x) < key(y); });
-        });
-        for (int i = 0; i < loop_count; ++i)
-            std::copy_n(rows_of_types[static_cast<std::size_t>(i)].data(), size, types + i * operand_count);
+    void order_loops() noexcept {
+        const auto comes_first = [](char x, char y) { return place_of(x) < place_of(y); };
+        for (int last = 1; last < loop_count; ++last) {
+            char* row = types + last * operand_count;
+            for (; row != types; row -= operand_count) {
+                char* before = row - operand_count;
+                if (!std::lexicographical_compare(row, row + operand_count, before, row, comes_first)) break;
+                std::swap_ranges(before, row, row);
+            }
+        }
     }
     static void run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self);
 
 private:
     static constexpr int numpy_float = 11, numpy_half = 23;
+    /// A half is before a float, though its number is greater.
+    static constexpr int place_of(char number) noexcept {
+        return number == numpy_half ? 2 * numpy_float - 1 : 2 * number;
+    }
 };
 
 /// One run of NumPy's outer loop, which has no GIL.
