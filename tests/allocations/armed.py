@@ -16,6 +16,8 @@ import calls
 
 #: Of calls whose loss is measured, and how many each has.
 ROUNDS, PER_ROUND, MANY = 3, 8, 200
+#: How often such a loss is measured anew, each time after more calls.
+CACHES_FILLED = 4
 #: Seconds that a call may take.
 LIMIT = 20
 
@@ -108,8 +110,11 @@ def sweep_one(make: Callable, warm: bool, n: int, lasting: bool, right: str) -> 
             if files > 0:
                 tell(f"loses {files} files in {PER_ROUND} calls\0{where}")
                 return
-            if blocks >= PER_ROUND // 2:  # or free lists were filled
-                blocks, _ = lost(call, n, lasting, MANY)
+            if blocks >= PER_ROUND // 2:  # or free lists and caches were filled, which ends
+                for _ in range(CACHES_FILLED):
+                    blocks, _ = lost(call, n, lasting, MANY)
+                    if blocks < MANY // 2:
+                        break
             if blocks >= MANY // 2:
                 tell(f"loses {blocks} blocks in {MANY} calls\0{where}")
                 return
