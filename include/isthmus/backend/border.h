@@ -124,15 +124,19 @@ struct BorderResult<std::string> {
 /// The C function of a row. A function that may throw has one parameter more, to which it writes the error.
 template <class Signature, bool is_noexcept>
 struct BackendSlot;
-template <class R, class... A, bool is_noexcept>
-struct BackendSlot<R(A...), is_noexcept> {
+template <class R, class... A>
+struct BackendSlot<R(A...), true> {
     using Result = BorderResult<R>;
     using C = typename Result::C;
-    static_assert(!(Result::is_text && is_noexcept), "isthmus: a std::string may lack memory");
-    using Quiet = C (*)(typename Border<A>::C...);
-    using Throwing = std::conditional_t<Result::is_text, C (*)(typename Border<A>::C..., TextBuffer*, ErrorState**),
-                                        C (*)(typename Border<A>::C..., ErrorState**)>;
-    using Type = std::conditional_t<is_noexcept, Quiet, Throwing>;
+    static_assert(!Result::is_text, "isthmus: a std::string may lack memory");
+    using Type = C (*)(typename Border<A>::C...);
+};
+template <class R, class... A>
+struct BackendSlot<R(A...), false> {
+    using Result = BorderResult<R>;
+    using C = typename Result::C;
+    using Type = std::conditional_t<Result::is_text, C (*)(typename Border<A>::C..., TextBuffer*, ErrorState**),
+                                    C (*)(typename Border<A>::C..., ErrorState**)>;
 };
 
 }  // namespace detail

@@ -19,6 +19,9 @@ inline void throw_raised(ErrorState* raised) {
     if (error.code() == ErrorCode::out_of_memory) throw std::bad_alloc();
     throw Error(std::move(error));
 }
+ISTHMUS_ALWAYS_INLINE void throw_if_raised(ErrorState* raised) {
+    if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+}
 
 /// Is R a Result that has a value? Its Error is made again, so that the error's functions are this module's.
 template <class R>
@@ -40,7 +43,7 @@ template <int row, class Signature, bool is_noexcept>
 struct BackendCall;
 template <int row, class R, class... A>
 struct BackendCall<row, R(A...), true> {
-    using F = typename BorderResult<R>::C (*)(typename Border<A>::C...);
+    using F = typename BackendSlot<R(A...), true>::Type;
 
     ISTHMUS_ALWAYS_INLINE static R call(A&... x) noexcept {
         const auto f = reinterpret_cast<F>(backend_table->functions[row]);
@@ -73,14 +76,14 @@ struct BackendCall<row, R(A...), false> {
         if constexpr (Slot::Result::is_text) {
             TextBuffer text;
             f(Border<A>::lower(x)..., &text, &raised);
-            if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+            throw_if_raised(raised);
             return text.str();
         } else if constexpr (std::is_void_v<R>) {
             f(Border<A>::lower(x)..., &raised);
-            if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+            throw_if_raised(raised);
         } else if constexpr (!std::is_same_v<typename Slot::C, R>) {
             ErrorState* failed = f(Border<A>::lower(x)..., &raised);
-            if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+            throw_if_raised(raised);
             return received<R>(failed);
         }
     }
@@ -89,7 +92,7 @@ private:
     ISTHMUS_ALWAYS_INLINE static R call_for_object(F f, A&... x) {
         ErrorState* raised = nullptr;
         R made = f(Border<A>::lower(x)..., &raised);
-        if (ISTHMUS_UNLIKELY(raised != nullptr)) throw_raised(raised);
+        throw_if_raised(raised);
         if constexpr (has_error_to_remake<R>) remake_error(made);
         return made;
     }
