@@ -32,18 +32,9 @@ struct array_like {
     }
 };
 
-namespace detail {
-template <class V>
-struct ArrayLikeView;
-template <class T, int N, class... C>
-struct ArrayLikeView<View<T, N, C...>> {
-    using type = View<T, N, C..., array_like>;
-};
-}  // namespace detail
-
 /// The view that also takes lists and the like: ArrayLike<View<const float, 2>>. Its elements are const.
 template <class V>
-using ArrayLike = typename detail::ArrayLikeView<V>::type;
+using ArrayLike = typename detail::Constrained<V, array_like>::type;
 
 ISTHMUS_END
 

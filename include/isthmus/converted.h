@@ -27,16 +27,17 @@ struct converted {
 };
 
 namespace detail {
-template <class V>
-struct ConvertedView;
-template <class T, int N, class... C>
-struct ConvertedView<View<T, N, C...>> {
-    using type = View<T, N, C..., converted>;
+/// The view V with one constraint more.
+template <class V, class Constraint>
+struct Constrained;
+template <class T, int N, class... C, class Constraint>
+struct Constrained<View<T, N, C...>, Constraint> {
+    using type = View<T, N, C..., Constraint>;
 };
 }  // namespace detail
 
 /// The view that also takes a converted copy.
 template <class V>
-using Converted = typename detail::ConvertedView<V>::type;
+using Converted = typename detail::Constrained<V, converted>::type;
 
 ISTHMUS_END

@@ -8,6 +8,7 @@
 #include "object_argument.h"
 #include "runtime/errors.h"
 #include "runtime/lookups.h"
+#include "runtime/names.h"
 
 ISTHMUS_BEGIN
 
@@ -141,10 +142,8 @@ private:
     /// What `__array__` of its class returns; empty if there is none.
     Ref call_array(PyObject* object) const {
         if (PyType_Check(object)) return {};
-        Ref array(PyUnicode_InternFromString("__array__"));
-        if (!array) refuse_with_exception("reading an object");
-        if (!type_item(Py_TYPE(object), array.get())) return {};
-        array = Ref(PyObject_CallMethod(object, "__array__", nullptr));
+        if (!type_item(Py_TYPE(object), interned().array)) return {};
+        Ref array(PyObject_CallMethodNoArgs(object, interned().array));
         if (!array) refuse_with_exception({"__array__ of this ", type_name(object)});
         return array;
     }
@@ -266,17 +265,9 @@ private:
     /// As a number of Python's of its kind.
     void take_scalar(const DLTensor& t, const NumberType& from) {
         from.read(static_cast<const char*>(t.data), 0, 1, block_);
-        std::int64_t integer = 0;
-        switch (from.kind) {
-            case NumberKind::unsigned_integer:
-                return keep(from.dtype, NumberKind::unsigned_integer);
-            case NumberKind::signed_integer:
-                integer = block_.signed_integers[0];
-                return take_integer(integer, from.dtype);
-            case NumberKind::real:
-            case NumberKind::complex:
-                return keep(from.dtype, from.kind);
-        }
+        if (from.kind != NumberKind::signed_integer) return keep(from.dtype, from.kind);
+        const std::int64_t integer = block_.signed_integers[0];
+        take_integer(integer, from.dtype);
     }
 
     ISTHMUS_ALWAYS_INLINE void take_number(PyObject* number) {

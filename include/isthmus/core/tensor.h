@@ -27,6 +27,8 @@ public:
     /// gone.
     std::span<const std::int64_t> shape() const& noexcept { return dims(dl().shape); }
     SizesList shape() const&& noexcept { return dims(dl().shape); }
+    /// The size of one dimension.
+    std::int64_t extent(int dimension) const { return dl().shape[dimension_of("extent", dimension, ndim())]; }
     /// Steps in elements, one per dimension; never missing.
     std::span<const std::int64_t> strides() const& noexcept { return dims(dl().strides); }
     SizesList strides() const&& noexcept { return dims(dl().strides); }
@@ -187,12 +189,6 @@ public:
     // Parts and other shapes of the same memory, with the same owner; a negative number counts from the end. They throw
     // Error.
 
-    /// The size of one dimension.
-    std::int64_t extent(int dimension) const {
-        const std::span<const std::int64_t> sizes = shape();
-        const int d = detail::dimension_of("extent", dimension, static_cast<int>(sizes.size()));
-        return sizes[static_cast<std::size_t>(d)];
-    }
     /// Index `i` of one dimension, which is gone.
     Tensor select(int dimension, std::int64_t i) const;
     /// The elements [start, stop) of one dimension, every `step`th, cut off at the end of the dimension, as Python's
@@ -239,9 +235,7 @@ public:
     /// that has no owner are not counted.
     bool is_exported() const noexcept {
         if (block_ == nullptr) return false;
-        if (block_->refs.load_acquire() != 1) return true;
-        return (block_->flags & detail::alias_flag) != 0 &&
-               static_cast<const detail::Block*>(block_->owner)->refs.load_acquire() != 1;
+        return block_->refs.load_acquire() != 1 || detail::root_of(block_)->refs.load_acquire() != 1;
     }
 
     /// DLPack's descriptor, `byte_offset` as the producer had it; valid as long as this handle.

@@ -118,8 +118,7 @@ ISTHMUS_COLD inline bool import_from_instance(ImportRequest& request) {
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(object)});
     }
-    const Ref array(PyUnicode_InternFromString("__array__"));
-    return refuse(array && type_has(Py_TYPE(object), array.get()) ? "; numpy.asarray(x) gives one" : "");
+    return refuse(type_has(Py_TYPE(object), interned().array) ? "; numpy.asarray(x) gives one" : "");
 }
 
 inline bool import_by_protocol(ImportRequest& request) {

@@ -17,7 +17,7 @@ struct Interned {
     PyObject *dlpack, *dlpack_device, *exchange_api, *max_version, *stream, *dl_device, *copy;
     PyObject *array_interface, *array_struct, *cuda_array_interface, *arrow_array, *arrow_device_array, *arrow_stream;
     PyObject *module, *dtype, *backing_device;
-    PyObject *buffer, *array_ufunc, *array_function;
+    PyObject *buffer, *array, *array_ufunc, *array_function;
     PyObject* only_max_version;  ///< ("max_version",)
     PyObject* version_and_copy;  ///< ("max_version", "copy")
     PyObject* newest_version;    ///< (1, 3)
@@ -46,6 +46,7 @@ struct Interned {
             {dtype, "dtype"},
             {backing_device, "backing_device"},
             {buffer, "__buffer__"},
+            {array, "__array__"},
             {array_ufunc, "__array_ufunc__"},
             {array_function, "__array_function__"},
         };

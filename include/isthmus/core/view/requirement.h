@@ -31,7 +31,7 @@ enum class Order : std::uint8_t { any, c, f, inner };
 inline constexpr int host_memory = -1;
 inline constexpr int any_memory = 0;
 
-/// What a conversion takes where the argument does not fit; objects are those of lists and the like, too.
+/// What a conversion takes if the argument does not fit: tensors, or also lists and other objects.
 enum class Converts : std::uint8_t { nothing, tensors, objects };
 
 /// Everything that a view type asks of a tensor, as plain values: one checker and one explainer serve all view types.
