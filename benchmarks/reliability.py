@@ -16,7 +16,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import build
@@ -93,9 +93,15 @@ def collect_answers(names: list[str], only: str, say: Callable[[str], None]) -> 
     return table
 
 
+def head(names: Iterable[str]) -> list[str]:
+    """The first two lines of a table: a column for the rows' titles, then one for each name."""
+    columns = list(names)
+    return ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+
+
 def answers_markdown(table: dict[str, dict[str, str]], names: list[str]) -> str:
     lines = ["", "The answers for tensors whose memory does not say all; *in italics* if they are not right:", ""]
-    lines += ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines += head(names)
     for title, answered in table.items():
         cells = [a if a == "–" or answers.is_right(title, a) else f"*{a}*" for a in answered.values()]  # noqa: RUF001
         lines.append(f"| {title} | {' | '.join(cells)} |")
@@ -140,8 +146,7 @@ def details(table: Table, names: list[str]) -> list[str]:
 def markdown(table: Table, versions: dict[str, str]) -> str:
     names = list(versions)
     lines = [f"CPython {platform.python_version()}, {platform.system()} {platform.machine()}.", ""]
-    lines += ["| | " + " | ".join(f"{name} {version}".strip() for name, version in versions.items()) + " |"]
-    lines += ["|---" * (len(names) + 1) + "|"]
+    lines += head(f"{name} {version}".strip() for name, version in versions.items())
     lines += [row_of(row, table, names) for row in table]
     lines += [total(table, names, word) for word in WORDS]
     lines += [

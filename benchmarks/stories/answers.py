@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stories.libraries import Library
+from stories.libraries import Function, Library
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def answer(library: Library, title: str) -> str:
     """Of one question: the library's answer, "refused" with the exception's name, or a dash."""
     try:
         return QUESTIONS[title].ask(library)
-    except NotOffered:
+    except (NotOffered, ImportError):  # a package that is not installed is no refusal
         return "–"  # noqa: RUF001
     except Exception as error:
         return f"{REFUSED} ({type(error).__name__})"
@@ -49,6 +49,12 @@ def answer(library: Library, title: str) -> str:
 
 def is_right(title: str, answered: str) -> bool:
     return answered in QUESTIONS[title].expected or answered.split(" (")[0] in QUESTIONS[title].expected
+
+
+def offered(function: Function | None) -> Function:
+    if function is None:
+        raise NotOffered
+    return function
 
 
 def number(value: float) -> str:
@@ -59,9 +65,7 @@ def number(value: float) -> str:
 def conjugate(library: Library) -> str:
     import torch
 
-    if library.imaginary is None:
-        raise NotOffered
-    return number(library.imaginary(torch.tensor([1 + 2j]).conj()))
+    return number(offered(library.imaginary)(torch.tensor([1 + 2j]).conj()))
 
 
 @question("a negative-bit view, `x.conj().imag` of the same (-2)", "-2", REFUSED)
@@ -124,9 +128,7 @@ def read_only(library: Library) -> str:
 
 
 def dtype_of(library: Library, x: Any) -> str:
-    if library.dtype is None:
-        raise NotOffered
-    return library.dtype(x)
+    return offered(library.dtype)(x)
 
 
 @question("the dtype of a bfloat16 NumPy array", "bfloat16")

@@ -29,6 +29,7 @@ READS = {
     "torch": ("dlpack",),
 }
 
+NEEDED = ("take", "write", "keep", "peek", "give", "drop")
 OPTIONAL = ("pick", "drop_without_gil", "drop_on_thread", "imaginary", "dtype")
 #: The dtypes that are asked for, by DLPack's code and bits.
 DTYPES = {(4, 16): "bfloat16", (10, 8): "float8_e4m3fn"}
@@ -56,7 +57,7 @@ class Library:
 
 
 def bound(name: str, module: Any) -> Library:
-    needed = {word: getattr(module, word) for word in ("take", "write", "keep", "peek", "give", "drop")}
+    needed = {word: getattr(module, word) for word in NEEDED}
     optional = {word: getattr(module, word, None) for word in OPTIONAL}
     if dlpack_dtype := getattr(module, "dlpack_dtype", None):
         optional["dtype"] = lambda x: dtype_name(*dlpack_dtype(x))
@@ -78,10 +79,7 @@ def tvm_ffi_library() -> Library:
     return library
 
 
-FUNCTIONS_OF_TVM_FFI = (
-    *("take", "write", "keep", "peek", "give", "drop"),
-    *("drop_on_thread", "imaginary", "dlpack_dtype"),
-)
+FUNCTIONS_OF_TVM_FFI = (*NEEDED, "drop_on_thread", "imaginary", "dlpack_dtype")
 
 
 class Functions:
