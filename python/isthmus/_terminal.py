@@ -6,7 +6,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -43,6 +42,8 @@ def text_lines(
 ) -> Iterator[str]:
     """The rows in columns of equal width, two spaces apart, the first underlined if it is the `head`; `right`: the
     columns aligned there. A cell wider than its column in `widths` goes on below."""
+    import textwrap  # here: it costs start-up a millisecond
+
     fitted = column_widths(rows) if widths is None else widths
 
     def lines(cells: Sequence[str]) -> Iterator[str]:
