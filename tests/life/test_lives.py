@@ -19,8 +19,8 @@ def program(request: pytest.FixtureRequest, compile_program) -> Path:
     return compile_program("lives.cpp", *request.param)
 
 
-def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout: float = 120) -> str:
-    environment = embedding.environment(*folders, MALLOC_PERTURB_="165")
+def run(program: Path, lives: int, when: str, code: str, *folders: Path, timeout: float = 120, **variables: str) -> str:
+    environment = embedding.environment(*folders, MALLOC_PERTURB_="165", **variables)
     done = subprocess.run(
         [program, str(lives), when, code], capture_output=True, text=True, timeout=timeout, env=environment
     )
@@ -71,6 +71,21 @@ def test_stand_ins(program: Path, when: str) -> None:
 
 def test_a_hundred_lives(program: Path) -> None:
     assert run(program, 100, "last", STAND_INS, timeout=300) == "100 lives\n"
+
+
+def test_a_life_leaves_next_to_nothing(program: Path) -> None:
+    """A life in which Isthmus was used leaves at most 2 kB more than one in which it was not."""
+
+    def left(code: str) -> int:
+        lives, left = run(
+            program, 23, "last", code, LIVES_BYTES="1", PYTHONMALLOC="malloc", timeout=300
+        ).splitlines()
+        assert lives == "23 lives"
+        return int(left.split()[0])
+
+    uses = STAND_INS.replace("lives.keep(x)", "")
+    without = "import array, gc, lives, weakref"
+    assert left(uses) - left(without) < 2048
 
 
 def test_memory_of_cpp_goes_from_life_to_life(program: Path) -> None:

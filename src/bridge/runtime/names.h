@@ -60,6 +60,10 @@ struct Interned {
         newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
         return only_max_version != nullptr && version_and_copy != nullptr && newest_version != nullptr;
     }
+    void release_references() noexcept {
+        for (PyObject*& one : *reinterpret_cast<PyObject*(*)[sizeof(Interned) / sizeof(PyObject*)]>(this))
+            Py_CLEAR(one);
+    }
 };
 ISTHMUS_STATE PerSession<Interned> interned_strings;
 
@@ -145,6 +149,12 @@ struct ClassKeys {
     };
     Key keys[32];
 
+    void release_references() noexcept {
+        for (Key& key : keys) {
+            Py_XDECREF(key.module);
+            Py_XDECREF(key.name);
+        }
+    }
     Key& of(std::string_view qualified) noexcept {
         return keys[(reinterpret_cast<std::uintptr_t>(qualified.data()) * 0x9E3779B1U >> 16) % std::size(keys)];
     }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <type_traits>
 
 #include <isthmus/core/compiler.h>
 #include <optional>
@@ -118,7 +119,9 @@ inline void bind_to_session(SessionBound& bound) noexcept {
 /// State of one interpreter session: names, types, looked-up parts of a framework. It is T{} until something is kept in
 /// this session, and T{} again when it is over, so that nothing of one session is ever used in the next. Reading it
 /// costs nothing beyond the read. Finding what to keep may run Python code, during which other threads look for the
-/// same: all of them find it, and the first value kept stays.
+/// same: all of them find it, and the first value kept stays. A reference that is kept is released with the session, as
+/// are those of a type that has `release_references()`; objects of frameworks are not, since their ends run code of
+/// modules that have ended already.
 template <class T>
 class PerSession : SessionBound {
 public:
@@ -150,15 +153,22 @@ public:
     }
 
 private:
-    static void forget_value(SessionBound* self) noexcept { static_cast<PerSession*>(self)->value_ = T{}; }
+    static void forget_value(SessionBound* self) noexcept {
+        T& value = static_cast<PerSession*>(self)->value_;
+        if constexpr (std::is_same_v<T, PyObject*> || std::is_same_v<T, PyTypeObject*>)
+            Py_XDECREF(value);
+        else if constexpr (requires { value.release_references(); })
+            value.release_references();
+        value = T{};
+    }
     T value_{};
 #if defined(Py_GIL_DISABLED)
     static constexpr T nothing{};
 #endif
 };
 
-/// The interpreter is gone: everything that belonged to this session is dropped. References are not released, since the
-/// interpreter that would take them no longer exists.
+/// The interpreter drops its dictionary, the last of its parts that may hold objects: everything that belonged to this
+/// session is dropped.
 inline void end_session() noexcept {
     while (SessionBound* bound = interpreter_session.bound) {
         interpreter_session.bound = bound->next;

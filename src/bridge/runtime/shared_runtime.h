@@ -79,8 +79,8 @@ ISTHMUS_COLD inline BlockWords words_of_python(const Block* block, bool tracing)
 /// Makes the list of this shared object ask for these words.
 inline void tell_observers_of_python() noexcept { words_of_block.store(words_of_python); }
 
-/// The first extension makes it and stores it in the interpreter's dictionary; it is never freed, since objects made
-/// from it may outlive every extension. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
+/// The first extension makes it and stores it in the interpreter's dictionary. Its references end with that dictionary;
+/// the struct is never freed, since memory of C++ that is tracked outlives every interpreter. Part of the shared ABI (docs/abi.md): fields are only ever added at the end.
 struct SharedRuntime {
     std::uint32_t size;         ///< of this struct, as its maker knows it
     PyTypeObject* tensor;       ///< isthmus.Tensor; NULL, as the next three, until somebody makes one (make_types())
@@ -133,10 +133,18 @@ inline SharedRuntime* join_runtime(SharedRuntime* shared) noexcept {
     return *shared_state;
 }
 
-inline void end_unused_runtime(SharedRuntime* shared) {
-    Py_XDECREF(shared->error);
-    for (PyObject* kind : shared->error_kinds) Py_XDECREF(kind);
-    std::free(shared);
+/// Releases the types and the exceptions. A tensor that outlives them keeps its type.
+inline void release_types(SharedRuntime& shared) noexcept {
+    Py_CLEAR(shared.tensor);
+    Py_CLEAR(shared.dtype);
+    Py_CLEAR(shared.device);
+    Py_CLEAR(shared.device_type);
+    Py_CLEAR(shared.error);
+    for (PyObject*& kind : shared.error_kinds) Py_CLEAR(kind);
+}
+/// The destructor of the capsule that the interpreter's dictionary holds.
+inline void end_runtime(PyObject* capsule) {
+    if (auto* shared = static_cast<SharedRuntime*>(PyCapsule_GetPointer(capsule, runtime_key))) release_types(*shared);
 }
 
 /// A new shared part, or the one that another thread or extension has stored in `dict` meanwhile. NULL with a Python
@@ -148,10 +156,13 @@ ISTHMUS_COLD inline SharedRuntime* make_shared_runtime(PyObject* dict) {
         return nullptr;
     }
     made->size = sizeof(SharedRuntime);
-    const Ref capsule(make_exceptions(*made) ? PyCapsule_New(made, runtime_key, nullptr) : nullptr);
+    Ref capsule(make_exceptions(*made) ? PyCapsule_New(made, runtime_key, end_runtime) : nullptr);
     const Ref kept = capsule ? dict_item_or(dict, runtime_key, capsule.get()) : Ref();
     auto* shared = kept ? static_cast<SharedRuntime*>(PyCapsule_GetPointer(kept.get(), runtime_key)) : nullptr;
-    if (shared != made) end_unused_runtime(made);
+    if (shared == made) return made;
+    capsule = Ref();  // releases what was made
+    release_types(*made);
+    std::free(made);
     return shared;
 }
 

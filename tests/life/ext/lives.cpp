@@ -6,6 +6,8 @@
 
 #include "src/bridge/runtime/object_owner.h"
 
+#include <malloc.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -238,12 +240,14 @@ bool start() {
 }  // namespace
 
 /// lives COUNT DROP CODE: runs the Python code in each life; what is kept goes "between" lives, "within" the next or
-/// the "fifth", by "threads" between lives, "last", or where the code calls drop().
+/// the "fifth", by "threads" between lives, "last", or where the code calls drop(). Prints how many lives there were and
+/// how many bytes each one left behind, the first three aside.
 int main(int argc, char** argv) {
     if (argc != 4) return 2;
     const int lives = std::atoi(argv[1]);
     const std::string when = argv[2];
     PyImport_AppendInittab("lives", make_module);
+    std::size_t left_by_three = 0;
     for (life = 1; life <= lives; ++life) {
         if (!start()) return 3;
         PyObject* module = PyImport_AddModule("__main__");
@@ -253,6 +257,7 @@ int main(int argc, char** argv) {
         if (Py_FinalizeEx() != 0) return 5;
         ++ended;
         count_at_the_end();
+        if (life == 3) left_by_three = mallinfo2().uordblks;
         if (when == "between") drop_kept();
         if (when == "threads") {
             std::vector<std::thread> threads;
@@ -261,8 +266,10 @@ int main(int argc, char** argv) {
             for (std::thread& thread : threads) thread.join();
         }
     }
+    const std::size_t left = mallinfo2().uordblks - left_by_three;
     drop_kept();
     if (any_touched() || with_objects != 0) return 6;
     std::printf("%d lives\n", ended);
+    if (std::getenv("LIVES_BYTES") != nullptr) std::printf("%zd bytes a life\n", static_cast<ssize_t>(left) / (lives - 3));
     return 0;
 }
