@@ -238,15 +238,22 @@ inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t
     }
 }
 
-/// The open file that is sent with the message, and the lease in it. If there can be none (the system has no leases, or
-/// /proc is not mounted) the region's own file is sent, and the memory is not reused before its whole segment is free.
-inline Result<File> file_to_send(const Place& place) {
-    File file = reopen(place.region->file);
-    if (!file && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
-    if (file && lease(file, place.slot_offset, place.slot_size)) return file;
+/// The open file that goes with a message, of the memory of a slot, and whether it holds a lease on it.
+struct Sent {
+    File own;  ///< none: the region's is sent
+    bool leased = false;
+};
+
+/// If there can be no lease (the system has none, or /proc is not mounted) the memory is not reused before its whole
+/// segment is free.
+inline Result<Sent> file_to_send(const Place& place) {
+    Sent sent{.own = reopen(place.region->file)};
+    if (!sent.own && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
+    sent.leased = sent.own && lease(sent.own, place.slot_offset, place.slot_size);
+    if (sent.leased) return sent;
     Guard guard(registry().mutex);
     place.region->by_offset.find(place.slot_offset)->second.unleasable = true;
-    return File();
+    return sent;
 }
 
 inline Message describe(const Tensor& t, const Place& place, Access access, bool leased) {
@@ -269,6 +276,30 @@ inline Message describe(const Tensor& t, const Place& place, Access access, bool
     return m;
 }
 
+/// The region of the same object whose leases another message may join, if it has a place for the slot: ranges of one
+/// open file are unlocked whoever has locked them, so that slots of one region are the same or apart.
+inline Region* joinable_region(Registry& r, const Registry::Joinable& key, std::size_t offset, std::size_t size) {
+    const auto found = r.joinable.find(key);
+    if (found == r.joinable.end()) return nullptr;
+    Region& region = *found->second;
+    const auto at = region.by_offset.lower_bound(offset);
+    const bool same = at != region.by_offset.end() && at->first == offset && at->second.size == size;
+    if (same) return &region;
+    if (at != region.by_offset.end() && at->first < offset + size) return nullptr;
+    if (at != region.by_offset.begin() && std::prev(at)->first + std::prev(at)->second.size > offset) return nullptr;
+    return &region;
+}
+
+/// Another slot of a region that was received. `file` brings the lease of the message.
+inline Hold join_region(Region& region, std::size_t offset, std::size_t size, File file) {
+    auto [at, is_new] = region.by_offset.try_emplace(offset);
+    Slot& slot = at->second;
+    if (is_new) slot.unleasable = !lease(region.file, offset, slot.size = size);
+    Hold hold = hold_slot(region, offset, slot);
+    if (slot.unleasable) hold.keep(std::move(file));  // the message's own lease, as long as this tensor lives
+    return hold;
+}
+
 /// Joins an existing region of the same object, or makes a new one. `file` brings the lease of the message.
 inline Result<Hold> attach(const Message& m, Access access, File file) {
     const Header& h = m.header;
@@ -276,18 +307,12 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
     Registry& r = registry();
     const Identity identity = identify(file);
     Guard guard(r.mutex);
-    if (auto found = r.joinable.find({identity, access}); h.leased != 0 && found != r.joinable.end()) {
-        Region& region = *found->second;
-        auto [at, is_new] = region.by_offset.try_emplace(offset);
-        Slot& slot = at->second;
-        if (is_new || slot.size < size) slot.unleasable |= !lease(region.file, offset, slot.size = size);
-        Hold hold = hold_slot(region, offset, slot);
-        if (slot.unleasable) hold.keep(std::move(file));  // the message's own lease, as long as this tensor lives
-        return hold;
-    }
+    if (h.leased != 0)
+        if (Region* known = joinable_region(r, {identity, access}, offset, size))
+            return join_region(*known, offset, size, std::move(file));
     auto region = std::make_unique<Region>();
     region->kind = RegionKind::received;
-    region->writers = m.access() == Access::shared;
+    region->writers = allows_writers(file);
     region->identity = identity;
     region->access = access;
     region->size = static_cast<std::size_t>(h.segment_size);
@@ -296,10 +321,14 @@ inline Result<Hold> attach(const Message& m, Access access, File file) {
         if (!map) return std::move(map).error();
         region->map = std::move(*map);
     }
-    region->file = std::move(file);
+    // The sender has the open file of its message too, and could end any lease in it: those of others' messages need
+    // one that only this process has.
+    File own = h.leased != 0 ? reopen(file) : File();
+    const bool joinable = own && lease(own, offset, size);
+    region->file = joinable ? std::move(own) : std::move(file);
     region->inherited = h.leased == 0;
     Slots::node_type slot = make_node<Slots>();
-    return add_slot(add_region(r, region, h.leased != 0), offset, size, std::move(slot));
+    return add_slot(add_region(r, region, joinable), offset, size, std::move(slot));
 }
 
 /// The tensor of a message that has been checked.
@@ -367,11 +396,11 @@ Result<void> send(int socket, const Tensor& tensor, Access access, const Wait& w
         return Error(ErrorCode::overflow, "argument 'tensor': its strides leave the address space");
     const Result<impl::Place> place = impl::place_for(hollow ? stand_in : tensor, access, first, last);
     if (!place) return place.error();
-    const Result<impl::File> file = impl::file_to_send(*place);
-    if (!file) return file.error();
-    const impl::Message m = impl::describe(tensor, *place, access, static_cast<bool>(*file));
+    const Result<impl::Sent> sent = impl::file_to_send(*place);
+    if (!sent) return sent.error();
+    const impl::Message m = impl::describe(tensor, *place, access, sent->leased);
     const char* bytes = reinterpret_cast<const char*>(&m);
-    return impl::send_bytes(socket, bytes, m.length(), *file ? *file : place->region->file, wait);
+    return impl::send_bytes(socket, bytes, m.length(), sent->own ? sent->own : place->region->file, wait);
 #endif
 }
 

@@ -136,6 +136,12 @@ public:
     ISTHMUS_COLD Error timed_out(const char* what) const {
         return make_error(ErrorCode::timed_out, {what, " within ", wait_.timeout_ms, " ms"});
     }
+    /// The error of a stream that stops within a message: nobody can tell where the next one begins.
+    ISTHMUS_COLD Error stopped(std::size_t after, std::size_t of) const {
+        return make_error(ErrorCode::timed_out,
+                          {"the message stopped after ", after, " bytes of ", of, ", and the rest did not come within ",
+                           wait_.timeout_ms, " ms; close the socket, since the next message cannot be found in it"});
+    }
     ISTHMUS_COLD static Error interrupted() { return Error(ErrorCode::system_failed, "a signal ended the wait"); }
 
     /// Waits until the descriptor is ready for `events`, or for at most `max_ms` if that is not negative.
@@ -322,14 +328,13 @@ inline Result<void> receive_packet(int socket, Message& m, const Wait& wait, Arr
     return {};
 }
 
-/// Bytes [from, to) of the message, from a stream. A wait that ended in the middle of a message would lose the position
-/// in the stream, so the caller's timeout applies only to the first byte of a message.
-inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from, std::size_t to, const Wait& wait,
-                                        Arrived& arrived) {
+/// Bytes [from, to) of the message, from a stream.
+inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from, std::size_t to,
+                                        const Deadline& deadline, Arrived& arrived) {
     while (from < to) {
-        const Deadline deadline(from == 0 ? wait : Wait{-1, wait.interrupted, wait.context});
         Result<std::size_t> count =
             receive_some(socket, reinterpret_cast<char*>(&m) + from, to - from, deadline, arrived);
+        if (!count && from != 0 && count.error().code() == ErrorCode::timed_out) return deadline.stopped(from, to);
         if (!count) return std::move(count).error();
         if (*count == 0 && from == 0) return peer_closed();
         if (*count == 0)
@@ -340,9 +345,10 @@ inline Result<void> receive_stream_part(int socket, Message& m, std::size_t from
 }
 
 inline Result<void> receive_stream(int socket, Message& m, const Wait& wait, Arrived& arrived) {
-    if (auto read = receive_stream_part(socket, m, 0, sizeof(Header), wait, arrived); !read) return read;
+    const Deadline deadline(wait);
+    if (auto read = receive_stream_part(socket, m, 0, sizeof(Header), deadline, arrived); !read) return read;
     if (auto good = check_header(m.header); !good) return good;
-    return receive_stream_part(socket, m, sizeof(Header), m.length(), wait, arrived);
+    return receive_stream_part(socket, m, sizeof(Header), m.length(), deadline, arrived);
 }
 
 /// One whole message and its descriptor. Whatever else came with it is closed.

@@ -180,7 +180,8 @@ inline Region& add_region(Registry& r, std::unique_ptr<Region>& region, bool joi
     try {
         r.regions.insert(region.get());
         if (region->map) r.by_address.emplace(region->address(), region.get());
-        if (joinable) r.joinable.emplace(Registry::Joinable{region->identity, region->access}, region.get());
+        // Instead of one that had no place for a slot: a slot that reaches over others costs one region, not theirs.
+        if (joinable) r.joinable.insert_or_assign({region->identity, region->access}, region.get());
     } catch (...) {
         forget_region(r, region.get());
         throw;

@@ -2,13 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each system defines the same functions:
-//   page_size(), seals_writers (who may write is decided when memory is made)
-//   create_memory(size)               a new object of `size` bytes (whole pages), every page of it reserved
-//   seal_memory(file, writers)        its size never changes again; without `writers` nobody maps it writable from now
-//   on check_memory(file, size, writers) whether what another process sent is such an object, so that no access to it
-//   can fault identify(file)                    the same numbers for every descriptor of one object reopen(file) a
-//   second open file of the same object; none if the system has no way to it lease / unlease / leased          a mark
-//   on a range, which the kernel keeps as long as the open file that made it
+//   page_size(), seals_writers            who may write is decided when memory is made
+//   create_memory(size)                   a new object of `size` bytes (whole pages), every page of it reserved
+//   seal_memory(file, writers)            its size never changes again; without `writers` nobody maps it writable from
+//                                         now on
+//   allows_writers(file)                  whether it was sealed so that others may map it writable
+//   check_memory(file, size, writers)     whether what another process sent is such an object, so that no access to it
+//                                         can fault
+//   identify(file)                        the same numbers for every descriptor of one object
+//   reopen(file)                          a second open file of the same object; none if the system has no way to it
+//   lease / unlease / leased              a mark on a range, which the kernel keeps as long as the open file that made
+//                                         it
 #pragma once
 
 #include <cinttypes>
@@ -202,6 +206,10 @@ inline Result<void> seal_memory(const File& file, bool writers) {
     return {};
 }
 
+inline bool allows_writers(const File& file) noexcept {
+    return (::fcntl(file.get(), F_GET_SEALS) & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE)) == 0;
+}
+
 inline Result<void> check_memory(const File& file, std::uint64_t size, bool writers) {
     const int seals = ::fcntl(file.get(), F_GET_SEALS);
     struct statfs system{};
@@ -273,6 +281,7 @@ inline bool leased(const File& file, std::size_t offset, std::size_t size) noexc
 
 inline constexpr bool seals_writers = false;
 inline Result<void> seal_memory(const File&, bool) { return {}; }
+inline bool allows_writers(const File&) noexcept { return true; }
 
 #if defined(__APPLE__)
 

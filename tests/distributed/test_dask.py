@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import processes
 import pytest
 
 isthmus = pytest.importorskip("isthmus", reason="isthmus is not installed")
@@ -144,16 +148,16 @@ def test_a_worker_that_is_killed_in_mid_transfer(role: str):
     )
     with cluster, distributed.Client(cluster) as client:
         sender, receiver = client.scheduler_info()["workers"]
-        processes = {address: psutil.Process(pid) for address, pid in client.run(os.getpid).items()}
+        running = {address: psutil.Process(pid) for address, pid in client.run(os.getpid).items()}
         small = client.submit(workers.ones, 1024, workers=[receiver], pure=False).result()
         there = client.submit(workers.ones, rows, workers=[sender], allow_other_workers=True, pure=False)
         distributed.wait(there)
-        before = processes[receiver].memory_info().rss
+        before = running[receiver].memory_info().rss
         answer = client.submit(workers.ends, there, workers=[receiver], allow_other_workers=True, pure=False)
-        while processes[receiver].memory_info().rss < before + (32 << 20):
+        while running[receiver].memory_info().rss < before + (32 << 20):
             time.sleep(0.001)
         victim, survivor = (sender, receiver) if role == "sends" else (receiver, sender)
-        os.kill(processes[victim].pid, signal.SIGKILL)
+        os.kill(running[victim].pid, signal.SIGKILL)
         assert not answer.done()
         assert answer.result(timeout=30) == ("torch.bfloat16", 1, 1)
         assert small.sum(dtype=torch.float32) == 1 << 20
@@ -173,6 +177,65 @@ def test_a_worker_that_was_never_enabled_reads_what_it_is_sent():
             there = fresh.submit(workers.back, x, workers=[first], pure=False)
             described, _ = fresh.submit(workers.describe, there, workers=[second], pure=False).result(timeout=20)
             assert described == facts(x), kind
+
+
+def wait_until(holds: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert holds()
+
+
+def test_workers_that_come_later_are_enabled():
+    """Scaled up, restarted, and with the policy of the last call; none after disable()."""
+    plugins = workers.plugins_of_scheduler
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as fresh,
+    ):
+        (first,) = fresh.scheduler_info()["workers"]
+        fresh.run(workers.enable, "dask")
+        fresh.run(workers.enable, "dask", "tensor")
+        wait_until(lambda: fresh.run_on_scheduler(plugins) == ["isthmus.distributed"])
+        cluster.scale(2)
+        fresh.wait_for_workers(2)
+        (later,) = set(fresh.scheduler_info()["workers"]) - {first}
+        x = torch.ones(1000, dtype=torch.bfloat16)
+        there = fresh.scatter(x, workers=[first], hash=False)
+        assert fresh.submit(workers.describe, there, workers=[later]).result(timeout=30)[0][0] == "Tensor"
+        fresh.restart()
+        fresh.wait_for_workers(2)
+        for again in fresh.scheduler_info()["workers"]:
+            there = fresh.scatter(x, workers=[again], hash=False)
+            assert fresh.submit(workers.describe, there, workers=[again]).result(timeout=30)[0][0] == "Tensor"
+        fresh.run(workers.disable, "dask")
+        wait_until(lambda: fresh.run_on_scheduler(plugins) == [])
+
+
+def test_a_later_worker_without_isthmus_starts(tmp_path: Path):
+    (tmp_path / "isthmus.py").write_text("raise ModuleNotFoundError(\"No module named 'isthmus'\", name='isthmus')")
+    plugins = workers.plugins_of_scheduler
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+        distributed.Client(cluster) as fresh,
+    ):
+        (first,) = fresh.scheduler_info()["workers"]
+        fresh.run(workers.enable, "dask")
+        wait_until(lambda: len(fresh.run_on_scheduler(plugins)) == 1)
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-nanny"]
+        late = subprocess.Popen(
+            [*command, "--nthreads", "1", "--no-dashboard"],
+            env=processes.environment(tmp_path),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            fresh.wait_for_workers(2, timeout=30)
+            (other,) = set(fresh.scheduler_info()["workers"]) - {first}
+            assert fresh.submit(sum, [1, 2], workers=[other]).result(timeout=20) == 3
+        finally:
+            late.terminate()
+            late.wait()
 
 
 def test_a_worker_imports_no_framework_of_its_own_accord():

@@ -86,14 +86,15 @@ def enable(engine: Engine, read_only: Policy = "copy_on_write") -> None:
     _check_installed(name)
     with _lock:
         policies.choose(name, read_only)
-        if name in _undo:
-            return
         module = importlib.import_module(f".engines.{name}", __name__)
-        undo = _undo[name] = []
-        if hasattr(module, "start"):
-            undo.append(module.start())
-        for framework in FRAMEWORKS.values():
-            undo.append(when_imported(framework.module, _registration(module.register, framework, undo)))
+        if name not in _undo:
+            undo = _undo[name] = []
+            if hasattr(module, "start"):
+                undo.append(module.start())
+            for framework in FRAMEWORKS.values():
+                undo.append(when_imported(framework.module, _registration(module.register, framework, undo)))
+        if hasattr(module, "spread"):
+            module.spread(read_only)
 
 
 def _registration(

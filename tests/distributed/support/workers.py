@@ -13,6 +13,14 @@ def enable(engine: str, policy: str = "copy_on_write") -> None:
     isthmus.distributed.enable(engine, policy)
 
 
+def disable(engine: str) -> None:
+    isthmus.distributed.disable(engine)
+
+
+def plugins_of_scheduler(dask_scheduler: Any) -> list[str]:
+    return sorted(name for name in dask_scheduler.worker_plugins if name.startswith("isthmus"))
+
+
 def dask_setup(worker: Any) -> None:
     """What each worker of Dask that preloads this module runs before anything else."""
     enable("dask")

@@ -2,5 +2,6 @@
 
 Each file has `register(cls, framework)`, which makes the engine send instances of `cls` as distributed.frameworks
 describes them, and returns a function that restores the engine's own registration. `start()`, if there is one, does so
-for hooks that are not tied to one type.
+for hooks that are not tied to one type; `spread(policy)`, if there is one, is called by each enable(), and reaches
+processes that come later.
 """

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import cloudpickle
 from distributed.protocol import dask_deserialize, dask_serialize
 from distributed.protocol.serialize import families, typename
+from distributed.worker import Worker
 
 from ..counts import count
 from ..frameworks import Framework, describe, rebuild
 from ..packs import as_buffer
-from ..policies import policy_of
+from ..policies import Policy, policy_of
+from . import dask_plugin
 from .table import all_of, replace
 
 ENGINE = "dask"
@@ -131,6 +137,47 @@ def _import_jax() -> None:
     import jax  # noqa: F401
 
 
+# Workers that come later: the scheduler hands each one the plugins that it knows.
+
+
+def _request(policy: Policy | None) -> dict[str, Any]:
+    """What a scheduler is told, as Client.run_on_scheduler() does."""
+    cloudpickle.register_pickle_by_value(dask_plugin)
+    try:
+        plugin = None if policy is None else cloudpickle.dumps(dask_plugin.Enable(policy))
+        function = cloudpickle.dumps(dask_plugin.remember)
+    finally:
+        cloudpickle.unregister_pickle_by_value(dask_plugin)
+    return {"function": function, "args": pickle.dumps((dask_plugin.NAME, plugin)), "kwargs": pickle.dumps({})}
+
+
+#: The policy of the last enable(); None after disable().
+_wanted: Policy | None = None
+#: One at a time: a later call must not be overtaken by an earlier one.
+_telling: weakref.WeakKeyDictionary[Any, asyncio.Lock] = weakref.WeakKeyDictionary()
+
+
+def _tell_schedulers(policy: Policy | None) -> None:
+    """Workers that come later are enabled with `policy`, or with None not any more: said by each worker that runs in
+    this process to its scheduler, in its event loop."""
+    global _wanted
+    _wanted = policy
+    for worker in list(Worker._instances):
+        with contextlib.suppress(RuntimeError):  # its event loop has ended
+            worker.loop.add_callback(_tell, worker)
+
+
+async def _tell(worker: Any) -> None:
+    async with _telling.setdefault(worker, asyncio.Lock()):
+        with contextlib.suppress(Exception):  # a scheduler that is gone, or runs no functions
+            await worker.scheduler.run_function(**_request(_wanted), wait=True)
+
+
+def spread(policy: Policy) -> None:
+    """Called by each enable()."""
+    _tell_schedulers(policy)
+
+
 def start() -> Callable[[], None]:
     own, loads, takes_context = families["dask"]
     before = own if takes_context else lambda x, context=None: own(x)
@@ -138,6 +185,7 @@ def start() -> Callable[[], None]:
         replace(families, "dask", (_family(before), loads, True)),
         # The type of JAX's arrays, which Dask looks up before it deserialises one, is not JAX's own.
         replace(dask_deserialize._lazy, "jaxlib", _import_jax),
+        lambda: _tell_schedulers(None),
     ]
     return all_of(undo)
 
