@@ -4,7 +4,7 @@ grad."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,10 +17,10 @@ from ._registry import KnownOperator, Registry, handed_over
 from ._sizes import infer
 
 
-def must_see(op: Any, values: Iterable[Any]) -> bool:
+def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results
     there. Or the operator has 64-bit integers, which JAX does not have by default."""
-    arrays = [value for value in values if isinstance(value, jax.Array)]
+    arrays = [value for value in arguments.values() if isinstance(value, jax.Array)]
     if any(isinstance(value, jax.core.Tracer) for value in arrays):
         return True
     if arrays and not jax.config.jax_enable_x64 and register(op).is_wide:

@@ -9,7 +9,7 @@ backward pass is traced, compiled and mapped like any other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,9 +29,10 @@ _libraries: dict[str, torch.library.Library] = {}
 _refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
 
 
-def must_see(_op: Any, values: Iterable[Any]) -> bool:
-    """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph."""
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph; or a tensor on a
+    GPU is to be copied."""
+    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
     if not tensors:
         return False
     if torch._C._len_torch_dispatch_stack() > 0:
@@ -43,7 +44,9 @@ def must_see(_op: Any, values: Iterable[Any]) -> bool:
             return True
         if tensor.requires_grad and torch.is_grad_enabled():
             return True
-    return False
+    elsewhere = [tensor for tensor in tensors if tensor.device.type != "cpu" and not tensor.is_contiguous()]
+    packed = [arguments.get(row["name"]) for row in register(op).inputs if row.get("packed")] if elsewhere else []
+    return any(value is tensor for value in packed for tensor in elsewhere)
 
 
 def call(op: Any, arguments: dict[str, Any]) -> Any:

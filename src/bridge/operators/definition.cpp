@@ -26,6 +26,8 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
         inputs[input_count++].parameter = i;
         if (facts.is_tensor() && first_tensor < 0) first_tensor = i;
         if (facts.kind == ParameterKind::in_out) writes_inputs = true;
+        for (int o = 0; facts.is_tensor() && o < overload_count; ++o)
+            packs_inputs = packs_inputs || overloads[o].parameters[i].requirement->converts == Converts::orders;
     }
     if (out_count > max_results) refuse({out_count, " results are more than ", max_results});
     for (int i = 0; i < out_count; ++i) {

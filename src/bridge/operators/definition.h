@@ -49,6 +49,7 @@ struct OperatorDefinition {
     int first_tensor = -1;  ///< the first tensor parameter that is an input
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
+    bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
     int gradient_of[max_parameters];  ///< of a gradient: by result, the input of the operator that it belongs to

@@ -71,7 +71,10 @@ public:
         if (ISTHMUS_UNLIKELY(!chosen)) fail(chosen.error());
         if (ISTHMUS_UNLIKELY(!chosen || !place_outs())) {
             roll_back();
-            return framework_ == Framework::jax ? redirect_after_error() : nullptr;  // it may lack 64-bit integers
+            // JAX may lack 64-bit integers; only a GPU's framework makes copies there.
+            const bool elsewhere =
+                framework_ == Framework::jax || (!chosen && chosen.error().code() == ErrorCode::needs_copy);
+            return elsewhere ? redirect_after_error() : nullptr;
         }
         if (((!op_.writes_inputs && out_ == nullptr) || bump_versions()) && call()) return reply();
         roll_back();

@@ -85,13 +85,14 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     const bool good = put(row.get(), "sizes", table_sizes(r)) &&
                       put(row.get(), "dtypes", table_dtypes(op, parameter)) &&
                       put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
+                      put(row.get(), "packed", PyBool_FromLong(r.converts == Converts::orders)) &&
                       put(row.get(), "rank", PyLong_FromLong(r.min_rank == r.max_rank ? r.min_rank : -1));
     return good ? row.release() : nullptr;
 }
 
-/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous"[, "default"]}, …],
-/// "outs": […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor",
-/// "in_out", "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None if they are free.
+/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
+/// …], "outs": […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is
+/// "tensor", "in_out", "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None if they are free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;

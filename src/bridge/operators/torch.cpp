@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "../framework/torch/shims.h"
 #include "../results.h"
@@ -24,6 +25,7 @@ struct TorchLibraryShims {
     int (*string_text)(void*, const char**);
     int (*delete_string)(void*);
     int (*delete_value)(std::uint64_t*);
+    int (*copy)(TorchShims::Handle to, TorchShims::Handle from, std::int32_t non_blocking);
 
     /// False if this libtorch lacks one.
     bool load() noexcept {
@@ -33,7 +35,8 @@ struct TorchLibraryShims {
                find_symbol(lib, "torch_string_length", string_length) &&
                find_symbol(lib, "torch_string_c_str", string_text) &&
                find_symbol(lib, "torch_delete_string", delete_string) &&
-               find_symbol(lib, "torch_delete_stable_ivalue", delete_value);
+               find_symbol(lib, "torch_delete_stable_ivalue", delete_value) &&
+               find_symbol(lib, "aoti_torch_copy_", copy);
     }
 };
 ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
@@ -86,6 +89,7 @@ public:
     ~TorchStack() {
         for (int i = 0; i < op_.input_count; ++i) drop(i);
         for (int i = 0; i < made_; ++i) torch_shims.delete_handle(results_[i]);
+        for (const TorchShims::Handle copy : copies_) torch_shims.delete_handle(copy);
     }
 
     void run() {
@@ -95,6 +99,7 @@ public:
                                              batch, "; expected a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
         if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
+        if (!device_.is_host()) call_.set_device_packer(pack, this);
         throw_if_error(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const CapturedException captured = call_.run())
@@ -173,6 +178,24 @@ private:
         have_device_ = true;
         call_.set_tensor(parameter, t, 0);
     }
+    /// A row-major copy of an input, made by torch on its current stream, which is that of the kernel.
+    static Result<DLTensor> pack(void* self, int parameter, const DLTensor& whole) {
+        auto& stack = *static_cast<TorchStack*>(self);
+        int input = 0;
+        while (stack.op_.inputs[input].parameter != parameter) ++input;
+        SizesList shape;
+        for (int d = 0; d < whole.ndim; ++d) shape.push_back(whole.shape[d]);
+        MadeResult made;
+        TorchShims::Handle copy = nullptr;
+        if (!make_torch_handle(made, copy, whole.dtype, whole.device, shape))
+            return make_error(ErrorCode::producer_failed, {"torch made no tensor for a row-major copy"});
+        stack.copies_.push_back(copy);
+        if (torch_library_shims.copy(copy, stack.handle(input), 0) != 0)
+            return make_error(ErrorCode::producer_failed, {"torch made no row-major copy: ", torch_shims.what()});
+        torch_shims.get_sizes(copy, &made.t.shape);
+        torch_shims.get_strides(copy, &made.t.strides);
+        return made.t;
+    }
     void make(int out) {
         SizesList shape;
         throw_if_error(call_.shape_of(out, shape));
@@ -205,6 +228,7 @@ private:
     bool dropped_[max_parameters] = {};
     TorchShims::Handle results_[max_results];
     int made_ = 0;
+    std::vector<TorchShims::Handle> copies_;  ///< row-major, of arguments that were not
     Device device_ = Device::cpu();
     bool have_device_ = false;
     std::optional<Stream> stream_;

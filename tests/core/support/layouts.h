@@ -161,7 +161,7 @@ LAYOUT(layout::AddressRange, 16, 8, (begin, 0), (end, 8))
 LAYOUT(detail::Slice, 24, 8, (offset, 0), (size, 8), (stride, 16))
 LAYOUT(detail::IterationPlan, 4680, 8, (ndim, 0), (views, 4), (sizes, 8), (strides, 520), (starts, 4616))
 LAYOUT(detail::SizeSpec, 32, 8, (size, 0), (name, 8), (more, 24))
-NUMBERS(detail::Converts, (nothing, 0), (tensors, 1), (objects, 2))
+NUMBERS(detail::Converts, (nothing, 0), (tensors, 1), (objects, 2), (orders, 3))
 LAYOUT(detail::Requirement, 80, 8, (accepts, 0), (dtype, 8), (writable, 12), (allow_grad, 13), (no_grad, 14),
        (order, 15), (min_rank, 16), (max_rank, 20), (sizes, 24), (size_count, 32), (device_type, 36), (alignment, 40),
        (words, 48), (convert, 64), (converts, 72), (orders_clash, 73), (sizes_clash, 74), (ranks_clash, 75),

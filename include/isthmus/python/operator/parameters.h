@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include <isthmus/converted.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>
 #include <isthmus/python/captured.h>
@@ -146,8 +147,11 @@ struct TensorParameter {
 template <class T, int N, class... C>
 struct OperatorParameter<View<T, N, C...>>
     : TensorParameter<View<T, N, C...>, View<T, N, C...>, ParameterKind::tensor> {
-    static_assert(View<T, N, C...>::requirement.converts == Converts::nothing,
-                  "isthmus: an operator takes what it is given, since compilers and gradients know of no conversion");
+    static_assert(
+        View<T, N, C...>::requirement.converts == Converts::nothing ||
+            View<T, N, C...>::requirement.converts == Converts::orders,
+        "isthmus: an operator takes what it is given, up to the order of the elements (packed), since compilers "
+        "and gradients know of no conversion");
     static_assert(std::is_const_v<T>,
                   "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
 };
