@@ -66,7 +66,7 @@ public:
     }
     /// The same tensor at another address. Only without batch dimensions.
     void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
-    void set_absent(int parameter) noexcept { values_[parameter].tensor = nullptr; }
+    void set_absent(int parameter) noexcept { values_[parameter].text = {nullptr, 0}; }
 
     /// Puts the work on this stream, which must live until the call is over, by the operator's device functions. Call
     /// when all inputs are set. An Error if two of them are on different devices.
@@ -115,6 +115,7 @@ private:
     }
     DType like_dtype(int out) const noexcept {
         const DTypeSource& source = op_.sources_of(overload_, stream_ != nullptr)[out];
+        if (op_.parameters()[source.parameter].kind == ParameterKind::dtype) return values_[source.parameter].dtype;
         const DLTensor* tensor = values_[source.parameter].tensor;
         return (tensor != nullptr ? tensor : values_[source.otherwise].tensor)->dtype;
     }

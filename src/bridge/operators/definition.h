@@ -82,6 +82,9 @@ struct OperatorDefinition {
 std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
                                                   int count);
 
+/// A dtype argument: a dtype of a framework or of isthmus, or its name. False with a Python exception set.
+bool read_dtype(PyObject* object, DType& dtype, const OperatorDefinition& op, const std::string& argument);
+
 /// The operators of the process: a list in the interpreter's dictionary, where Python code finds those of every
 /// extension. Empty with a Python exception set.
 Ref all_operators();

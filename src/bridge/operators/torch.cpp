@@ -120,10 +120,14 @@ private:
         if (!result) throw std::runtime_error(result.error().what());
     }
     std::uint64_t& raw(int input) { return stack_[first_ + input]; }
+    /// Where the value is; NULL if it was not given.
+    std::uint64_t* place(int input) {
+        std::uint64_t& bits = raw(input);
+        return op_.input_facts(input).optional ? reinterpret_cast<std::uint64_t*>(bits) : &bits;
+    }
     void* handle(int input) {
-        std::uint64_t bits = raw(input);
-        if (op_.input_facts(input).optional) bits = bits != 0 ? *reinterpret_cast<std::uint64_t*>(bits) : 0;
-        return reinterpret_cast<void*>(bits);
+        const std::uint64_t* bits = place(input);
+        return bits != nullptr ? reinterpret_cast<void*>(*bits) : nullptr;
     }
     void drop(int input) noexcept {
         if (dropped_[input]) return;
@@ -131,26 +135,29 @@ private:
         const ParameterFacts& facts = op_.input_facts(input);
         const bool is_text = facts.kind == ParameterKind::text;
         void* const object = facts.is_tensor() || is_text ? handle(input) : nullptr;
-        if (object == nullptr) return;
-        if (is_text)
-            torch_library_shims.delete_string(object);
-        else
-            torch_shims.delete_handle(object);
-        if (facts.optional) torch_library_shims.delete_value(reinterpret_cast<std::uint64_t*>(raw(input)));
+        if (object != nullptr && is_text) torch_library_shims.delete_string(object);
+        if (object != nullptr && !is_text) torch_shims.delete_handle(object);
+        if (facts.optional && raw(input) != 0)
+            torch_library_shims.delete_value(reinterpret_cast<std::uint64_t*>(raw(input)));
     }
     void load(int input) {
         ParameterValue& value = call_.value(op_.inputs[input].parameter);
         const ParameterFacts& facts = op_.input_facts(input);
         if (facts.is_tensor()) return load_tensor(input);
+        const std::uint64_t* bits = place(input);
+        if (bits == nullptr) return call_.set_absent(op_.inputs[input].parameter);
         if (facts.kind == ParameterKind::text) {
             torch_library_shims.string_length(handle(input), &value.text.size);
             torch_library_shims.string_text(handle(input), &value.text.data);
             return;
         }
-        const auto lowest = static_cast<std::uint8_t>(raw(input));
-        const bool is_bool = facts.kind == ParameterKind::boolean;
-        read_scalar(value, facts.kind, scalar_dtype(facts.kind),
-                    is_bool ? static_cast<const void*>(&lowest) : &raw(input));
+        const auto lowest = static_cast<std::uint8_t>(*bits);
+        if (facts.kind == ParameterKind::dtype)
+            value.dtype = torch_dtype_table.dtype_of(static_cast<std::int32_t>(*bits));
+        else
+            read_scalar(value, facts.kind, scalar_dtype(facts.kind),
+                        facts.kind == ParameterKind::boolean ? static_cast<const void*>(&lowest) : bits);
+        if (facts.optional) value.set_scalar_given();
     }
     void load_tensor(int input) {
         const TorchShims& torch = torch_shims;

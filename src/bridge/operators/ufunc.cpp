@@ -60,6 +60,7 @@ struct OperatorUfunc {
             const ParameterKind kind = op.input_facts(i).kind;
             if (kind == ParameterKind::in_out) refuse({"argument '", op.inputs[i].name, "' is written in place"});
             if (kind == ParameterKind::text) refuse({"argument '", op.inputs[i].name, "' is a string"});
+            if (kind == ParameterKind::dtype) refuse({"argument '", op.inputs[i].name, "' is a dtype"});
         }
         for (int i = 0; i < operand_count; ++i) {
             const Requirement* r = op.parameters()[parameters[i]].requirement;
@@ -246,6 +247,7 @@ private:
         }
         if (facts.is_tensor()) return call_.move_tensor(p, at);
         read_scalar(call_.value(p), facts.kind, scalar_dtype(facts.kind), at);
+        if (facts.optional) call_.value(p).set_scalar_given();
     }
 
     const OperatorUfunc& ufunc_;
