@@ -1,4 +1,4 @@
-// converted: a view that takes an argument of another dtype or layout as a converted copy, for the length of the call.
+// converted and packed: views that take an argument of another dtype or layout as a copy, for the length of the call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,6 +23,18 @@ struct converted {
     static constexpr void apply(detail::Requirement& r) {
         r.convert = detail::convert_tensor;
         r.converts = detail::Converts::tensors;
+    }
+};
+
+/// Row-major without gaps, as c_contiguous, but an argument of another order arrives as a row-major copy: for the
+/// length of the call, in memory of C++ that isthmus.live() lists. Its dtype is not converted; the elements of such a
+/// view are const. Overloads are tried without copies first. An operator's tensor on a GPU is copied by torch, if it is
+/// torch's.
+struct packed {
+    static constexpr void apply(detail::Requirement& r) {
+        r.ask_order(detail::Order::c);
+        r.convert = detail::convert_tensor;
+        r.converts = detail::Converts::orders;
     }
 };
 

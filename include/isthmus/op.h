@@ -29,6 +29,7 @@ public:
     constexpr detail::InputSpec operator=(const char* value) const noexcept {
         return {name_, Kind::text, {.text = {value, std::string_view(value).size()}}};
     }
+    constexpr detail::InputSpec operator=(DType value) const noexcept { return {name_, Kind::dtype, {.dtype = value}}; }
     constexpr operator detail::InputSpec() const noexcept { return name_; }
 
 private:

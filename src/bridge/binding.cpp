@@ -94,7 +94,7 @@ Loaded BorrowSlot::try_load(PyObject* object, const Requirement& r, bool last) n
 ISTHMUS_RARE Result<void> BorrowSlot::convert(PyObject* object, const Requirement& r, const char* argument,
                                               Match& match) noexcept {
     Requirement of_any_kind = r;
-    of_any_kind.accepts = any_dtype::accepts;
+    if (r.converts != Converts::orders) of_any_kind.accepts = any_dtype::accepts;
     of_any_kind.order = Order::any;
     of_any_kind.alignment = 1;
     if (auto right = match.check_argument(argument, descriptor(), result_->flags(), of_any_kind); !right) return right;

@@ -219,6 +219,18 @@ def test_the_layout_and_the_alignment_asked_for(ext):
     assert ext.placed_aligned(np.ones((4, 4), np.float32)[1:])[0] % 4096 == 0
 
 
+def test_packed_copies_for_the_order_alone(ext):
+    x = grid().astype(np.float32)
+    assert ext.placed_packed(x) == (x.ctypes.data, x.shape[1], 23)
+    for other in (x.T, x[::2], x[:, ::-1]):
+        address, stride, last = ext.placed_packed(other)
+        assert address != other.ctypes.data
+        assert (stride, last) == (other.shape[1], other[-1, -1])
+    for refused in (x.astype(np.float64), x.T.astype(np.float64), np.ones(3, np.float32)):
+        with pytest.raises(TypeError):
+            ext.placed_packed(refused)
+
+
 @pytest.mark.parametrize(
     ("call", "x"),
     [

@@ -33,14 +33,31 @@ def kinds():
 
 
 @pytest.fixture
-def torch_kinds(kinds):
-    """The same as torch knows them: torch.ops.kinds."""
+def parameters():
+    """Operators with every kind of parameter."""
+    return importlib.import_module("isthmus_operators_parameters_test_ext")
+
+
+def registered_torch():
+    """torch, which knows all operators."""
     torch = pytest.importorskip("torch")
     operators = pytest.importorskip("isthmus.operators")
     with contextlib.suppress(importlib.import_module("isthmus").Error):  # both::twice is another module's
         operators.register("torch")
     torch._dynamo.reset()
-    return torch.ops.kinds
+    return torch
+
+
+@pytest.fixture
+def torch_kinds(kinds):
+    """The same as torch knows them: torch.ops.kinds."""
+    return registered_torch().ops.kinds
+
+
+@pytest.fixture
+def torch_parameters(parameters):
+    """The same as torch knows them: torch.ops.parameters."""
+    return registered_torch().ops.parameters
 
 
 @pytest.fixture

@@ -404,7 +404,10 @@ struct Annotation {
         words.add(std::string_view(V::requirement.converts == Converts::objects ? "ArrayLike, '" : "TensorLike, '"));
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
-        if (V::requirement.converts != Converts::nothing) words.add(", converted where it differs");
+        if (V::requirement.converts == Converts::orders)
+            words.add(", row-major or copied");
+        else if (V::requirement.converts != Converts::nothing)
+            words.add(", converted where it differs");
         words.add("']");
     }
     static constexpr ConstexprString<spell> text{};

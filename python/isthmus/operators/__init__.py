@@ -69,12 +69,11 @@ def _traced(op: Any) -> Callable[..., Any]:
 def _redirect(op: Any, arguments: Mapping[str, Any], out: Any) -> Any:
     """Called by an extension for a call that its function cannot make itself: the framework's own way, or
     NotImplemented."""
-    values = arguments.values()
     for framework in ("jax", "torch"):
         if framework not in sys.modules:
             continue
         backend = _backend(framework)
-        if not backend.must_see(op, values):
+        if not backend.must_see(op, arguments):
             continue
         if out is not None:
             raise ValueError(

@@ -4,7 +4,7 @@ grad."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,10 +17,10 @@ from ._registry import KnownOperator, Registry, handed_over
 from ._sizes import infer
 
 
-def must_see(op: Any, values: Iterable[Any]) -> bool:
+def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     """Whether an argument is traced, or is on a device for which the operator has a function: XLA makes the results
     there. Or the operator has 64-bit integers, which JAX does not have by default."""
-    arrays = [value for value in values if isinstance(value, jax.Array)]
+    arrays = [value for value in arguments.values() if isinstance(value, jax.Array)]
     if any(isinstance(value, jax.core.Tracer) for value in arrays):
         return True
     if arrays and not jax.config.jax_enable_x64 and register(op).is_wide:
@@ -67,11 +67,12 @@ class JaxOperator(KnownOperator):
         def run(*operands: Any) -> tuple[Any, ...]:
             return tuple(self.ffi_call(self.filled(said, places, operands), places))
 
-        if self.table["writes"]:
-            raise TensorValueError(
-                f"{self.function}(): argument {next(r['name'] for r in self.inputs if r['kind'] == 'in_out')!r}: a "
-                "JAX array is immutable, so its memory is read-only; expected writable memory"
-            )
+        for row, value in zip(self.inputs, values, strict=True):
+            if row["kind"] == "in_out" and value is not None:
+                raise TensorValueError(
+                    f"{self.function}(): argument {row['name']!r}: a JAX array is immutable, so its memory is "
+                    "read-only; expected writable memory"
+                )
         operands = [jnp.asarray(values[i]) for i in places]
         if self.gradient is None:
             return run(*operands)
@@ -112,8 +113,12 @@ class JaxOperator(KnownOperator):
     def static(self, row: dict[str, Any], value: Any) -> tuple[Any] | None:
         """A scalar that is known while tracing, or None that is not an operand; None for an operand."""
         kind = row["kind"]
+        if value is None and row["optional"]:
+            return (None,)
         if kind in ("tensor", "in_out"):
-            return (None,) if value is None and row["optional"] else None
+            return None
+        if kind == "dtype":
+            return (self.named_dtype(row, value),)
         if kind != "text" and isinstance(value, jax.core.Tracer):
             self.check_traced_scalar(row, value)
             return None
@@ -192,7 +197,7 @@ class JaxOperator(KnownOperator):
         ]
         attributes: dict[str, Any] = {"how": "".join(self.letter(i, places, v) for i, v in enumerate(values))}
         for i, (row, value) in enumerate(zip(self.inputs, values, strict=True)):
-            if i not in places and row["kind"] not in ("tensor", "in_out"):
+            if i not in places and row["kind"] not in ("tensor", "in_out") and value is not None:
                 attributes[f"p{i}"] = _ATTRIBUTES[row["kind"]](value)
         if operands:
             attributes["rank"] = np.int64(operands[0].ndim - lead)
@@ -210,10 +215,9 @@ class JaxOperator(KnownOperator):
         return operand.astype(_WIDER[name]) if name in _widened(row) else operand
 
     def letter(self, place: int, places: Sequence[int], value: Any) -> str:
-        is_tensor = self.inputs[place]["kind"] in ("tensor", "in_out")
         if place in places:
-            return "t" if is_tensor else "s"
-        return "n" if is_tensor else "a"
+            return "t" if self.inputs[place]["kind"] in ("tensor", "in_out") else "s"
+        return "n" if value is None else "a"
 
     def backward(self, values: Sequence[Any], places: Sequence[int], gradients: Sequence[Any]) -> tuple[Any, ...]:
         """By operand, its gradient, or None."""
@@ -241,7 +245,7 @@ class JaxOperator(KnownOperator):
 # The operators as JAX knows them: Registry.register().
 register = Registry("JAX", JaxOperator).register
 
-_ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str}
+_ATTRIBUTES = {"number": np.float64, "integer": np.int64, "boolean": np.bool_, "text": str, "dtype": str}
 
 # By kind, what a traced scalar may be: what the extension reads of XLA's operands.
 _TRACED = {

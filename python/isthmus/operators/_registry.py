@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from .._isthmus import Error, TensorTypeError, from_dlpack
+from .._isthmus import DType, Error, TensorTypeError, from_dlpack
 
 
 class KnownOperator:
@@ -22,6 +22,13 @@ class KnownOperator:
         self.module: str = getattr(op, "__module__", "")
         self.identity: int = op._identity
         self.inputs, self.outs = self.table["inputs"], self.table["outs"]
+
+    def named_dtype(self, row: dict[str, Any], value: Any) -> str:
+        """The name of a dtype argument, which may be a framework's dtype. Raises isthmus.Error with its name."""
+        try:
+            return DType(value).name
+        except Error as error:
+            raise type(error)(f"{self.function}(): argument {row['name']!r}: {error}") from error
 
     def packed(self, results: Sequence[Any]) -> Any:
         """As a call returns them: one as it is, several as a tuple, none as None."""

@@ -9,7 +9,7 @@ backward pass is traced, compiled and mapped like any other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from .._isthmus import Error
 from ._registry import KnownOperator, Registry, handed_over
 from ._sizes import infer
 
-_TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str"}
+_TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str", "dtype": "ScalarType"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 # Separates the leading dimensions of a call from its arguments.
@@ -29,9 +29,10 @@ _libraries: dict[str, torch.library.Library] = {}
 _refused: dict[int, Error] = {}  # by an operator's identity, why torch does not have it
 
 
-def must_see(_op: Any, values: Iterable[Any]) -> bool:
-    """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph."""
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call with these arguments is one for torch itself: a gradient is recorded, or a graph; or a tensor on a
+    GPU is to be copied."""
+    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
     if not tensors:
         return False
     if torch._C._len_torch_dispatch_stack() > 0:
@@ -43,7 +44,9 @@ def must_see(_op: Any, values: Iterable[Any]) -> bool:
             return True
         if tensor.requires_grad and torch.is_grad_enabled():
             return True
-    return False
+    elsewhere = [tensor for tensor in tensors if tensor.device.type != "cpu" and not tensor.is_contiguous()]
+    packed = [arguments.get(row["name"]) for row in register(op).inputs if row.get("packed")] if elsewhere else []
+    return any(value is tensor for value in packed for tensor in elsewhere)
 
 
 def call(op: Any, arguments: dict[str, Any]) -> Any:
@@ -53,6 +56,8 @@ def call(op: Any, arguments: dict[str, Any]) -> Any:
         value = arguments.get(row["name"])
         if row["kind"] in ("tensor", "in_out") and value is not None and not isinstance(value, torch.Tensor):
             arguments[row["name"]] = handed_over(known, row, value, "torch")
+        elif row["kind"] == "dtype" and value is not None:
+            arguments[row["name"]] = known.torch_dtype(row, value)
     watched = torch.is_grad_enabled() and any(
         isinstance(v, torch.Tensor) and v.requires_grad for v in arguments.values()
     )
@@ -69,6 +74,9 @@ class TorchOperator(KnownOperator):
     def __init__(self, op: Any) -> None:
         super().__init__(op)
         self.gradient: TorchOperator | None = None
+        for row in self.inputs:
+            if row["kind"] == "dtype" and "default" in row:
+                row["default"] = self.torch_dtype(row, row["default"])
         self.integer_sizes = {name for row in self.outs for name in row["sizes"] or ()}
         if self.space not in _libraries:
             _libraries[self.space] = torch.library.Library(self.space, "FRAGMENT")
@@ -103,12 +111,8 @@ class TorchOperator(KnownOperator):
     def arguments(self, defaults: bool = True) -> list[str]:
         texts: list[str] = []
         for row, letter in zip(self.inputs, _LETTERS, strict=False):
-            kind = _TYPES.get(row["kind"])
-            if row["kind"] == "in_out":
-                kind = f"Tensor({letter}!)"
-            elif kind is None:
-                kind = "Tensor?" if row["optional"] else "Tensor"
-            texts.append(f"{kind} {row['name']}")
+            kind = f"Tensor({letter}!)" if row["kind"] == "in_out" else _TYPES.get(row["kind"], "Tensor")
+            texts.append(f"{kind}{'?' if row['optional'] else ''} {row['name']}")
         for i in reversed(range(len(texts) if defaults else 0)):  # from the end: as long as there are defaults
             row = self.inputs[i]
             if "default" not in row and not row["optional"]:
@@ -135,6 +139,14 @@ class TorchOperator(KnownOperator):
             if ("default" in row or row["optional"]) and row["name"] not in arguments:
                 arguments[row["name"]] = row.get("default")
         return arguments
+
+    def torch_dtype(self, row: dict[str, Any], value: Any) -> torch.dtype:
+        """A dtype argument as torch's."""
+        name = value if isinstance(value, torch.dtype) else self.named_dtype(row, value)
+        dtype = name if isinstance(name, torch.dtype) else getattr(torch, name, None)
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"{self.function}(): argument {row['name']!r}: torch has no dtype {name}")
+        return dtype
 
     def returns(self) -> str:
         count = len(self.outs)
@@ -173,7 +185,7 @@ class TorchOperator(KnownOperator):
         arguments = self.complete(arguments)
         first = next((a for a in arguments if isinstance(a, torch.Tensor)), torch.empty(0))
         self.check_sizes(arguments)
-        said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else a for a in arguments]
+        said = [(_dtype_name(a), a.shape) if isinstance(a, torch.Tensor) else _plain(a) for a in arguments]
         results = tuple(
             first.new_empty(sizes, dtype=getattr(torch, dtype))
             for dtype, sizes in infer(self.op, said, batch or -1, _same)
@@ -359,9 +371,10 @@ class TorchOperator(KnownOperator):
             return overload.redispatch(keyset & torch._C._after_autograd_keyset, *args)
 
         def move_version(keyset: Any, *args: Any) -> Any:
-            arguments = split(args)[1]
+            arguments = self.complete(split(args)[1])
             for i in written:
-                torch.autograd.graph.increment_version(arguments[i])
+                if arguments[i] is not None:
+                    torch.autograd.graph.increment_version(arguments[i])
             return overload.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
 
         self.library.impl(name, refuse, "Autograd", with_keyset=True)
@@ -408,6 +421,11 @@ def _spelled(argument: str, value: Any) -> str | None:
 
 def _dtype_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def _plain(argument: Any) -> Any:
+    """An argument that is not a tensor, as the rule of results takes it: a dtype by its name."""
+    return str(argument).removeprefix("torch.") if isinstance(argument, torch.dtype) else argument
 
 
 def _same(a: Any, b: Any) -> bool:

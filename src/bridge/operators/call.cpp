@@ -149,6 +149,48 @@ ISTHMUS_COLD Error OperatorCall::explain_dtype(int parameter) const {
                               {"expected ", expected, ", got ", describe_tensor(inner_[parameter]), ": dtype differs"});
 }
 
+/// Called when no overload takes the arguments as they are: perhaps one does when those that may be copied are
+/// row-major.
+ISTHMUS_NOINLINE Result<void> OperatorCall::choose_packed() {
+    for (int o = 0; op_.packs_inputs && o < overload_count_; ++o) {
+        names_.count = 0;
+        if (!fits<true>(overloads_[o])) continue;
+        overload_ = overloads_ + o;
+        return pack_arguments(*overload_);
+    }
+    return explain();
+}
+Result<void> OperatorCall::pack_arguments(const OverloadFacts& overload) {
+    for (int i = 0; i < op_.input_count; ++i) {
+        const int p = op_.inputs[i].parameter;
+        if (!is_given(p)) continue;
+        const Requirement& r = *overload.parameters[p].requirement;
+        if (r.converts != Converts::orders || meets(inner_[p], flags_[p], r)) continue;
+        DLTensor whole = inner_[p];
+        const int lead = batched_ ? batch_of_[p] : 0;
+        whole.ndim += lead;
+        whole.shape -= lead;
+        whole.strides -= lead;
+        auto copy = packed_copy(p, whole, r);
+        if (!copy) return prefixed(copy.error(), {call_prefix(op_.function.c_str(), op_.inputs[i].name.c_str())});
+        set_tensor(p, *copy, flags_[p]);
+    }
+    return {};
+}
+Result<DLTensor> OperatorCall::packed_copy(int parameter, const DLTensor& whole, const Requirement& r) {
+    if (!Device(whole.device).is_host()) {
+        if (device_packer_ != nullptr) return device_packer_(packer_context_, parameter, whole);
+        return make_error(ErrorCode::needs_copy, ErrorKind::value,
+                          {"got ", describe_tensor(whole), " with strides ", sizes_text(whole.strides, whole.ndim),
+                           ", which only its framework can copy; expected row-major memory"});
+    }
+    Result<Tensor> copy = r.convert(whole, r);
+    if (!copy) return copy.error();
+    if (copies_ == nullptr) copies_ = std::make_unique<std::vector<Tensor>>();
+    copies_->push_back(std::move(*copy));
+    return copies_->back().descriptor();
+}
+
 /// The overload for which the most leading arguments have a fitting dtype: `reached` of them.
 ISTHMUS_COLD const OverloadFacts& OperatorCall::nearest_overload(int& reached) const {
     const OverloadFacts* nearest = overloads_;
@@ -181,8 +223,8 @@ ISTHMUS_COLD Error OperatorCall::explain() {
                                        ": this operator has no function for a GPU; register one with .cuda<f>()"});
         // The first argument decides between the overloads; the others have to agree with it.
         if (i == reached && overload_count_ > 1 && p == op_.first_tensor) return explain_dtype(p);
-        auto checked =
-            match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p], abstract_ ? in_any_order(r) : r);
+        auto checked = match.check_argument(op_.inputs[i].name.c_str(), inner_[p], flags_[p],
+                                            abstract_ ? in_any_order(r) : before_packing(r));
         if (!checked) return checked.error();
     }
     return make_error(ErrorCode::bad_argument, {op_.function, "(): the arguments do not fit"});

@@ -5,6 +5,7 @@
 #include "definition.h"  // Python.h must come before any standard header
 
 #include <new>
+#include <vector>
 
 #include <isthmus/core/shape.h>
 #include <isthmus/core/view/match.h>
@@ -65,7 +66,7 @@ public:
     }
     /// The same tensor at another address. Only without batch dimensions.
     void move_tensor(int parameter, void* data) noexcept { inner_[parameter].data = data; }
-    void set_absent(int parameter) noexcept { values_[parameter].tensor = nullptr; }
+    void set_absent(int parameter) noexcept { values_[parameter].text = {nullptr, 0}; }
 
     /// Puts the work on this stream, which must live until the call is over, by the operator's device functions. Call
     /// when all inputs are set. An Error if two of them are on different devices.
@@ -80,7 +81,14 @@ public:
             overload_ = overloads_ + i;
             return {};
         }
-        return explain();
+        return choose_packed();
+    }
+    /// Makes the row-major copy of an input on a device: only its framework can. Its description must stay until the
+    /// call is over. Without one such an input is an Error(needs_copy).
+    using DevicePacker = Result<DLTensor> (*)(void* context, int parameter, const DLTensor& whole);
+    void set_device_packer(DevicePacker packer, void* context) noexcept {
+        device_packer_ = packer;
+        packer_context_ = context;
     }
     /// The sizes of result `out`, the batch dimensions first, at most max_ndim. Call after choose().
     Result<void> shape_of(int out, SizesList& shape) const;
@@ -107,16 +115,28 @@ private:
     }
     DType like_dtype(int out) const noexcept {
         const DTypeSource& source = op_.sources_of(overload_, stream_ != nullptr)[out];
+        if (op_.parameters()[source.parameter].kind == ParameterKind::dtype) return values_[source.parameter].dtype;
         const DLTensor* tensor = values_[source.parameter].tensor;
         return (tensor != nullptr ? tensor : values_[source.otherwise].tensor)->dtype;
     }
+    /// The requirement of an argument that may be copied: what a copy cannot change.
+    static Requirement before_packing(Requirement r) noexcept {
+        if (r.converts != Converts::orders) return r;
+        r.order = Order::any;
+        r.alignment = 1;
+        return r;
+    }
+    /// `packs`: arguments that may be copied have any order.
+    template <bool packs = false>
     ISTHMUS_ALWAYS_INLINE bool fits(const OverloadFacts& overload) noexcept {
         for (int i = 0; i < op_.input_count; ++i) {
             const int p = op_.inputs[i].parameter;
             const ParameterFacts& facts = overload.parameters[p];
             if (!facts.is_tensor() || values_[p].tensor == nullptr) continue;
             const Requirement& r = *facts.requirement;
-            if (!meets(inner_[p], flags_[p], ISTHMUS_UNLIKELY(abstract_) ? in_any_order(r) : r)) return false;
+            const bool met = packs ? meets(inner_[p], flags_[p], before_packing(r))
+                                   : meets(inner_[p], flags_[p], ISTHMUS_UNLIKELY(abstract_) ? in_any_order(r) : r);
+            if (!met) return false;
             if (r.size_count >= 0 && !has_sizes(inner_[p], r.sizes, names_, op_.inputs[i].name.c_str())) return false;
         }
         return true;
@@ -126,6 +146,9 @@ private:
     void split(int parameter) noexcept;
     Result<void> check_batch();
     Result<void> broadcast_batch();
+    Result<void> choose_packed();
+    Result<void> pack_arguments(const OverloadFacts& overload);
+    Result<DLTensor> packed_copy(int parameter, const DLTensor& whole, const Requirement& r);
     const OverloadFacts& nearest_overload(int& reached) const;
     Error explain();
     Error explain_dtype(int parameter) const;
@@ -147,6 +170,9 @@ private:
     bool batched_ = false;
     bool abstract_ = false;
     bool symbolic_ = false;
+    DevicePacker device_packer_ = nullptr;
+    void* packer_context_;                         ///< set with the packer
+    std::unique_ptr<std::vector<Tensor>> copies_;  ///< of arguments that were not row-major
     SizeNames names_;
     ParameterValue values_[max_parameters];
     DLTensor inner_[max_parameters];

@@ -26,6 +26,8 @@ OperatorDefinition::OperatorDefinition(const OperatorFunctions& functions_, cons
         inputs[input_count++].parameter = i;
         if (facts.is_tensor() && first_tensor < 0) first_tensor = i;
         if (facts.kind == ParameterKind::in_out) writes_inputs = true;
+        for (int o = 0; facts.is_tensor() && o < overload_count; ++o)
+            packs_inputs = packs_inputs || overloads[o].parameters[i].requirement->converts == Converts::orders;
     }
     if (out_count > max_results) refuse({out_count, " results are more than ", max_results});
     for (int i = 0; i < out_count; ++i) {
@@ -44,7 +46,8 @@ const char* OperatorDefinition::name_of(int parameter) const noexcept {
 }
 int OperatorDefinition::integer_named(std::string_view size) const noexcept {
     for (int i = 0; i < input_count; ++i)
-        if (inputs[i].name == size && input_facts(i).kind == ParameterKind::integer) return inputs[i].parameter;
+        if (inputs[i].name == size && input_facts(i).kind == ParameterKind::integer && !input_facts(i).optional)
+            return inputs[i].parameter;
     return -1;
 }
 ISTHMUS_COLD void OperatorDefinition::refuse(Message why) const {
@@ -64,6 +67,7 @@ void set_default(const OperatorDefinition& op, OperatorInput& input, const Input
         input.default_value.number = static_cast<double>(spec.value.integer);
     else if (kind != spec.kind)
         op.refuse({"the default of argument '", input.name, "' is of another type than the argument"});
+    if (op.parameters()[input.parameter].optional) input.default_value.set_scalar_given();
     if (kind != ParameterKind::text) return;
     input.default_text.assign(spec.value.text.data, spec.value.text.size);
     input.default_value.text = {input.default_text.data(), input.default_text.size()};

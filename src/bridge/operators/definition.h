@@ -49,6 +49,7 @@ struct OperatorDefinition {
     int first_tensor = -1;  ///< the first tensor parameter that is an input
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
+    bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
     int gradient_of[max_parameters];  ///< of a gradient: by result, the input of the operator that it belongs to
@@ -80,6 +81,9 @@ struct OperatorDefinition {
 /// By overload, where each of its results has its dtype from. Throws Error if one has none.
 std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, const OverloadFacts* overloads,
                                                   int count);
+
+/// A dtype argument: a dtype of a framework or of isthmus, or its name. False with a Python exception set.
+bool read_dtype(PyObject* object, DType& dtype, const OperatorDefinition& op, const std::string& argument);
 
 /// The operators of the process: a list in the interpreter's dictionary, where Python code finds those of every
 /// extension. Empty with a Python exception set.

@@ -1,6 +1,8 @@
-// Which argument the dtype of an operator's result is that of: found when the operator is registered, or refused then.
+// The dtypes of an operator's results, found when it is registered or refused then, and arguments that are dtypes.
 // SPDX-License-Identifier: Apache-2.0
 #include "definition.h"  // Python.h must come before any standard header
+
+#include "../object/tensor_type.h"
 
 ISTHMUS_BEGIN
 
@@ -58,7 +60,7 @@ private:
     int named_argument(std::string_view name) const {
         for (int i = 0; i < op_.input_count; ++i) {
             if (op_.inputs[i].name != name) continue;
-            if (!op_.input_facts(i).is_tensor())
+            if (!op_.input_facts(i).is_tensor() && op_.input_facts(i).kind != ParameterKind::dtype)
                 refuse({"has the dtype of argument '", name, "'; expected the name of a tensor argument"});
             return op_.inputs[i].parameter;
         }
@@ -101,6 +103,22 @@ std::unique_ptr<DTypeSource[]> find_dtype_sources(const OperatorDefinition& op, 
                 sources[static_cast<std::size_t>(o) * static_cast<std::size_t>(op.out_count) +
                         static_cast<std::size_t>(out)] = SourceSearch(op, overloads[o], out).find();
     return sources;
+}
+
+ISTHMUS_COLD bool read_dtype(PyObject* object, DType& dtype, const OperatorDefinition& op,
+                             const std::string& argument) {
+    const SharedRuntime* shared = shared_types();
+    if (shared == nullptr) return false;
+    if (value_from_python(object, shared->dtype, dtype)) return true;
+    if (is_interrupted()) return false;
+    const Ref text(PyObject_Repr(object));
+    const std::string_view found = utf8_of(text.get());
+    if (found.data() == nullptr) return false;
+    const bool is_value = PyUnicode_Check(object) || PyTuple_Check(object);
+    raise(ErrorCode::bad_dtype, is_value ? ErrorKind::value : ErrorKind::type,
+          {call_prefix(op.function.c_str(), argument.c_str()), "found ", found, "; expected ",
+           wanted_value(object, dtype)});
+    return false;
 }
 
 }  // namespace detail

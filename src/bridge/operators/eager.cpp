@@ -71,7 +71,10 @@ public:
         if (ISTHMUS_UNLIKELY(!chosen)) fail(chosen.error());
         if (ISTHMUS_UNLIKELY(!chosen || !place_outs())) {
             roll_back();
-            return framework_ == Framework::jax ? redirect_after_error() : nullptr;  // it may lack 64-bit integers
+            // JAX may lack 64-bit integers; only a GPU's framework makes copies there.
+            const bool elsewhere =
+                framework_ == Framework::jax || (!chosen && chosen.error().code() == ErrorCode::needs_copy);
+            return elsewhere ? redirect_after_error() : nullptr;
         }
         if (((!op_.writes_inputs && out_ == nullptr) || bump_versions()) && call()) return reply();
         roll_back();
@@ -111,8 +114,13 @@ private:
         if (ISTHMUS_UNLIKELY(object == nullptr)) return load_missing(input);
         const int p = op_.inputs[input].parameter;
         const ParameterFacts& facts = op_.parameters()[p];
+        if (ISTHMUS_UNLIKELY(facts.optional)) return load_optional(input);
+        return load_given(input);
+    }
+    bool load_given(int input) {
+        const int p = op_.inputs[input].parameter;
         ParameterValue& value = call_.value(p);
-        switch (facts.kind) {
+        switch (op_.parameters()[p].kind) {
             case ParameterKind::number:
                 return load_scalar(input, value.number);
             case ParameterKind::integer:
@@ -125,11 +133,25 @@ private:
                 value.text = {text.data(), text.size()};
                 return true;
             }
+            case ParameterKind::dtype:
+                return load_dtype(input, value);
             default:
-                if (!facts.optional || object != Py_None) return load_tensor(input);
-                call_.set_absent(p);
-                return true;
+                return load_tensor(input);
         }
+    }
+    bool load_optional(int input) {
+        const int p = op_.inputs[input].parameter;
+        const ParameterFacts& facts = op_.parameters()[p];
+        if (objects_[input] == Py_None) return call_.set_absent(p), true;
+        if (!load_given(input)) return false;
+        if (!facts.is_tensor() && facts.kind != ParameterKind::text) call_.value(p).set_scalar_given();
+        return true;
+    }
+    ISTHMUS_NOINLINE bool load_dtype(int input, ParameterValue& value) {
+        DType dtype;
+        const bool good = read_dtype(objects_[input], dtype, op_, op_.inputs[input].name);
+        value.dtype = dtype;
+        return good;
     }
     ISTHMUS_NOINLINE bool load_missing(int input) {
         const OperatorInput& facts = op_.inputs[input];
@@ -226,7 +248,8 @@ private:
             return bumped.has_value() || fail(argument_error(bumped.error(), function()));
         };
         for (int i = 0; i < op_.input_count; ++i)
-            if (op_.input_facts(i).kind == ParameterKind::in_out && !bump(objects_[i], op_.inputs[i].name))
+            if (op_.input_facts(i).kind == ParameterKind::in_out &&
+                call_.value(op_.inputs[i].parameter).tensor != nullptr && !bump(objects_[i], op_.inputs[i].name))
                 return false;
         for (int i = 0; out_ != nullptr && i < op_.out_count; ++i)
             if (!bump(given_out(i), op_.out_names[i])) return false;

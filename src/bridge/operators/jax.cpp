@@ -83,7 +83,10 @@ private:
     char how(int input) const { return how_[static_cast<std::size_t>(input)]; }
     void set_scalar(ParameterValue& value, int input, int dtype, const void* data) const {
         const ParameterKind kind = op_.input_facts(input).kind;
-        if (read_scalar(value, kind, xla::dtype_of(dtype), data)) return;
+        if (read_scalar(value, kind, xla::dtype_of(dtype), data)) {
+            if (op_.input_facts(input).optional) value.set_scalar_given();
+            return;
+        }
         const bool number = kind == ParameterKind::number;
         refuse_argument(op_.inputs[input].name, {"expected ",
                                                  number                           ? "a number"
@@ -91,14 +94,32 @@ private:
                                                                                   : "an integer",
                                                  number ? ", got an array of " : ", got ", xla::dtype_of(dtype)});
     }
+    void set_attribute(ParameterValue& value, int input) const {
+        const std::string name = concat({"p", input});
+        const ParameterKind kind = op_.input_facts(input).kind;
+        if (kind == ParameterKind::text) {
+            const std::string_view given = text(name);
+            value.text = {given.data() != nullptr ? given.data() : "", given.size()};
+        } else if (kind == ParameterKind::dtype) {
+            DType dtype;
+            if (!DType::parse(text(name), dtype))
+                refuse_argument(op_.inputs[input].name, {"expected a dtype, got '", text(name), "'"});
+            value.dtype = dtype;
+            value.set_scalar_given();
+        } else {
+            const xla::Scalar& given = scalar(name);
+            set_scalar(value, input, given.dtype, given.value);
+        }
+    }
     void check_letters() const {
         if (static_cast<int>(how_.size()) != op_.input_count)
             refuse("the attribute 'how' has not a letter for each input");
         for (int i = 0; i < op_.input_count; ++i) {
             const ParameterFacts& facts = op_.input_facts(i);
             const char c = how(i);
-            const bool scalar = !facts.is_tensor() && (c == 'a' || (c == 's' && facts.kind != ParameterKind::text));
-            if (scalar || (facts.is_tensor() && (c == 't' || (c == 'n' && facts.optional)))) continue;
+            const bool is_word = facts.kind == ParameterKind::text || facts.kind == ParameterKind::dtype;
+            const bool scalar = !facts.is_tensor() && (c == 'a' || (c == 's' && !is_word));
+            if (scalar || (facts.is_tensor() && c == 't') || (c == 'n' && facts.optional)) continue;
             refuse_argument(op_.inputs[i].name, {"the attribute 'how' has '", std::string(1, c),
                                                  "', which is not for an argument of its kind"});
         }
@@ -186,14 +207,10 @@ private:
                         "traces (static_argnames of jax.jit)");
                 const DLTensor t = describe(operand(next), place, strides[p]);
                 set_scalar(call.value(p), i, operand(next++).dtype, t.data);
-            } else if (facts.is_tensor()) {
+            } else if (how(i) == 'n') {
                 call.set_absent(p);
-            } else if (facts.kind == ParameterKind::text) {
-                const std::string_view given = text(concat({"p", i}));
-                call.value(p).text = {given.data(), given.size()};
             } else {
-                const xla::Scalar& given = scalar(concat({"p", i}));
-                set_scalar(call.value(p), i, given.dtype, given.value);
+                set_attribute(call.value(p), i);
             }
         }
         if (stream_) call.go_to(*stream_).value();

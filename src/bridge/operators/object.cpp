@@ -26,8 +26,8 @@ PyObject* operators_module() {
 
 namespace {
 
-constexpr const char* parameter_kind_names[] = {"tensor",  "in_out",  "out",  "number",
-                                                "integer", "boolean", "text", "stream"};
+constexpr const char* parameter_kind_names[] = {"tensor",  "in_out", "out",    "number", "integer",
+                                                "boolean", "text",   "stream", "dtype"};
 
 /// (3, "n", None), or None if the sizes are free.
 PyObject* table_sizes(const Requirement& r) {
@@ -68,6 +68,8 @@ PyObject* default_value(const OperatorDefinition& op, const OperatorInput& input
             return PyLong_FromLongLong(input.default_value.integer);
         case ParameterKind::boolean:
             return PyBool_FromLong(input.default_value.boolean);
+        case ParameterKind::dtype:
+            return PyUnicode_FromString(DType(input.default_value.dtype).name().c_str());
         default:
             return PyUnicode_FromStringAndSize(input.default_text.data(),
                                                static_cast<Py_ssize_t>(input.default_text.size()));
@@ -85,13 +87,15 @@ PyObject* table_row(const OperatorDefinition& op, const std::string& name, int p
     const bool good = put(row.get(), "sizes", table_sizes(r)) &&
                       put(row.get(), "dtypes", table_dtypes(op, parameter)) &&
                       put(row.get(), "contiguous", PyBool_FromLong(r.order == Order::c)) &&
+                      put(row.get(), "packed", PyBool_FromLong(r.converts == Converts::orders)) &&
                       put(row.get(), "rank", PyLong_FromLong(r.min_rank == r.max_rank ? r.min_rank : -1));
     return good ? row.release() : nullptr;
 }
 
-/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous"[, "default"]}, …],
-/// "outs": […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is "tensor",
-/// "in_out", "number", "integer", "boolean" or "text"; `rank` is -1 and `sizes` None if they are free.
+/// {"name": …, "inputs": [{"name", "kind", "optional", "sizes", "dtypes", "rank", "contiguous", "packed"[, "default"]},
+/// …], "outs": […], "batch", "cuda", "writes"}: a new reference, or NULL with a Python exception set. `kind` is
+/// "tensor", "in_out", "number", "integer", "boolean", "text" or "dtype"; `rank` is -1 and `sizes` None if they are
+/// free.
 PyObject* operator_table(const OperatorDefinition& op) {
     Ref inputs(PyList_New(0)), outs(PyList_New(0));
     bool good = inputs && outs;
@@ -154,6 +158,10 @@ bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec
     } else if (facts.kind == ParameterKind::integer) {
         call.value(input.parameter).integer = PyLong_Check(spec) ? PyLong_AsLongLong(spec) : 0;
         return PyErr_Occurred() == nullptr;
+    } else if (facts.kind == ParameterKind::dtype && spec != Py_None) {
+        DType dtype;
+        if (!read_dtype(spec, dtype, op, input.name)) return false;
+        call.value(input.parameter).dtype = dtype;
     }
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "../framework/torch/shims.h"
 #include "../results.h"
@@ -24,6 +25,7 @@ struct TorchLibraryShims {
     int (*string_text)(void*, const char**);
     int (*delete_string)(void*);
     int (*delete_value)(std::uint64_t*);
+    int (*copy)(TorchShims::Handle to, TorchShims::Handle from, std::int32_t non_blocking);
 
     /// False if this libtorch lacks one.
     bool load() noexcept {
@@ -33,7 +35,8 @@ struct TorchLibraryShims {
                find_symbol(lib, "torch_string_length", string_length) &&
                find_symbol(lib, "torch_string_c_str", string_text) &&
                find_symbol(lib, "torch_delete_string", delete_string) &&
-               find_symbol(lib, "torch_delete_stable_ivalue", delete_value);
+               find_symbol(lib, "torch_delete_stable_ivalue", delete_value) &&
+               find_symbol(lib, "aoti_torch_copy_", copy);
     }
 };
 ISTHMUS_STATE TorchLibraryShims torch_library_shims{};
@@ -86,6 +89,7 @@ public:
     ~TorchStack() {
         for (int i = 0; i < op_.input_count; ++i) drop(i);
         for (int i = 0; i < made_; ++i) torch_shims.delete_handle(results_[i]);
+        for (const TorchShims::Handle copy : copies_) torch_shims.delete_handle(copy);
     }
 
     void run() {
@@ -95,6 +99,7 @@ public:
                                              batch, "; expected a number of leading dimensions from 0 to ", max_ndim}));
         for (int i = 0; i < op_.input_count; ++i) load(i);
         if (ISTHMUS_UNLIKELY(!device_.is_host()) && op_.has_device()) go_to_device();
+        if (!device_.is_host()) call_.set_device_packer(pack, this);
         throw_if_error(call_.choose());
         for (; made_ < op_.out_count;) make(made_);
         if (const CapturedException captured = call_.run())
@@ -115,10 +120,14 @@ private:
         if (!result) throw std::runtime_error(result.error().what());
     }
     std::uint64_t& raw(int input) { return stack_[first_ + input]; }
+    /// Where the value is; NULL if it was not given.
+    std::uint64_t* place(int input) {
+        std::uint64_t& bits = raw(input);
+        return op_.input_facts(input).optional ? reinterpret_cast<std::uint64_t*>(bits) : &bits;
+    }
     void* handle(int input) {
-        std::uint64_t bits = raw(input);
-        if (op_.input_facts(input).optional) bits = bits != 0 ? *reinterpret_cast<std::uint64_t*>(bits) : 0;
-        return reinterpret_cast<void*>(bits);
+        const std::uint64_t* bits = place(input);
+        return bits != nullptr ? reinterpret_cast<void*>(*bits) : nullptr;
     }
     void drop(int input) noexcept {
         if (dropped_[input]) return;
@@ -126,26 +135,29 @@ private:
         const ParameterFacts& facts = op_.input_facts(input);
         const bool is_text = facts.kind == ParameterKind::text;
         void* const object = facts.is_tensor() || is_text ? handle(input) : nullptr;
-        if (object == nullptr) return;
-        if (is_text)
-            torch_library_shims.delete_string(object);
-        else
-            torch_shims.delete_handle(object);
-        if (facts.optional) torch_library_shims.delete_value(reinterpret_cast<std::uint64_t*>(raw(input)));
+        if (object != nullptr && is_text) torch_library_shims.delete_string(object);
+        if (object != nullptr && !is_text) torch_shims.delete_handle(object);
+        if (facts.optional && raw(input) != 0)
+            torch_library_shims.delete_value(reinterpret_cast<std::uint64_t*>(raw(input)));
     }
     void load(int input) {
         ParameterValue& value = call_.value(op_.inputs[input].parameter);
         const ParameterFacts& facts = op_.input_facts(input);
         if (facts.is_tensor()) return load_tensor(input);
+        const std::uint64_t* bits = place(input);
+        if (bits == nullptr) return call_.set_absent(op_.inputs[input].parameter);
         if (facts.kind == ParameterKind::text) {
             torch_library_shims.string_length(handle(input), &value.text.size);
             torch_library_shims.string_text(handle(input), &value.text.data);
             return;
         }
-        const auto lowest = static_cast<std::uint8_t>(raw(input));
-        const bool is_bool = facts.kind == ParameterKind::boolean;
-        read_scalar(value, facts.kind, scalar_dtype(facts.kind),
-                    is_bool ? static_cast<const void*>(&lowest) : &raw(input));
+        const auto lowest = static_cast<std::uint8_t>(*bits);
+        if (facts.kind == ParameterKind::dtype)
+            value.dtype = torch_dtype_table.dtype_of(static_cast<std::int32_t>(*bits));
+        else
+            read_scalar(value, facts.kind, scalar_dtype(facts.kind),
+                        facts.kind == ParameterKind::boolean ? static_cast<const void*>(&lowest) : bits);
+        if (facts.optional) value.set_scalar_given();
     }
     void load_tensor(int input) {
         const TorchShims& torch = torch_shims;
@@ -172,6 +184,24 @@ private:
         if (!have_device_) device_ = t.device;
         have_device_ = true;
         call_.set_tensor(parameter, t, 0);
+    }
+    /// A row-major copy of an input, made by torch on its current stream, which is that of the kernel.
+    static Result<DLTensor> pack(void* self, int parameter, const DLTensor& whole) {
+        auto& stack = *static_cast<TorchStack*>(self);
+        int input = 0;
+        while (stack.op_.inputs[input].parameter != parameter) ++input;
+        SizesList shape;
+        for (int d = 0; d < whole.ndim; ++d) shape.push_back(whole.shape[d]);
+        MadeResult made;
+        TorchShims::Handle copy = nullptr;
+        if (!make_torch_handle(made, copy, whole.dtype, whole.device, shape))
+            return make_error(ErrorCode::producer_failed, {"torch made no tensor for a row-major copy"});
+        stack.copies_.push_back(copy);
+        if (torch_library_shims.copy(copy, stack.handle(input), 0) != 0)
+            return make_error(ErrorCode::producer_failed, {"torch made no row-major copy: ", torch_shims.what()});
+        torch_shims.get_sizes(copy, &made.t.shape);
+        torch_shims.get_strides(copy, &made.t.strides);
+        return made.t;
     }
     void make(int out) {
         SizesList shape;
@@ -205,6 +235,7 @@ private:
     bool dropped_[max_parameters] = {};
     TorchShims::Handle results_[max_results];
     int made_ = 0;
+    std::vector<TorchShims::Handle> copies_;  ///< row-major, of arguments that were not
     Device device_ = Device::cpu();
     bool have_device_ = false;
     std::optional<Stream> stream_;

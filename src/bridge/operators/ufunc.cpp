@@ -60,6 +60,7 @@ struct OperatorUfunc {
             const ParameterKind kind = op.input_facts(i).kind;
             if (kind == ParameterKind::in_out) refuse({"argument '", op.inputs[i].name, "' is written in place"});
             if (kind == ParameterKind::text) refuse({"argument '", op.inputs[i].name, "' is a string"});
+            if (kind == ParameterKind::dtype) refuse({"argument '", op.inputs[i].name, "' is a dtype"});
         }
         for (int i = 0; i < operand_count; ++i) {
             const Requirement* r = op.parameters()[parameters[i]].requirement;
@@ -227,14 +228,26 @@ private:
                 shape[r->min_rank + d] = bytes / dtype.itemsize();
             }
             t_[i] = DLTensor{data_[i], Device::cpu(), r->min_rank, dtype, shape, shape + r->min_rank, 0};
-            if (i < op_.input_count) call_.set_tensor(p, t_[i], 0);
+            if (i < op_.input_count) call_.set_tensor(p, r->converts == Converts::orders ? packed(i) : t_[i], 0);
         }
+    }
+    /// A place for a row-major copy of an operand, if its core dimensions need one; else the operand itself.
+    const DLTensor& packed(int operand) {
+        const DLTensor& t = t_[operand];
+        if (has_order(t, Order::c)) return t;
+        const std::span<const std::int64_t> sizes(t.shape, static_cast<std::size_t>(t.ndim));
+        return copies_[operand].emplace(Tensor::empty(sizes, t.dtype)).descriptor();
     }
     void move(int operand, char* at) noexcept {
         const int p = ufunc_.parameters[operand];
         const ParameterFacts& facts = op_.parameters()[p];
+        if (ISTHMUS_UNLIKELY(copies_[operand].has_value())) {
+            t_[operand].data = at;
+            return copy_elements(t_[operand], static_cast<char*>(copies_[operand]->data()));
+        }
         if (facts.is_tensor()) return call_.move_tensor(p, at);
         read_scalar(call_.value(p), facts.kind, scalar_dtype(facts.kind), at);
+        if (facts.optional) call_.value(p).set_scalar_given();
     }
 
     const OperatorUfunc& ufunc_;
@@ -245,6 +258,7 @@ private:
     const Py_ssize_t* steps_;
     DLTensor t_[max_parameters];
     std::int64_t layout_[max_parameters][2 * max_ndim];
+    std::optional<Tensor> copies_[max_parameters];  ///< row-major, of operands whose core is not
 };
 
 void OperatorUfunc::run(char** data, const Py_ssize_t* dims, const Py_ssize_t* steps, void* self) {

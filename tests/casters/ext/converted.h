@@ -30,6 +30,9 @@ std::tuple<std::uintptr_t, std::int64_t, std::int64_t, double> placed(const Conv
     return {reinterpret_cast<std::uintptr_t>(x.data()), x.stride(0), x.stride(1),
             static_cast<double>(x(x.extent(0) - 1, x.extent(1) - 1))};
 }
+inline std::tuple<std::uintptr_t, std::int64_t, double> placed_packed(const View<const float, 2, packed>& x) {
+    return {reinterpret_cast<std::uintptr_t>(x.data()), x.stride(0), static_cast<double>(x.span().back())};
+}
 using Signal = View<const float, 1, sizes<"n">>;
 
 inline double signal_sum(const Converted<Signal>& x) {
@@ -99,6 +102,7 @@ void bind_converted(Define def) {
     def("placed_columns", placed<f_contiguous>);
     def("placed_aligned", placed<aligned<4096>>);
     def("placed_named", placed<sizes<"n n">>);
+    def("placed_packed", placed_packed);
     def("signal_sum", signal_sum);
     def("signal_back", signal_back);
     def("columns", columns);

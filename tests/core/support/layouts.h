@@ -161,7 +161,7 @@ LAYOUT(layout::AddressRange, 16, 8, (begin, 0), (end, 8))
 LAYOUT(detail::Slice, 24, 8, (offset, 0), (size, 8), (stride, 16))
 LAYOUT(detail::IterationPlan, 4680, 8, (ndim, 0), (views, 4), (sizes, 8), (strides, 520), (starts, 4616))
 LAYOUT(detail::SizeSpec, 32, 8, (size, 0), (name, 8), (more, 24))
-NUMBERS(detail::Converts, (nothing, 0), (tensors, 1), (objects, 2))
+NUMBERS(detail::Converts, (nothing, 0), (tensors, 1), (objects, 2), (orders, 3))
 LAYOUT(detail::Requirement, 80, 8, (accepts, 0), (dtype, 8), (writable, 12), (allow_grad, 13), (no_grad, 14),
        (order, 15), (min_rank, 16), (max_rank, 20), (sizes, 24), (size_count, 32), (device_type, 36), (alignment, 40),
        (words, 48), (convert, 64), (converts, 72), (orders_clash, 73), (sizes_clash, 74), (ranks_clash, 75),
@@ -219,7 +219,7 @@ NUMBERS(Copy, (never, 0), (if_needed, 1), (always, 2), (from_producer, 3))
 NUMBERS(detail::Loaded, (yes, 0), (no, 1), (raised, 2))
 NUMBERS(detail::FieldForm, (mapping, 0), (attributes, 1), (sequence, 2), (methods, 3), (columns, 4))
 NUMBERS(detail::ParameterKind, (tensor, 0), (in_out, 1), (out, 2), (number, 3), (integer, 4), (boolean, 5), (text, 6),
-       (stream, 7))
+       (stream, 7), (dtype, 8))
 NUMBERS(detail::CapturedException::Kind, (none, 0), (error, 1), (memory, 2), (value, 3), (index, 4), (overflow, 5),
        (other, 6))
 LAYOUT(Py_buffer, 80, 8, (buf, 0), (obj, 8), (len, 16), (itemsize, 24), (readonly, 32), (ndim, 36), (format, 40),
@@ -252,7 +252,8 @@ KNOWN(detail::ReplyTable, 40, 8, (names, 0), (rows, 8), (count, 16), (sparse_for
 LAYOUT(Stream, 16, 8, (device_, 0), (number_, 8))
 LAYOUT(detail::ParameterFacts, 16, 8, (kind, 0), (optional, 1), (is_like, 2), (requirement, 8))
 LAYOUT(detail::LikeRequirement, 96, 8, (requirement, 0), (dtype_like, 80))
-LAYOUT(detail::ParameterValue, 16, 8, (tensor, 0), (number, 0), (integer, 0), (boolean, 0), (text, 0), (stream, 0))
+LAYOUT(detail::ParameterValue, 16, 8, (tensor, 0), (number, 0), (integer, 0), (boolean, 0), (text, 0), (stream, 0),
+       (dtype, 0))
 LAYOUT(detail::OverloadFacts, 24, 8, (parameters, 0), (count, 8), (call, 16))
 LAYOUT(OperatorOptions, 16, 8, (batch, 0), (doc, 8))
 LAYOUT(detail::InputSpec, 32, 8, (name, 0), (kind, 8), (value, 16))

@@ -57,6 +57,7 @@ struct no_grad {
 };
 
 struct converted;   // in isthmus/converted.h, which nothing of the core needs
+struct packed;      // the same
 struct array_like;  // in isthmus/array_like.h
 
 /// Between so many and so many dimensions: View<float, dynamic_rank, rank_between<1, 3>>.

@@ -31,8 +31,9 @@ enum class Order : std::uint8_t { any, c, f, inner };
 inline constexpr int host_memory = -1;
 inline constexpr int any_memory = 0;
 
-/// What a conversion takes if the argument does not fit: tensors, or also lists and other objects.
-enum class Converts : std::uint8_t { nothing, tensors, objects };
+/// What a conversion takes if the argument does not fit: tensors, also lists and other objects, or tensors that differ
+/// in the order of their elements alone.
+enum class Converts : std::uint8_t { nothing, tensors, objects, orders };
 
 /// Everything that a view type asks of a tensor, as plain values: one checker and one explainer serve all view types.
 struct Requirement {
@@ -179,7 +180,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
         }
     }
     words.add(']');
-    if (r.order == Order::c) words.add(" C-contiguous");
+    if (r.order == Order::c && r.converts != Converts::orders) words.add(" C-contiguous");
     if (r.order == Order::f) words.add(" F-contiguous");
     if (r.order == Order::inner) words.add(" with contiguous rows");
     if (r.alignment > 16) {

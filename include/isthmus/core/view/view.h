@@ -72,6 +72,8 @@ using WindowOf = Window<T, N, Wanted<T, N, C...>::requirement.device_type, Wante
 template <class D, class... C>
 inline constexpr bool is_one_of =
     std::is_same_v<D, allow_grad> || std::is_same_v<D, converted> || std::is_same_v<D, array_like> ||
+    ((std::is_same_v<D, packed> || std::is_same_v<D, c_contiguous>) &&
+     ((std::is_same_v<C, packed> || std::is_same_v<C, c_contiguous>) || ...)) ||
     (std::is_same_v<D, C> || ...) || (std::is_same_v<D, no_grad> && !(std::is_same_v<C, allow_grad> || ...));
 
 /// The view of a tensor that was found to be what `V` wants.

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstring>
 #include <optional>
 
+#include <isthmus/converted.h>
 #include <isthmus/core/view/sizes.h>
 #include <isthmus/core/view/view.h>
 #include <isthmus/python/captured.h>
@@ -56,9 +58,9 @@ private:
     std::int64_t number_;
 };
 
-/// In the place of an Out's element type: the dtype of the tensor argument of this name, Out<dtype_like<"x">, 2>. Like
-/// any_dtype, the view has no elements until as<T>() or visit() has named their type. An op() without such an argument,
-/// or whose argument may be None, is refused.
+/// In the place of an Out's element type: the dtype of the tensor argument of this name, Out<dtype_like<"x">, 2>, or
+/// the one that a DType argument of this name says. Like any_dtype, the view has no elements until as<T>() or visit()
+/// has named their type. An op() without such an argument, or whose argument may be None, is refused.
 template <detail::Literal argument>
 struct dtype_like {
     /// Whether an element may be of this dtype: always.
@@ -76,7 +78,7 @@ namespace detail {
 inline constexpr int max_parameters = 24;
 inline constexpr int max_results = 8;
 
-enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream };
+enum class ParameterKind : std::uint8_t { tensor, in_out, out, number, integer, boolean, text, stream, dtype };
 
 /// One parameter. `requirement` is NULL for a scalar.
 struct ParameterFacts {
@@ -98,7 +100,7 @@ inline TextRef ParameterFacts::dtype_like() const noexcept {
     return is_like ? reinterpret_cast<const LikeRequirement*>(requirement)->dtype_like : TextRef{};
 }
 
-/// The value of one parameter in a call. A NULL tensor was not given.
+/// The value of one parameter in a call. A NULL tensor was not given; a text without an address was not either.
 union ParameterValue {
     const DLTensor* tensor;
     double number;
@@ -106,6 +108,19 @@ union ParameterValue {
     bool boolean;
     TextRef text;
     const Stream* stream;
+    DLDataType dtype;
+
+    /// Whether there is a scalar, for a parameter that may be None: behind every scalar but a text.
+    bool has_scalar() const noexcept {
+        bool given = false;
+        std::memcpy(&given, reinterpret_cast<const char*>(this) + scalar_size, sizeof given);
+        return given;
+    }
+    void set_scalar_given() noexcept {
+        const bool given = true;
+        std::memcpy(reinterpret_cast<char*>(this) + scalar_size, &given, sizeof given);
+    }
+    static constexpr std::size_t scalar_size = 8;
 };
 
 /// One function of an overload set. `call` is the function with its types erased; what it throws goes to `captured`.
@@ -119,8 +134,8 @@ struct OverloadFacts {
 template <class A>
 struct OperatorParameter {
     static_assert(sizeof(A) == 0,
-                  "isthmus: a parameter of an operator is a View<const T, …>, InOut, Out, double, std::int64_t, bool, "
-                  "std::string_view, or std::optional<View<const T, …>>");
+                  "isthmus: a parameter of an operator is a View<const T, …>, InOut, double, std::int64_t, bool, "
+                  "std::string_view, DType, a std::optional of one of these, or an Out");
 };
 
 /// Frameworks get the sizes as numbers and names.
@@ -142,23 +157,22 @@ struct TensorParameter {
                   "isthmus: an operator's sizes are names and numbers, without \"n+1\"");
     static constexpr ParameterFacts facts{kind, false, false, &V::requirement};
     static A get(const ParameterValue& value) noexcept { return view_of<V>(*value.tensor); }
+    static bool is_given(const ParameterValue& value) noexcept
+        requires(kind != ParameterKind::out)
+    {
+        return value.tensor != nullptr;
+    }
 };
 template <class T, int N, class... C>
 struct OperatorParameter<View<T, N, C...>>
     : TensorParameter<View<T, N, C...>, View<T, N, C...>, ParameterKind::tensor> {
-    static_assert(View<T, N, C...>::requirement.converts == Converts::nothing,
-                  "isthmus: an operator takes what it is given, since compilers and gradients know of no conversion");
+    static_assert(
+        View<T, N, C...>::requirement.converts == Converts::nothing ||
+            View<T, N, C...>::requirement.converts == Converts::orders,
+        "isthmus: an operator takes what it is given, up to the order of the elements (packed), since compilers "
+        "and gradients know of no conversion");
     static_assert(std::is_const_v<T>,
                   "isthmus: an operator reads a View<const T, …>; what it writes is an InOut or an Out");
-};
-template <class T, int N, class... C>
-struct OperatorParameter<std::optional<View<T, N, C...>>> {
-    using Inner = OperatorParameter<View<T, N, C...>>;
-    static constexpr ParameterFacts facts{ParameterKind::tensor, true, false, Inner::facts.requirement};
-    static std::optional<View<T, N, C...>> get(const ParameterValue& value) noexcept {
-        if (value.tensor == nullptr) return std::nullopt;
-        return Inner::get(value);
-    }
 };
 template <class T, int N, class... C>
 struct OperatorParameter<InOut<T, N, C...>>
@@ -183,6 +197,7 @@ template <ParameterKind kind, class T, T ParameterValue::* member>
 struct ScalarParameter {
     static constexpr ParameterFacts facts{kind};
     static T get(const ParameterValue& value) noexcept { return value.*member; }
+    static bool is_given(const ParameterValue& value) noexcept { return value.has_scalar(); }
 };
 template <>
 struct OperatorParameter<double> : ScalarParameter<ParameterKind::number, double, &ParameterValue::number> {};
@@ -195,6 +210,24 @@ template <>
 struct OperatorParameter<std::string_view> {
     static constexpr ParameterFacts facts{ParameterKind::text};
     static std::string_view get(const ParameterValue& value) noexcept { return value.text; }
+    static bool is_given(const ParameterValue& value) noexcept { return value.text.data != nullptr; }
+};
+template <>
+struct OperatorParameter<DType> {
+    static constexpr ParameterFacts facts{ParameterKind::dtype};
+    static DType get(const ParameterValue& value) noexcept { return value.dtype; }
+    static bool is_given(const ParameterValue& value) noexcept { return value.has_scalar(); }
+};
+/// What may be None: an input that says whether it was given.
+template <class A>
+    requires requires(const ParameterValue& value) { OperatorParameter<A>::is_given(value); }
+struct OperatorParameter<std::optional<A>> {
+    using Inner = OperatorParameter<A>;
+    static constexpr ParameterFacts facts{Inner::facts.kind, true, false, Inner::facts.requirement};
+    static std::optional<A> get(const ParameterValue& value) noexcept {
+        if (!Inner::is_given(value)) return std::nullopt;
+        return Inner::get(value);
+    }
 };
 template <>
 struct OperatorParameter<Stream> {

@@ -1,0 +1,131 @@
+// Operators with every kind of parameter: packed views, dtypes, optional scalars, lists.
+// SPDX-License-Identifier: Apache-2.0
+#include <isthmus/op.h>
+#include <isthmus/visit.h>
+
+#include <stdexcept>
+#include <string_view>
+
+namespace {
+
+using isthmus::any_dtype;
+using isthmus::arg;
+using isthmus::DType;
+using isthmus::dtype_like;
+using isthmus::InOut;
+using isthmus::on_cuda;
+using isthmus::one_of;
+using isthmus::op;
+using isthmus::Out;
+using isthmus::packed;
+using isthmus::sizes;
+using isthmus::Stream;
+using isthmus::View;
+
+/// Running sums over the elements in row-major order, by span(): right only if the view is row-major.
+template <class T>
+void running(View<const T, 2, sizes<"n k">, packed> x, std::optional<View<const T, 1, sizes<"k">, packed>> w,
+             Out<T, 2, sizes<"n k">> y) {
+    T sum = 0;
+    for (std::size_t i = 0; i < x.span().size(); ++i) {
+        sum += x.span()[i] * (w ? w->span()[i % w->span().size()] : T{1});
+        y.span()[i] = sum;
+    }
+}
+template <class T>
+void running_gradient(View<const T, 2, sizes<"n k">, packed> g, View<const T, 2, sizes<"n k">, packed> x,
+                      std::optional<View<const T, 1, sizes<"k">, packed>> w, Out<T, 2, sizes<"n k">> dx, Out<T, 1> dw) {
+    for (T& element : dw.span()) element = 0;
+    T sum = 0;
+    for (std::size_t i = g.span().size(); i-- > 0;) {
+        sum += g.span()[i];
+        const std::size_t k = w ? i % w->span().size() : 0;
+        dx.span()[i] = sum * (w ? w->span()[k] : T{1});
+        if (w) dw.span()[k] += sum * x.span()[i];
+    }
+}
+/// The memory of a stand-in for a GPU is the host's.
+void running_on_cuda(View<const float, 2, sizes<"n k">, packed, on_cuda> x,
+                     std::optional<View<const float, 1, sizes<"k">, packed, on_cuda>>,
+                     Out<float, 2, sizes<"n k">, on_cuda> y, Stream) {
+    for (std::int64_t i = 0; i < x.extent(0) * x.extent(1); ++i) y.data()[i] = x.data()[i];
+}
+void total(View<const float, 2, sizes<"n k">, packed> x, Out<float, 0> y) {
+    y() = 0;
+    for (std::size_t i = 0; i < x.span().size(); ++i) y() += static_cast<float>(i + 1) * x.span()[i];
+}
+
+bool bind_packed(PyObject* m) {
+    return op<"parameters::running", running<double>, running<float>>(m, {"x", "w"})
+               .gradient<running_gradient<double>, running_gradient<float>>()
+               .cuda<running_on_cuda>() &&
+           op<"parameters::total", total>(m, {"x"}, {.batch = true});
+}
+
+/// An array of a dtype that the caller says.
+void filled(View<const any_dtype, 1, sizes<"n">> like, DType dtype, double value,
+            Out<dtype_like<"dtype">, 1, sizes<"n">> y) {
+    (void)like;
+    if (y.dtype() != dtype) throw std::runtime_error("the result is of another dtype");
+    y.visit<float, double, std::int32_t, std::int64_t>([&](auto to) {
+        using T = typename decltype(to)::element_type;
+        for (std::int64_t i = 0; i < to.extent(0); ++i) to(i) = static_cast<T>(value);
+    });
+}
+/// A dtype with a default, which need not be that of the result; its width in bits.
+void bits(View<const float, 1>, std::optional<DType> first, DType second, Out<std::int64_t, 1, sizes<"2">> y) {
+    y(0) = first ? first->bits() : -1;
+    y(1) = second.bits();
+}
+/// Indices of either width, as the framework has them.
+using Index = one_of<std::int32_t, std::int64_t>;
+void shifted(View<const Index, 1, sizes<"n">> index, std::int64_t by, Out<Index, 1, sizes<"n">> y) {
+    index.visit([&](auto from) {
+        using T = typename decltype(from)::value_type;
+        const auto to = y.template as<T>().value();
+        for (std::int64_t i = 0; i < from.extent(0); ++i) to(i) = static_cast<T>(from(i) + by);
+    });
+}
+
+bool bind_dtypes(PyObject* m) {
+    return op<"parameters::filled", filled>(m, {"like", "dtype", arg("value") = 1.0}) &&
+           op<"parameters::bits", bits>(m, {"x", "first", arg("second") = isthmus::float16}) &&
+           op<"parameters::shifted", shifted>(m, {"index", arg("by") = 1});
+}
+
+/// Every scalar that may be None: what came, as numbers.
+void scalars(View<const float, 1> x, std::optional<double> number, std::optional<std::int64_t> integer,
+             std::optional<bool> flag, std::optional<std::string_view> text, Out<double, 1, sizes<"4">> y) {
+    (void)x;
+    y(0) = number ? *number : -1;
+    y(1) = integer ? static_cast<double>(*integer) : -1;
+    y(2) = flag ? *flag : -1;
+    y(3) = text ? static_cast<double>(text->size()) : -1;
+}
+/// A sum that is also kept, where the caller has a place for it.
+void add_and_keep(View<const float, 1, sizes<"n">> x, View<const float, 1, sizes<"n">> y,
+                  std::optional<InOut<float, 1, sizes<"n">>> kept, Out<float, 1, sizes<"n">> sum) {
+    for (std::int64_t i = 0; i < x.extent(0); ++i) {
+        sum(i) = x(i) + y(i);
+        if (kept) (*kept)(i) += sum(i);
+    }
+}
+
+bool bind_optional(PyObject* m) {
+    return op<"parameters::scalars", scalars>(m, {"x", "number", arg("integer") = 7, "flag", "text"}) &&
+           op<"parameters::add_and_keep", add_and_keep>(m, {"x", "y", "kept"});
+}
+
+int fill(PyObject* module) { return bind_packed(module) && bind_dtypes(module) && bind_optional(module) ? 0 : -1; }
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(fill)},
+#if PY_VERSION_HEX >= 0x030D0000
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+PyModuleDef definition{PyModuleDef_HEAD_INIT, "isthmus_operators_parameters_test_ext", nullptr, 0, nullptr, slots};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_isthmus_operators_parameters_test_ext() { return PyModuleDef_Init(&definition); }
