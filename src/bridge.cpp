@@ -23,3 +23,4 @@
 #include "bridge/runtime/errors.cpp"
 #include "bridge/to_py.cpp"
 #include "bridge/tree.cpp"
+#include "bridge/values.cpp"

@@ -45,8 +45,13 @@ PyObject* make_result(const In& in, R&& result) {
         return to_result(result);
     } else if constexpr (is_as<X>) {
         return in_framework(result);
+    } else if constexpr (is_value<X>) {
+        return value_to_py(result);
     } else if constexpr (is_result<X>) {
-        return make_result(in, std::forward<R>(result).value());
+        if constexpr (std::is_void_v<decltype(result.value())>)
+            return result.value(), Py_NewRef(Py_None);
+        else
+            return make_result(in, std::forward<R>(result).value());
     } else if constexpr (std::is_same_v<X, bool>) {
         return PyBool_FromLong(result);
     } else if constexpr (std::is_integral_v<X> && std::is_signed_v<X>) {
@@ -77,8 +82,8 @@ PyObject* make_result(const In& in, R&& result) {
         static_assert(!is_view<X>, "isthmus: a View does not own its memory; return a Tensor, or Argument::object()");
         static_assert(
             sizeof(X) == 0,
-            "isthmus: a function returns void, Tensor, Reply, As<framework>, a number, bool, text, PyObject*, "
-            "or an optional, vector, pair or tuple of these");
+            "isthmus: a function returns void, Tensor, Reply, As<framework>, DType, Device, a number, bool, text, "
+            "PyObject*, or an optional, vector, pair or tuple of these");
         return nullptr;
     }
 }

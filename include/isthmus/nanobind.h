@@ -13,7 +13,7 @@
 #endif
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/binding.h>
+#include <isthmus/python/value_arguments.h>
 
 // Whether an argument's type may say that None is welcome.
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
@@ -341,7 +341,7 @@ template <class X>
 struct type_caster<X> {
     NB_TYPE_CASTER(X, const_name(X::isthmus_annotation))
 
-    bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
+    ISTHMUS_NO_ARGUMENT(from_python)
     static handle from_cpp(const X& result, rv_policy, cleanup_list*) noexcept { return result_to_py(result); }
 };
 template <>
@@ -365,7 +365,7 @@ template <isthmus::Framework framework>
 struct type_caster<isthmus::As<framework>> {
     NB_TYPE_CASTER(isthmus::As<framework>, const_name(isthmus::detail::ResultAnnotation<framework>::text.text))
 
-    bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
+    ISTHMUS_NO_ARGUMENT(from_python)
     static handle from_cpp(const isthmus::As<framework>& result, rv_policy policy, cleanup_list* cleanup) noexcept {
         return isthmus::detail::to_result(result.tensor, framework, isthmus::detail::parent_of(policy, cleanup));
     }
@@ -375,7 +375,7 @@ template <>
 struct type_caster<isthmus::Reply> {
     NB_TYPE_CASTER(isthmus::Reply, const_name("typing.Any"))
 
-    bool from_python(handle, std::uint32_t, cleanup_list*) noexcept = delete;
+    ISTHMUS_NO_ARGUMENT(from_python)
     static handle from_cpp(const isthmus::Reply& reply, rv_policy policy, cleanup_list* cleanup) noexcept {
         return isthmus::detail::to_result(reply, isthmus::detail::parent_of(policy, cleanup));
     }
@@ -406,3 +406,5 @@ struct type_caster<at::Tensor> {
 
 NAMESPACE_END(detail)
 NAMESPACE_END(NB_NAMESPACE)
+
+#include <isthmus/bind/nanobind_values.h>

@@ -11,7 +11,7 @@
 #endif
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/containers.h>
+#include <isthmus/python/value_arguments.h>
 
 ISTHMUS_BEGIN
 
@@ -63,6 +63,11 @@ struct PybindValue {
     operator Value&&() && { return std::move(value); }
 
     Value value;
+};
+/// The same of a result, which is no argument.
+template <class Value>
+struct PybindResult : PybindValue<Value> {
+    ISTHMUS_NO_ARGUMENT(load)
 };
 
 /// The steps after an argument was loaded, the same for all types: one function per module.
@@ -122,48 +127,6 @@ struct PybindBorrowing : PybindArgument<X>, PybindBorrowed<X> {
     using cast_op_type = pybind11::detail::movable_cast_op_type<U>;
     PybindBorrowing() = default;
     PybindBorrowing(PybindBorrowing&& other) noexcept : PybindBorrowed<X>(std::move(other)) {}
-};
-
-/// Whether an optional of it is one argument, rather than a container.
-template <class X>
-inline constexpr bool borrows_one = is_view<X>;
-template <class V, Literal... names>
-inline constexpr bool borrows_one<Argument<V, names...>> = true;
-template <class X>
-inline constexpr bool borrows_one<Uncommitted<X>> = true;
-
-/// pybind11 itself lets an element's caster end before the call, and the elements of a sequence that makes them; here
-/// each of them is kept.
-struct PybindBinder {
-    struct How {
-        bool convert;
-
-        bool converts() const noexcept { return convert; }
-        How without_conversions() const noexcept { return {false}; }
-    };
-    template <class E>
-    struct Element {
-        pybind11::detail::make_caster<E> caster;
-        Element() noexcept {}  // NOLINT(modernize-use-equals-default): Element() would write zeros first
-        bool load(PyObject* object, const How& how) { return caster.load(object, how.convert); }
-        decltype(auto) take() { return pybind11::detail::cast_op<E&&>(std::move(caster)); }
-    };
-    static bool load(auto& loader, PyObject* object, auto& value, const How& how) {
-        return pybind11_load(loader, object, value, how.convert);
-    }
-    static bool raise() { raise_in_pybind11(); }
-};
-
-template <class X>
-struct PybindContainer : PybindBorrowed<X> {
-    operator X*() { return &loader_.get(); }
-    operator X&() { return loader_.get(); }
-    operator X&&() && { return std::move(loader_.get()); }
-
-    bool load(pybind11::handle src, bool convert) { return loader_.load(src.ptr(), {convert}); }
-
-private:
-    ContainerLoader<PybindBinder, X> loader_;
 };
 
 /// The first tensor argument of the call whose result is being made; NULL otherwise.
@@ -279,71 +242,6 @@ struct type_caster<isthmus::Borrowed> : isthmus::detail::PybindBorrowing<isthmus
     static constexpr auto name = const_name("isthmus.typing.TensorLike");
 };
 
-template <class E>
-struct isthmus_sequence_caster_name {
-    static constexpr auto name = const_name("collections.abc.Sequence[") + make_caster<E>::name + const_name("]");
-};
-template <class K, class E>
-struct isthmus_map_caster_name {
-    static constexpr auto name =
-        const_name("collections.abc.Mapping[") + concat(make_caster<K>::name, make_caster<E>::name) + const_name("]");
-};
-template <class... E>
-struct isthmus_tuple_caster_name {
-    static constexpr auto name = const_name("tuple[") + concat(make_caster<E>::name...) + const_name("]");
-};
-template <class First, class... E>
-struct isthmus_union_caster_name {
-    static constexpr auto name = (make_caster<First>::name + ... + (const_name(" | ") + make_caster<E>::name));
-};
-template <class E>
-struct isthmus_optional_caster_name {
-    static constexpr auto name = make_caster<E>::name + const_name(" | None");
-};
-
-template <class E, class A>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::vector<E, A>> : isthmus::detail::PybindContainer<std::vector<E, A>>,
-                                        isthmus_sequence_caster_name<E> {};
-template <class E, class A>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::list<E, A>> : isthmus::detail::PybindContainer<std::list<E, A>>,
-                                      isthmus_sequence_caster_name<E> {};
-template <class E, class A>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::deque<E, A>> : isthmus::detail::PybindContainer<std::deque<E, A>>,
-                                       isthmus_sequence_caster_name<E> {};
-template <class E, std::size_t n>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::array<E, n>> : isthmus::detail::PybindContainer<std::array<E, n>>,
-                                       isthmus_sequence_caster_name<E> {};
-template <class K, class E, class C, class A>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::map<K, E, C, A>> : isthmus::detail::PybindContainer<std::map<K, E, C, A>>,
-                                           isthmus_map_caster_name<K, E> {};
-template <class K, class E, class H, class Q, class A>
-    requires isthmus::detail::borrows<E>
-struct type_caster<std::unordered_map<K, E, H, Q, A>>
-    : isthmus::detail::PybindContainer<std::unordered_map<K, E, H, Q, A>>, isthmus_map_caster_name<K, E> {};
-template <class E>
-    requires(isthmus::detail::borrows<E> || isthmus::detail::borrows_one<E>)
-struct type_caster<std::optional<E>>
-    : std::conditional_t<isthmus::detail::borrows_one<E>, isthmus::detail::PybindBorrowing<std::optional<E>>,
-                         isthmus::detail::PybindContainer<std::optional<E>>>,
-      isthmus_optional_caster_name<E> {};
-template <class... E>
-    requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::variant<E...>> : isthmus::detail::PybindContainer<std::variant<E...>>,
-                                         isthmus_union_caster_name<E...> {};
-template <class A, class B>
-    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
-struct type_caster<std::pair<A, B>> : isthmus::detail::PybindContainer<std::pair<A, B>>,
-                                      isthmus_tuple_caster_name<A, B> {};
-template <class... E>
-    requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::tuple<E...>> : isthmus::detail::PybindContainer<std::tuple<E...>>,
-                                       isthmus_tuple_caster_name<E...> {};
-
 /// As a result an isthmus.Tensor, which every framework takes; an empty one is None.
 template <>
 struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::Tensor> {
@@ -365,7 +263,7 @@ struct type_caster<isthmus::Tensor> : isthmus::detail::PybindArgument<isthmus::T
 };
 
 template <isthmus::Framework framework>
-struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmus::As<framework>> {
+struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindResult<isthmus::As<framework>> {
     static constexpr auto name = const_name(isthmus::detail::ResultAnnotation<framework>::text.text);
 
     static handle cast(const isthmus::As<framework>& result, return_value_policy policy, handle parent) {
@@ -375,7 +273,7 @@ struct type_caster<isthmus::As<framework>> : isthmus::detail::PybindValue<isthmu
 };
 
 template <>
-struct type_caster<isthmus::Reply> : isthmus::detail::PybindValue<isthmus::Reply> {
+struct type_caster<isthmus::Reply> : isthmus::detail::PybindResult<isthmus::Reply> {
     static constexpr auto name = const_name("typing.Any");
 
     static handle cast(const isthmus::Reply& reply, return_value_policy policy, handle parent) {
@@ -397,7 +295,7 @@ struct type_caster<S> : isthmus::detail::PybindArgument<S> {
 /// A result that says what it becomes: of isthmus/fields.h or isthmus/records.h.
 template <class X>
     requires requires { X::isthmus_annotation; }
-struct type_caster<X> : isthmus::detail::PybindValue<X> {
+struct type_caster<X> : isthmus::detail::PybindResult<X> {
     static constexpr auto name = const_name(X::isthmus_annotation);
     static handle cast(const X& result, return_value_policy, handle) {
         return isthmus::detail::made(result_to_py(result));
@@ -428,3 +326,6 @@ struct type_caster<X, enable_if_t<std::is_same_v<X, at::Tensor>>> : isthmus::det
 
 }  // namespace detail
 }  // namespace PYBIND11_NAMESPACE
+
+#include <isthmus/bind/pybind11_containers.h>
+#include <isthmus/bind/pybind11_values.h>

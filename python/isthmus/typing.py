@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    import numpy
+    import torch
     from typing_extensions import Buffer, CapsuleType
+
+    from ._isthmus import Device, DType
 
 __all__ = [
     "ArrayLike",
+    "DTypeLike",
+    "DeviceLike",
     "SupportsArray",
     "SupportsArrayInterface",
     "SupportsArrow",
@@ -77,9 +83,15 @@ if TYPE_CHECKING:
         | Buffer
         | CapsuleType
     )
+    #: Accepted by a C++ function that takes an isthmus::DType: ours, a framework's own, its name, DLPack's numbers.
+    DTypeLike: TypeAlias = DType | numpy.dtype[Any] | torch.dtype | type | str | tuple[int, int] | tuple[int, int, int]
+    #: Accepted by a C++ function that takes an isthmus::Device: ours, its name, DLPack's numbers.
+    DeviceLike: TypeAlias = Device | str | tuple[int, int]
     #: Accepted by a C++ function that takes an ArrayLike: tensors, numbers, and nested sequences of both.
     ArrayLike: TypeAlias = TensorLike | SupportsArray | complex | Sequence["ArrayLike"]
 else:
     # Buffer and CapsuleType have no names in Python before 3.12 and 3.13: at run time everything may be tried.
     TensorLike = Any
     ArrayLike = Any
+    DTypeLike = Any
+    DeviceLike = Any

@@ -15,6 +15,7 @@
 #include <isthmus/python/call_arguments.h>
 #include <isthmus/python/containers.h>
 #include <isthmus/python/overloads.h>
+#include <isthmus/python/value_arguments.h>
 #include <isthmus/records.h>
 #include <isthmus/shared.h>
 #include <isthmus/tree.h>
@@ -182,6 +183,7 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_ARRAY_LIKE)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_RECORDS)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_VALUES)
     }
 };
 

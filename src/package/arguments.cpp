@@ -2,28 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "package.h"
 
+#include <isthmus/python/value_arguments.h>
+
 namespace package {
 
-namespace {
-
-template <class Value>
-bool read_value(PyObject* object, const char* argument, PyTypeObject* type, Value& out) {
-    if (isthmus::detail::value_from_python(object, type, out)) return true;
-    if (PyErr_Occurred() != nullptr) return false;
-    const bool right_type = PyUnicode_Check(object) || PyTuple_Check(object);
-    (void)isthmus::detail::raise_argument(argument, object, isthmus::detail::wanted_value(object, out),
-                                          right_type ? ErrorKind::value : ErrorKind::type);
-    return false;
-}
-
-}  // namespace
-
 bool read_dtype(PyObject* object, const char* argument, DType& out) {
-    return read_value(object, argument, isthmus::detail::shared_types()->dtype, out);
+    return isthmus::detail::load_value(object, out, nullptr, argument) == isthmus::detail::Loaded::yes;
 }
 
 bool read_device(PyObject* object, const char* argument, Device& out) {
-    return read_value(object, argument, isthmus::detail::shared_types()->device, out);
+    return isthmus::detail::load_value(object, out, nullptr, argument) == isthmus::detail::Loaded::yes;
 }
 
 bool read_sizes(PyObject* object, const char* argument, std::int64_t (&out)[isthmus::max_ndim], int& count) {

@@ -355,7 +355,19 @@
 #define ISTHMUS_BACKEND_ARRAY_LIKE(F, M, T, X) \
     F(201, convert_array_like, Result<Tensor>, detail::convert_array_like, \
       (const DLTensor& t, const Requirement& r), (t, r), false)
+
+#define ISTHMUS_BACKEND_VALUES(F, M, T, X) \
+    F(202, try_dtype, Loaded, detail::try_value, (PyObject* object, DType& value, bool last), \
+      (object, value, last), true) \
+    F(203, try_device, Loaded, detail::try_value, (PyObject* object, Device& value, bool last), \
+      (object, value, last), true) \
+    F(204, load_dtype, Loaded, detail::load_value, (PyObject* object, DType& value, const char* function, \
+      const char* argument), (object, value, function, argument), true) \
+    F(205, load_device, Loaded, detail::load_value, (PyObject* object, Device& value, const char* function, \
+      const char* argument), (object, value, function, argument), true) \
+    F(206, dtype_to_py, PyObject*, detail::value_to_py, (DType value), (value), true) \
+    F(207, device_to_py, PyObject*, detail::value_to_py, (Device value), (value), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 202
+#define ISTHMUS_BACKEND_COUNT 208

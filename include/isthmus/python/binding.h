@@ -249,8 +249,8 @@ template <class X>
 struct ArgumentLoader {
     static_assert(
         is_view<X>,
-        "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
-        "optional of these");
+        "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, DType, Device, a number, bool, string_view, "
+        "string, or optional of these");
 };
 
 template <class T, int N, class... C>

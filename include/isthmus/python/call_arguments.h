@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+#include <isthmus/python/value_arguments.h>  // Python.h must come before any standard header
 
 #include <limits>
 #include <new>

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <isthmus/python/value_arguments.h>
+
 ISTHMUS_BEGIN
 
 namespace detail {
@@ -56,7 +58,7 @@ bool check_argument(PyObject* object, const char* name) {
     return loader.load(object, value, nullptr, name, nullptr) == Loaded::yes;
 }
 template <class A>
-inline constexpr bool is_checked = is_deferred<A>;
+inline constexpr bool is_checked = is_deferred<A> || is_value<A>;
 template <class V>
 inline constexpr bool is_checked<std::optional<V>> = is_checked<V>;
 template <class A>

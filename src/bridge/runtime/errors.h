@@ -226,13 +226,16 @@ ISTHMUS_COLD inline PyObject* raise(ErrorCode code, ErrorKind kind, Message text
 }
 
 /// The error about an argument, unless an exception that passes_through() is set: that one then.
-ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, Message wanted,
-                                             ErrorKind kind = ErrorKind::value) {
+ISTHMUS_COLD inline PyObject* raise_found(Piece where, PyObject* found, Message wanted, ErrorKind kind) {
     if (is_interrupted()) return nullptr;
     Ref text(PyObject_Repr(found));
     const std::string_view utf8 = utf8_of(text.get());
     if (utf8.data() == nullptr) return nullptr;
-    return raise(ErrorCode::bad_argument, kind, {of_argument(name), "found ", utf8, "; expected ", wanted});
+    return raise(ErrorCode::bad_argument, kind, {where, "found ", utf8, "; expected ", wanted});
+}
+ISTHMUS_COLD inline PyObject* raise_argument(const char* name, PyObject* found, Message wanted,
+                                             ErrorKind kind = ErrorKind::value) {
+    return raise_found(of_argument(name), found, wanted, kind);
 }
 
 }  // namespace detail

@@ -21,6 +21,7 @@
 #include "grid.h"
 #include "overloads.h"
 #include "records.h"
+#include "values.h"
 
 namespace {
 
@@ -65,6 +66,7 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     casters::bind_fields(def);
     casters::bind_converted(def);
     casters::bind_records(def);
+    casters::bind_values(def);
     casters::bind_array_like(def);
     m.def("numbers_strict", casters::numbers<double>, nanobind::arg("x").noconvert());
     m.def("numbers_then", casters::numbers_then<nanobind::callable>);

@@ -22,6 +22,8 @@ inline constexpr auto total_rows = [](View<const float, 2> rows, std::int64_t) {
     return std::to_string(rows.extent(0));
 };
 
+inline Tensor made_of(DType dtype) { return Tensor::empty({2}, dtype); }
+
 struct Scale {
     double factor = 2;
     std::string rows(View<const float, 2>) const { return "rows"; }
@@ -39,6 +41,7 @@ void bind_overloads(Module& m, const Maybe&... maybe) {
     overloads<total_float, total_text>(m, "total_or_text", Arg("x"), Arg("power"));
     overloads<any_kept, any_written, any_converted>(m, "unnamed", maybe...);
     overloads<any_kept, any_written>(m, "annotated", Arg().noconvert(), Arg().none());
+    overloads<made_of>(m, "made_of", Arg("dtype"));
     overloads<total_rows>(m, "rows_of", Arg("rows"), Arg("count"));
 }
 template <class Arg, class Class>

@@ -11,6 +11,7 @@
 #include "grid.h"
 #include "overloads.h"
 #include "records.h"
+#include "values.h"
 
 namespace {
 /// As one of the arguments of a call.
@@ -41,6 +42,7 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     });
     casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_records([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_values([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_array_like([&m](const char* name, auto function) { m.def(name, function); });
     m.def("numbers_strict", casters::numbers<double>, pybind11::arg("x").noconvert());
     m.def("numbers_then", casters::numbers_then<pybind11::function>);

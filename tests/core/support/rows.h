@@ -182,6 +182,7 @@ FIND_ROWS(ISTHMUS_BACKEND_FIELDS)
 FIND_ROWS(ISTHMUS_BACKEND_ARRAY_LIKE)
 FIND_ROWS(ISTHMUS_BACKEND_OPERATORS)
 FIND_ROWS(ISTHMUS_BACKEND_RECORDS)
+FIND_ROWS(ISTHMUS_BACKEND_VALUES)
 
 // clang-format off
 ROW(87, drop_ref, void (*)(PyObject*, ErrorState**))
@@ -266,11 +267,17 @@ ROW(198, traverse, int (*)(const Tensor*, int (*)(PyObject*, void*), void*))
 ROW(199, borrow_numpy_as, Result<Borrowed> (*)(PyObject*, const NumpyType*, const ImportOptions*))
 ROW(200, to_numpy_as, PyObject* (*)(const Tensor*, const NumpyType*))
 ROW(201, convert_array_like, Result<Tensor> (*)(const DLTensor*, const Requirement*, ErrorState**))
+ROW(202, try_dtype, Loaded (*)(PyObject*, DType*, bool))
+ROW(203, try_device, Loaded (*)(PyObject*, Device*, bool))
+ROW(204, load_dtype, Loaded (*)(PyObject*, DType*, const char*, const char*))
+ROW(205, load_device, Loaded (*)(PyObject*, Device*, const char*, const char*))
+ROW(206, dtype_to_py, PyObject* (*)(DType))
+ROW(207, device_to_py, PyObject* (*)(Device))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 202, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 208, "a new row has its line above");
 
 }  // namespace detail
 
