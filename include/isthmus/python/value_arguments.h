@@ -9,6 +9,7 @@ ISTHMUS_BEGIN
 struct Blob;
 struct LiveTensor;
 class Match;
+class PyOwner;
 struct OperatorOptions;
 class Stream;
 struct TensorEntry;
