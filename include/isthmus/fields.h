@@ -147,6 +147,7 @@ struct FieldRow {
         return std::get<i>(members_of(*static_cast<S*>(target.value)));
     }
     static Loaded load(const FieldsTarget& target, PyObject* object, const FieldsCall& call) noexcept {
+        static_assert(!is_distinct<Member>, ISTHMUS_NOT_COMPARED);
         return loader(target).load(object, member(target), call.function, call.argument, call.match);
     }
     static Loaded load_from(const FieldsTarget& target, const FieldSource& source, const FieldsCall& call) noexcept {

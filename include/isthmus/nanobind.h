@@ -116,6 +116,7 @@ ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, PyObject* object, std::ui
 template <class X>
 ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
                                     nanobind::detail::cleanup_list* cleanup) {
+    static_assert(!is_distinct<X>, ISTHMUS_NOT_COMPARED);
     return nanobind_load_by<X>([&](bool last) { return loader.try_load(object, value, last); }, object, flags, cleanup);
 }
 /// The same of the views of all types: a third of a module of many functions.
@@ -279,6 +280,7 @@ struct type_caster<isthmus::View<T, N, C...>> : isthmus_refused_outside_a_call {
 
     ISTHMUS_FOLDED bool from_python(handle src, std::uint32_t flags, cleanup_list* cleanup,
                                     const char* caller = ISTHMUS_CALLER) {
+        static_assert(!isthmus::detail::is_distinct<Value>, ISTHMUS_NOT_COMPARED);
         // Without a lambda where one call is enough: with -Os it would stay a function, which is handed references.
         if (isthmus::detail::may_throw_through(caller))
             return isthmus::detail::nanobind_load_slot(slot, src.ptr(), flags, Value::requirement, cleanup);

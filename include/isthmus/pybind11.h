@@ -79,6 +79,7 @@ ISTHMUS_NOINLINE inline bool pybind11_finish(Loaded loaded) {
 
 template <class X>
 ISTHMUS_NOINLINE bool pybind11_load(ArgumentLoader<X>& loader, PyObject* object, X& value, bool convert) {
+    static_assert(!is_distinct<X>, ISTHMUS_NOT_COMPARED);
     const Loaded loaded = loader.try_load(object, value, convert);
     return ISTHMUS_LIKELY(loaded == Loaded::yes && pybind11_translates.load_acquire()) || pybind11_finish(loaded);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python/binding.h>
 #include <isthmus/python/containers.h>
+#include <isthmus/python/distinct.h>
 
 #include "object_argument.h"
 #include "runtime/errors.h"
@@ -202,6 +203,14 @@ Loaded hold_items(PyObject* object, Ref& held) noexcept {
         if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) return Loaded::no;
     }
     return Loaded::yes;
+}
+
+Result<void> check_distinct(const char* function, const char* argument, const DLTensor& t, const char* other,
+                            const DLTensor& u) noexcept {
+    if (Device(t.device) != Device(u.device) || !layout::share_elements(t, u)) return {};
+    return make_error(ErrorCode::bad_argument, ErrorKind::value,
+                      {of_call(function, argument), "shares memory with argument '", other,
+                       "'; expected memory apart from the other arguments of the call"});
 }
 
 PyObject* finish(Result<PyObject*> result) noexcept {

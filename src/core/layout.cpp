@@ -115,6 +115,73 @@ bool may_share(const DLTensor& a, const DLTensor& b) noexcept {
     return first.begin < second.end && second.begin < first.end;
 }
 
+/// Whether a sum of steps, so many of each stride, lies in a range: the steps of two tensors, one of them walked
+/// backwards from its last element, lead from the first element of the one to an element of the other.
+class MeetingSearch {
+public:
+    void add(const DLTensor& t) noexcept {
+        for (int i = 0; i < t.ndim; ++i)
+            if (t.shape[i] > 1)
+                add(static_cast<std::uint64_t>(t.shape[i] - 1),
+                    detail::magnitude(t.strides[i] < 0 ? byte_stride(t, i) : -byte_stride(t, i)));
+    }
+    bool finds(std::int64_t low, std::int64_t high) noexcept {
+        reach_[count_] = 0;
+        for (int i = count_ - 1; i >= 0; --i) {
+            std::int64_t reach = static_cast<std::int64_t>(dims_[i].stride);
+            if (!multiply(reach, static_cast<std::int64_t>(dims_[i].last)) ||
+                ISTHMUS_ADD_OVERFLOWS(reach, reach_[i + 1], reach_[i]))
+                return true;
+        }
+        return finds_from(0, low, high);
+    }
+
+private:
+    struct Dimension {
+        std::uint64_t last, stride;
+    };
+
+    /// Steps of one length count together.
+    void add(std::uint64_t last, std::uint64_t stride) noexcept {
+        if (stride == 0) return;
+        int at = 0;
+        while (at < count_ && dims_[at].stride > stride) ++at;
+        if (at < count_ && dims_[at].stride == stride) {
+            dims_[at].last += last;
+            return;
+        }
+        for (int i = count_++; i > at; --i) dims_[i] = dims_[i - 1];
+        dims_[at] = {last, stride};
+    }
+    bool finds_from(int first, std::int64_t low, std::int64_t high) noexcept {
+        if (high < 0 || low > reach_[first]) return false;
+        if (low <= 0 || --budget_ < 0) return true;
+        const auto last = static_cast<std::int64_t>(dims_[first].last),
+                   stride = static_cast<std::int64_t>(dims_[first].stride);
+        for (std::int64_t steps = high / stride < last ? high / stride : last; steps >= 0; --steps) {
+            if (low - steps * stride > reach_[first + 1]) return false;
+            if (finds_from(first + 1, low - steps * stride, high - steps * stride)) return true;
+        }
+        return false;
+    }
+
+    Dimension dims_[2 * max_ndim];
+    std::int64_t reach_[2 * max_ndim + 1];  // how far a dimension and all after it reach together
+    int count_ = 0;
+    int budget_ = 1 << 16;
+};
+
+bool share_elements(const DLTensor& a, const DLTensor& b) noexcept {
+    if (!may_share(a, b)) return false;
+    const AddressRange of_a = addresses(a), of_b = addresses(b);
+    MeetingSearch search;
+    search.add(a);
+    search.add(b);
+    const std::int64_t size_a = DType(a.dtype).itemsize(), size_b = DType(b.dtype).itemsize();
+    const std::int64_t last_b = static_cast<std::int64_t>(of_b.end - of_a.begin) - size_b;
+    return search.finds(last_b - size_a + 1, last_b + size_b - 1);
+}
+
 std::string to_string(const std::int64_t* values, int ndim) {
     return detail::concat({detail::sizes_text(values, ndim)});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/layout.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 #include <vector>
@@ -203,6 +204,79 @@ TEST(Layout, OverlapIsTheSameByCounting) {
     }
     EXPECT_GT(overlapping, 1000);
     EXPECT_LT(overlapping, 19'000);
+}
+
+/// Two tensors of bytes or of wider elements over one array, in any direction.
+struct Placed {
+    Dims shape, strides;
+    std::int64_t start;
+    isthmus::DType dtype;
+    DLTensor over(unsigned char* memory) {
+        return {memory + start,  {kDLCPU, 0}, static_cast<int>(shape.size()), dtype, shape.data(), strides.data(), 0};
+    }
+    std::set<std::int64_t> bytes() const {
+        std::set<std::int64_t> all;
+        Dims index(shape.size(), 0);
+        for (std::int64_t left = numel(shape); left > 0; --left) {
+            std::int64_t at = start;
+            for (std::size_t d = 0; d < shape.size(); ++d) at += index[d] * strides[d] * dtype.itemsize();
+            for (std::int64_t i = 0; i < dtype.itemsize(); ++i) all.insert(at + i);
+            for (std::size_t d = shape.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
+        }
+        return all;
+    }
+};
+
+TEST(Layout, SharedElementsAreTheSameByCounting) {
+    std::mt19937 random(20261128);
+    const auto below = [&](int n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+    static unsigned char memory[4096];
+    const auto placed = [&] {
+        Placed made;
+        made.dtype = below(2) != 0 ? isthmus::uint8 : isthmus::int32;
+        made.shape.resize(static_cast<std::size_t>(below(4)));
+        for (auto& size : made.shape) {
+            size = below(5);
+            made.strides.push_back(below(25) - 12);
+        }
+        made.start = 2048 + below(40);
+        return made;
+    };
+    int sharing = 0;
+    for (int round = 0; round < 20'000; ++round) {
+        Placed a = placed(), b = placed();
+        const auto of_a = a.bytes(), of_b = b.bytes();
+        const bool expected = std::any_of(of_a.begin(), of_a.end(), [&](auto byte) { return of_b.contains(byte); });
+        sharing += expected;
+        const DLTensor x = a.over(memory), y = b.over(memory);
+        ASSERT_EQ(layout::share_elements(x, y), expected) << layout::to_string(a.shape) << layout::to_string(a.strides)
+                                                          << layout::to_string(b.shape) << layout::to_string(b.strides);
+        ASSERT_EQ(layout::share_elements(y, x), expected);
+    }
+    EXPECT_GT(sharing, 2000);
+    EXPECT_LT(sharing, 18'000);
+}
+
+TEST(Layout, PartsOfALargeMatrixShareNothing) {
+    const std::int64_t rows = 1 << 20, columns = 64;
+    static float first[1];
+    const auto part = [&](std::int64_t row, std::int64_t column, std::int64_t row_step, std::int64_t column_step) {
+        Placed made{{(rows - row + row_step - 1) / row_step, columns / 2 / column_step},
+                    {columns * row_step, column_step},
+                    (row * columns + column) * 4,
+                    isthmus::float32};
+        return made;
+    };
+    const auto share = [&](Placed a, Placed b) {
+        auto* memory = reinterpret_cast<unsigned char*>(first);
+        const DLTensor x = a.over(memory), y = b.over(memory);
+        return layout::share_elements(x, y);
+    };
+    EXPECT_FALSE(share(part(0, 0, 1, 1), part(0, columns / 2, 1, 1))) << "left and right half";
+    EXPECT_FALSE(share(part(0, 0, 2, 1), part(1, 0, 2, 1))) << "even and odd rows";
+    EXPECT_FALSE(share(part(0, 0, 1, 2), part(0, 1, 1, 2))) << "even and odd columns";
+    EXPECT_TRUE(share(part(0, 0, 1, 1), part(0, columns / 2 - 1, 1, 1))) << "one column is in both";
+    EXPECT_TRUE(share(part(0, 0, 2, 1), part(1, 0, 3, 1))) << "row 4 is in both";
 }
 
 TEST(Layout, OverlapThatWouldTakeTooLongIsTakenForOne) {

@@ -367,7 +367,10 @@
       const char* argument), (object, value, function, argument), true) \
     F(206, dtype_to_py, PyObject*, detail::value_to_py, (DType value), (value), true) \
     F(207, device_to_py, PyObject*, detail::value_to_py, (Device value), (value), true)
+#define ISTHMUS_BACKEND_DISTINCT(F, M, T, X) \
+    F(208, check_distinct, Result<void>, detail::check_distinct, (const char* function, const char* argument, \
+      const DLTensor& t, const char* other, const DLTensor& u), (function, argument, t, other, u), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 208
+#define ISTHMUS_BACKEND_COUNT 209

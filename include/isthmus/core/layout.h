@@ -158,6 +158,9 @@ struct AddressRange {
 [[nodiscard]] AddressRange addresses(const DLTensor& t) noexcept;
 /// Whether the address ranges of two tensors with strides overlap.
 [[nodiscard]] bool may_share(const DLTensor& a, const DLTensor& b) noexcept;
+/// Whether two tensors with strides have a byte in common: exact, so that the even and the odd columns of one matrix
+/// share nothing, unless the search would take too long, which is taken for yes. The descriptors are sound.
+[[nodiscard]] bool share_elements(const DLTensor& a, const DLTensor& b) noexcept;
 
 /// "(480, 640, 3)", "(7,)", "()": a shape or strides as Python writes them.
 ISTHMUS_COLD std::string to_string(const std::int64_t* values, int ndim);

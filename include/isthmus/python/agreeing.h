@@ -2,49 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+#include <isthmus/python/distinct.h>  // Python.h must come before any standard header
 
 ISTHMUS_BEGIN
 
 namespace detail {
 
-// Of isthmus/fields.h, which every struct with fields comes from.
-template <class S>
-constexpr auto members_of(S& s) noexcept;  // NOLINT(readability-redundant-declaration)
-
 inline constexpr const char* argument_places[] = {"1", "2", "3", "4", "5", "6", "7", "8"};
 
-template <class T, int N, class... C>
-void agree(Match& match, const char* name, const View<T, N, C...>& view) {
-    match.agree(name, view).value();
-}
-template <class V, Literal... own>
-void agree([[maybe_unused]] Match& match, [[maybe_unused]] const char* name,
-           [[maybe_unused]] const Argument<V, own...>& argument) {
-    if constexpr (is_view<V>)
-        match.agree(Argument<V, own...>::raises ? Argument<V, own...>::argument_name : name, *argument).value();
-}
-/// A container: std::optional, a sequence, a mapping, a pair or tuple, std::variant, and those within one another. A
-/// scalar, a Tensor: nothing that has named sizes.
+/// Compares the named sizes of an argument with those seen so far; throws the Error.
 template <class X>
 void agree(Match& match, const char* name, const X& argument) {
-    const auto each = [&]([[maybe_unused]] const auto&... part) { (agree(match, name, part), ...); };
-    if constexpr (!holds_view<X>) {
-        return;
-    } else if constexpr (HasFields<X>) {
-        const auto of_struct = [&]<class M>(const M& member) {  // a nested struct has its own sizes
-            if constexpr (!HasFields<M>) agree(match, name, member);
-        };
-        apply([&](const auto&... member) { (of_struct(member), ...); }, members_of(argument));
-    } else if constexpr (requires { argument.has_value(); }) {
-        if (argument) each(*argument);
-    } else if constexpr (requires { argument.begin(); }) {
-        for (const auto& part : argument) each(part);
-    } else if constexpr (requires { argument.valueless_by_exception(); }) {
-        visit(each, argument);
-    } else {
-        apply(each, argument);
-    }
+    auto compare = [&]<class V>([[maybe_unused]] const char* of, [[maybe_unused]] const V& view) {
+        if constexpr (is_view<V>) match.agree(of, view).value();
+    };
+    each_tensor(name, argument, compare);
 }
 
 /// Writes are notified, and capsules taken, once the sizes were found to agree.
@@ -104,6 +76,8 @@ auto with_checked_sizes(F f, const char* const* names) {
         Match match(function.text);
         const char* const* name = names;
         (agree(match, *name++, value_of(arguments)), ...);
+        if constexpr ((is_distinct<std::remove_cvref_t<A>> || ...))
+            check_distinct(function.text, names, value_of(arguments)...).value();
         (commit_one(arguments), ...);
         return held.f(static_cast<A&&>(value_of(arguments))...);
     };

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/value_arguments.h>  // Python.h must come before any standard header
+#include <isthmus/python/distinct.h>  // Python.h must come before any standard header
 
 #include <limits>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <isthmus/python/value_arguments.h>
 
 ISTHMUS_BEGIN
 
@@ -227,7 +229,16 @@ private:
     }
     template <std::size_t... i>
     bool load(std::index_sequence<i...>) {
-        return (load_one(slot<i>(slots_)) && ...) && (slot<i>(slots_).loader.commit(function_, names_[i]) && ...);
+        return (load_one(slot<i>(slots_)) && ...) && are_distinct(std::index_sequence<i...>()) &&
+               (slot<i>(slots_).loader.commit(function_, names_[i]) && ...);
+    }
+    template <std::size_t... i>
+    bool are_distinct(std::index_sequence<i...>) {
+        if constexpr ((detail::is_distinct<T> || ...)) {
+            const Result<void> good = detail::check_distinct(function_, names_, slot<i>(slots_).value...);
+            if (ISTHMUS_UNLIKELY(!good)) return detail::raise_in_call(good.error()) == detail::Loaded::yes;
+        }
+        return true;
     }
     template <std::size_t i, class X>
     bool load_one(detail::ArgumentSlot<i, X>& to) {

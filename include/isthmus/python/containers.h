@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+#include <isthmus/python/distinct.h>  // Python.h must come before any standard header
 
 #include <array>
 #include <deque>
@@ -123,6 +123,7 @@ class CompleteElements {
 public:
     /// `value` stays where it is until commit().
     bool load(PyObject* object, E& value, const typename Binder::How& how) {
+        static_assert(!is_distinct<E>, ISTHMUS_NOT_COMPARED);
         if (free_ == nullptr) free_ = &loaders_.add();
         if (!Binder::load(*free_, object, value, how)) return false;
         if (!is_done(*free_)) free_ = nullptr;

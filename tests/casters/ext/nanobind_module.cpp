@@ -17,6 +17,7 @@
 #include "casters.h"
 #include "containers.h"
 #include "converted.h"
+#include "distinct.h"
 #include "fields.h"
 #include "grid.h"
 #include "overloads.h"
@@ -66,6 +67,7 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     casters::bind_fields(def);
     casters::bind_converted(def);
     casters::bind_records(def);
+    casters::bind_distinct(def);
     casters::bind_values(def);
     casters::bind_array_like(def);
     m.def("numbers_strict", casters::numbers<double>, nanobind::arg("x").noconvert());

@@ -7,6 +7,7 @@
 #include "casters.h"
 #include "containers.h"
 #include "converted.h"
+#include "distinct.h"
 #include "fields.h"
 #include "grid.h"
 #include "overloads.h"
@@ -42,6 +43,7 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
     });
     casters::bind_converted([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_records([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind_distinct([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_values([&m](const char* name, auto function) { m.def(name, function); });
     casters::bind_array_like([&m](const char* name, auto function) { m.def(name, function); });
     m.def("numbers_strict", casters::numbers<double>, pybind11::arg("x").noconvert());

@@ -165,7 +165,7 @@ NUMBERS(detail::Converts, (nothing, 0), (tensors, 1), (objects, 2), (orders, 3))
 LAYOUT(detail::Requirement, 80, 8, (accepts, 0), (dtype, 8), (writable, 12), (allow_grad, 13), (no_grad, 14),
        (order, 15), (min_rank, 16), (max_rank, 20), (sizes, 24), (size_count, 32), (device_type, 36), (alignment, 40),
        (words, 48), (convert, 64), (converts, 72), (orders_clash, 73), (sizes_clash, 74), (ranks_clash, 75),
-       (devices_clash, 76), (grads_clash, 77))
+       (devices_clash, 76), (grads_clash, 77), (distinct, 78))
 LAYOUT(detail::SizeNames::Entry, 40, 8, (name, 0), (size, 16), (argument, 24), (dimension, 32))
 LAYOUT(detail::SizeNames, 5128, 8, (entries, 0), (count, 5120))
 LAYOUT(Match, 5136, 8, (function_, 0), (names_, 8))

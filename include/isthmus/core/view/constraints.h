@@ -56,6 +56,13 @@ struct no_grad {
     static constexpr void apply(detail::Requirement& r) { r.ask_grad(false); }
 };
 
+/// Shares no element with another argument of the call, such as an output that the function writes while it reads the
+/// inputs: an Error names the two. The views of a call are compared by def(), Arguments and with_checked_sizes(); a
+/// binder alone loads each argument for itself, and does not compile a function that asks for this.
+struct distinct {
+    static constexpr void apply(detail::Requirement& r) { r.distinct = true; }
+};
+
 struct converted;   // in isthmus/converted.h, which nothing of the core needs
 struct packed;      // the same
 struct array_like;  // in isthmus/array_like.h

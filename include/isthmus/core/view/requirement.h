@@ -64,6 +64,8 @@ struct Requirement {
     bool devices_clash = false;
     bool grads_clash = false;
 
+    bool distinct = false;  ///< shares no element with another argument of the call
+
     constexpr bool takes(DType found) const noexcept { return accepts != nullptr ? accepts(found) : found == dtype; }
 
     /// Rows are contiguous in a C-contiguous view too: the stronger of the two stays.
@@ -188,6 +190,7 @@ constexpr void add_shape_words(Words& words, const Requirement& r) {
         words.add(static_cast<std::int64_t>(r.alignment));
         words.add(" bytes");
     }
+    if (r.distinct) words.add(" distinct");
     words.add(" on ");
     if (r.device_type == any_memory) {
         words.add("any device");
