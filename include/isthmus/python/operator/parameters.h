@@ -121,6 +121,8 @@ struct OperatorParameter {
     static_assert(sizeof(A) == 0,
                   "isthmus: a parameter of an operator is a View<const T, …>, InOut, Out, double, std::int64_t, bool, "
                   "std::string_view, or std::optional<View<const T, …>>");
+    static constexpr ParameterFacts facts{};  // the sentence above is the only error
+    static A get(const ParameterValue& value);
 };
 
 /// Frameworks get the sizes as numbers and names.
