@@ -38,6 +38,9 @@ struct BareBinder {
         return loader.load(object, value, function, how.argument, nullptr) == Loaded::yes;
     }
     static bool raise() noexcept { return false; }
+    /// Of an object that is no such container, if nothing within it was refused.
+    template <class E>
+    static void refuse(PyObject* object, const How& how) noexcept;
 };
 
 /// Whether an element can be read by a loader alone.
@@ -75,6 +78,11 @@ template <class K, class E, class... R>
     requires(has_loader<K> && has_loader<E>)
 inline constexpr const char* bare_container<std::unordered_map<K, E, R...>> = "a mapping of tensors";
 
+template <class E>
+void BareBinder::refuse(PyObject* object, const How& how) noexcept {
+    if (PyErr_Occurred() == nullptr) raise_type(how.function, how.argument, bare_container<E>, object);
+}
+
 template <class X>
     requires(bare_container<X> != nullptr)
 struct ArgumentLoader<X> {
@@ -89,7 +97,7 @@ struct ArgumentLoader<X> {
             } catch (const std::bad_alloc&) {
                 PyErr_NoMemory();
             }
-            if (PyErr_Occurred() == nullptr) raise_type(function, argument, bare_container<X>, object);
+            BareBinder::refuse<X>(object, {function, argument});
             return Loaded::raised;
         });
     }

@@ -117,7 +117,11 @@ struct ElementOf<Binder, E> {
     ContainerLoader<Binder, E> loader;
 
     ElementOf() noexcept {}  // NOLINT(modernize-use-equals-default): as above
-    bool load(PyObject* object, const typename Binder::How& how) { return loader.load(object, how); }
+    bool load(PyObject* object, const typename Binder::How& how) {
+        if (loader.load(object, how)) return true;
+        if constexpr (requires { Binder::template refuse<E>(object, how); }) Binder::template refuse<E>(object, how);
+        return false;
+    }
     E take() { return std::move(loader.get()); }
 };
 template <class Binder, class E>
