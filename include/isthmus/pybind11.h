@@ -65,7 +65,7 @@ struct PybindValue {
 
     Value value;
 };
-/// The same of a result, which is no argument.
+/// The same of what is a result alone.
 template <class Value>
 struct PybindResult : PybindValue<Value> {
     ISTHMUS_NO_ARGUMENT(load)

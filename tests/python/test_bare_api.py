@@ -17,7 +17,9 @@ def test_dtypes_and_devices():
     assert ext.device_back((2, 1)) == "cuda:1"
     with pytest.raises(ValueError, match=r"dtype_back\(\): argument 'dtype': found 'float33'; expected a name such as"):
         ext.dtype_back("float33")
-    with pytest.raises(TypeError, match=r"device_back\(\): argument 'device': found 3; expected a name such as 'cuda:0'"):
+    with pytest.raises(
+        TypeError, match=r"device_back\(\): argument 'device': found 3; expected a name such as 'cuda:0'"
+    ):
         ext.device_back(3)
 
 
@@ -54,7 +56,9 @@ def test_an_error_names_the_element(batch, said):
 def test_keys_name_the_elements_of_a_mapping():
     with pytest.raises(ValueError, match=r"total_by_name\(\): argument 'batch', element 'b': expected float32"):
         ext.total_by_name({"a": ROW, "b": ROW.astype(int)})
-    with pytest.raises(TypeError, match=r"total_by_name\(\): argument 'batch': expected a mapping of tensors, got list"):
+    with pytest.raises(
+        TypeError, match=r"total_by_name\(\): argument 'batch': expected a mapping of tensors, got list"
+    ):
         ext.total_by_name([ROW])
 
 

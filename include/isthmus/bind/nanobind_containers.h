@@ -1,8 +1,8 @@
-// nanobind's containers of the library's types without a header: an optional works, any other stops the compiler. Part
-// of isthmus/nanobind.h. SPDX-License-Identifier: Apache-2.0
+// nanobind's optional of the library's types; other containers stop the compiler. Part of isthmus/nanobind.h.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/nanobind.h>  // Python.h must come before any standard header
+#include <isthmus/backend/nanobind.h>  // Python.h must come before any standard header
 
 #include <isthmus/bind/nanobind_values.h>
 #include <isthmus/python/container_results.h>

@@ -38,7 +38,7 @@ struct BareBinder {
         return loader.load(object, value, function, how.argument, nullptr) == Loaded::yes;
     }
     static bool raise() noexcept { return false; }
-    /// Of an object that is no such container, if nothing within it was refused.
+    /// Raises for an object that is not such a container, if nothing within it was refused.
     template <class E>
     static void refuse(PyObject* object, const How& how) noexcept;
 };
