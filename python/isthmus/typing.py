@@ -162,7 +162,7 @@ if TYPE_CHECKING:
 
         def __hash__(self) -> int: ...
 
-    #: Accepted by from_dlpack(), and by a C++ function that takes a tensor of any framework, of the dtype that it names.
+    #: Accepted by from_dlpack(), and by a C++ function that takes a tensor of any framework, or of the dtype it names.
     TensorLike: TypeAlias = (
         Tensor
         | _ArrayOf[D]

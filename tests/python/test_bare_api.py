@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import capsules
-import isthmus_test_ext as ext
 import numpy as np
 import pytest
+
+import isthmus_test_ext as ext
 
 isthmus = pytest.importorskip("isthmus")
 ROW = np.arange(3, dtype=np.float32)
