@@ -21,6 +21,7 @@
 #include "bridge/records.cpp"
 #include "bridge/results.cpp"
 #include "bridge/runtime/errors.cpp"
+#include "bridge/tensor_protocol.cpp"
 #include "bridge/to_py.cpp"
 #include "bridge/tree.cpp"
 #include "bridge/values.cpp"

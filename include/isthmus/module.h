@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <isthmus/python/captured.h>
+#include <isthmus/python/container_results.h>
 
 ISTHMUS_BEGIN
 
@@ -18,20 +19,11 @@ template <class R>
 inline constexpr bool is_as = false;
 template <Framework framework>
 inline constexpr bool is_as<As<framework>> = true;
-/// A vector, without a word of <vector>.
-template <class R>
-concept List = requires(R list, typename R::value_type element) { list.push_back(element), list.begin(), list.end(); };
-/// A pair or tuple.
-template <class R>
-concept TupleLike = requires { std::tuple_size<R>::value; };
 
 template <Framework framework>
 PyObject* in_framework(const As<framework>& result) noexcept {
     return to_result(result.tensor, framework);
 }
-
-template <class In, class X, std::size_t... i>
-PyObject* make_tuple(const In& in, X& result, std::index_sequence<i...>);
 
 /// A new reference to the result of a function, or NULL with the exception set. `in`: the Arguments of the call.
 template <class In, class R>
@@ -63,17 +55,10 @@ PyObject* make_result(const In& in, R&& result) {
     } else if constexpr (std::is_convertible_v<R, std::string_view>) {
         const std::string_view text = result;
         return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-    } else if constexpr (is_optional<X>) {
-        return result ? make_result(in, *std::forward<R>(result)) : Py_NewRef(Py_None);
-    } else if constexpr (List<X>) {
-        Ref list(PyList_New(0));
-        for (auto&& element : result) {
-            const Ref made(list ? make_result(in, std::move(element)) : nullptr);
-            if (!made || PyList_Append(list.get(), made.get()) != 0) return nullptr;
-        }
-        return list.release();
-    } else if constexpr (TupleLike<X>) {
-        return make_tuple(in, result, std::make_index_sequence<std::tuple_size_v<X>>());
+    } else if constexpr (std_container<X>) {
+        return container_to_py(std::forward<R>(result), [&in]<class E>(E&& element) -> PyObject* {
+            return make_result(in, std::forward<E>(element));
+        });
     } else if constexpr (requires { fields_to_py(std::forward<R>(result)); }) {
         return fields_to_py(std::forward<R>(result));
     } else if constexpr (requires { result_to_py(result); }) {
@@ -83,21 +68,9 @@ PyObject* make_result(const In& in, R&& result) {
         static_assert(
             sizeof(X) == 0,
             "isthmus: a function returns void, Tensor, Reply, As<framework>, DType, Device, a number, bool, text, "
-            "PyObject*, or an optional, vector, pair or tuple of these");
+            "PyObject*, or an optional, vector, map, pair or tuple of these");
         return nullptr;
     }
-}
-
-template <class In, class X, std::size_t... i>
-PyObject* make_tuple(const In& in, X& result, std::index_sequence<i...>) {
-    using std::get;
-    const Ref tuple(PyTuple_New(sizeof...(i)));
-    const auto put = [&](Py_ssize_t index, auto& element) {
-        PyObject* made = make_result(in, std::move(element));
-        return made != nullptr && PyTuple_SetItem(tuple.get(), index, made) == 0;
-    };
-    const bool whole = tuple && (put(i, get<i>(result)) && ...);
-    return whole ? Py_NewRef(tuple.get()) : nullptr;
 }
 
 /// How a function without parameters is asked for its results.
@@ -108,6 +81,10 @@ struct NoArguments {
 template <auto f, class F = decltype(f)>
 struct BoundCall {
     static_assert(sizeof(F) == 0, "isthmus: def<f>() expects a function; + in front of a lambda makes it one");
+    // The sentence above is the only error.
+    static constexpr int count = -1;
+    static constexpr bool optional[1] = {};
+    static PyCFunction erased() noexcept { return nullptr; }
 };
 template <auto f, class R, class... A>
 struct BoundCall<f, R (*)(A...)> {
@@ -153,8 +130,8 @@ inline constexpr const char* unnamed_parameters[] = {"arg0",  "arg1",  "arg2",  
 /// Makes `module.name` of a C++ function. Its parameters are those of Arguments, by position or by name; an optional
 /// one may be left out. It returns void (None), a Tensor (in the framework of the call's first tensor argument), a
 /// Reply, a number, a bool, a text, a PyObject* (a new reference, or NULL with the exception set), or an optional,
-/// vector, pair or tuple of these. An Error that it throws is raised as its Python exception, a std::exception as the
-/// builtin that fits.
+/// vector, map, variant, pair or tuple of these. An Error that it throws is raised as its Python exception, a
+/// std::exception as the builtin that fits.
 ///
 ///     isthmus::def<scale>(m, "scale", {"x", "k"}, "x times k, in place.");
 ///
@@ -163,7 +140,8 @@ inline constexpr const char* unnamed_parameters[] = {"arg0",  "arg1",  "arg2",  
 template <auto f, std::size_t n>
 void def(PyObject* module, const char* name, const char* const (&parameters)[n], const char* doc = "") {
     using Bound = detail::BoundCall<f>;
-    static_assert(n == Bound::count, "isthmus: def<f>() expects one name for each parameter of the function");
+    static_assert(n == Bound::count || Bound::count < 0,
+                  "isthmus: def<f>() expects one name for each parameter of the function");
     detail::add_function(module, name, parameters, Bound::count, Bound::optional, doc, Bound::erased());
 }
 /// The same of a function without parameters, or one whose parameters are called "arg0", "arg1", ….

@@ -9,11 +9,12 @@
 #include <isthmus/backend/nanobind.h>
 
 #if NB_VERSION_MAJOR < 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR < 7)
-#error "Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path"
+// Not an #error: this ends the compiler's run, and what the old headers lack is not told too.
+#include <Isthmus needs nanobind 2.7 or newer: an older one was found first on the include path>
 #endif
 
 #include <isthmus/python/agreeing.h>
-#include <isthmus/python/value_arguments.h>
+#include <isthmus/python/container_results.h>
 
 // Whether an argument's type may say that None is welcome.
 #if NB_VERSION_MAJOR > 2 || (NB_VERSION_MAJOR == 2 && NB_VERSION_MINOR >= 11)
@@ -78,32 +79,21 @@ inline PyObject* parent_of(nanobind::rv_policy policy, const nanobind::detail::c
     return policy == nanobind::rv_policy::reference_internal && cleanup != nullptr ? cleanup->self() : nullptr;
 }
 
-/// The list of what a call holds also tells its first tensor argument to the caster of its result: behind this mark,
-/// which is not a temporary.
-inline PyObject* find_like(const nanobind::detail::cleanup_list* cleanup) noexcept {
-    if (cleanup == nullptr || !default_result.reply) return nullptr;
-    for (std::size_t i = 1; i + 1 < cleanup->size(); ++i)
-        if ((*cleanup)[i] == Py_NotImplemented) return (*cleanup)[i + 1];
-    return nullptr;
-}
-ISTHMUS_COLD inline void keep_like(nanobind::detail::cleanup_list* cleanup, PyObject* object) noexcept {
-    if (cleanup == nullptr || find_like(cleanup) != nullptr) return;
-    cleanup->append(Py_NewRef(Py_NotImplemented));
-    cleanup->append(Py_NewRef(object));
+/// The first tensor argument of the overload that ran, if a result is to follow it.
+inline PyObject* like_of(const nanobind::detail::cleanup_list* cleanup) noexcept {
+    return default_result.reply && cleanup != nullptr ? find_like(cleanup) : nullptr;
 }
 
 /// The steps after an argument was loaded, the same for all types: one function per module.
-ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded, PyObject* object, std::uint32_t flags,
-                                             nanobind::detail::cleanup_list* cleanup) {
+ISTHMUS_NOINLINE inline bool nanobind_finish(Loaded loaded) {
     if (loaded == Loaded::raised) nanobind::raise_python_error();
     if (loaded != Loaded::yes) return false;
     nanobind_translate_errors();
-    if (ISTHMUS_UNLIKELY(default_result.reply) && is_call(flags) && object != Py_None) keep_like(cleanup, object);
     return true;
 }
 /// Loads what a caster of arguments is for. An owning handle may be cast by hand, a borrow may not.
-template <class X, class Load>
-ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, PyObject* object, std::uint32_t flags,
+template <class X, class Load, class Note>
+ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, Note note, PyObject* object, std::uint32_t flags,
                                             nanobind::detail::cleanup_list* cleanup) {
     if (!std::is_same_v<X, Tensor> && !is_call(flags)) return false;
     // nanobind tries every overload without conversions first, and a function without overloads with them at once.
@@ -111,19 +101,22 @@ ISTHMUS_ALWAYS_INLINE bool nanobind_load_by(Load load, PyObject* object, std::ui
     const Loaded loaded = load(last);
     if (ISTHMUS_LIKELY(loaded == Loaded::yes && nanobind_translates.load_acquire() && !default_result.reply))
         return true;
-    return nanobind_finish(loaded, object, flags, cleanup);
+    if (!nanobind_finish(loaded)) return false;
+    if (default_result.reply && cleanup != nullptr && is_call(flags) && object != Py_None) note();
+    return true;
 }
 template <class X>
 ISTHMUS_NOINLINE bool nanobind_load(ArgumentLoader<X>& loader, PyObject* object, std::uint32_t flags, X& value,
                                     nanobind::detail::cleanup_list* cleanup) {
     static_assert(!is_distinct<X>, ISTHMUS_NOT_COMPARED);
-    return nanobind_load_by<X>([&](bool last) { return loader.try_load(object, value, last); }, object, flags, cleanup);
+    return nanobind_load_by<X>([&](bool last) { return loader.try_load(object, value, last); },
+                               [&] { note_in(loader, object, cleanup, value); }, object, flags, cleanup);
 }
 /// The same of the views of all types: a third of a module of many functions.
 ISTHMUS_NOINLINE inline bool nanobind_load_slot(BorrowSlot& slot, PyObject* object, std::uint32_t flags,
                                                 const Requirement& r, nanobind::detail::cleanup_list* cleanup) {
-    return nanobind_load_by<Borrowed>([&](bool last) { return slot.try_load(object, r, last); }, object, flags,
-                                      cleanup);
+    return nanobind_load_by<Borrowed>([&](bool last) { return slot.try_load(object, r, last); },
+                                      [&] { slot.note(object, cleanup); }, object, flags, cleanup);
 }
 
 /// Whether the function that calls from_python() is one that an exception may leave: nanobind's containers are
@@ -225,20 +218,6 @@ struct isthmus_refused_outside_a_call {
         return {};
     }
 };
-#if !defined(ISTHMUS_NANOBIND_HOLDS_PAIRS)
-/// A pair or tuple of what is borrowed, as <isthmus/nanobind_stl.h> makes it.
-template <class X>
-struct isthmus_held_caster {
-    static_assert(sizeof(X) == 0,
-                  "isthmus: with nanobind before 3.1 include <isthmus/nanobind_stl.h> for a pair or tuple of views");
-};
-template <class A, class B>
-    requires(isthmus::detail::borrows<A> || isthmus::detail::borrows<B>)
-struct type_caster<std::pair<A, B>> : isthmus_held_caster<std::pair<A, B>> {};
-template <class... E>
-    requires(isthmus::detail::borrows<E> || ...)
-struct type_caster<std::tuple<E...>> : isthmus_held_caster<std::tuple<E...>> {};
-#endif
 template <class X, class Text>
 struct isthmus_borrowing_caster : isthmus_argument_caster<X, Text>, isthmus_refused_outside_a_call {
     using isthmus_refused_outside_a_call::can_cast;
@@ -321,15 +300,6 @@ struct type_caster<isthmus::detail::Uncommitted<X>>
 template <class V>
 struct type_caster<std::optional<isthmus::detail::Uncommitted<V>>>
     : isthmus_borrowing_caster<std::optional<isthmus::detail::Uncommitted<V>>, isthmus_optional_name<V>> {};
-// None is welcome, as <nanobind/stl/optional.h> has it for its own; before 2.11 the author writes nb::arg().none().
-#if defined(ISTHMUS_NANOBIND_KNOWS_DEFAULTS)
-template <class T, int N, class... C>
-struct has_arg_defaults<std::optional<isthmus::View<T, N, C...>>> : std::true_type {};
-template <class V, isthmus::detail::Literal... names>
-struct has_arg_defaults<std::optional<isthmus::Argument<V, names...>>> : std::true_type {};
-template <class V>
-struct has_arg_defaults<std::optional<isthmus::detail::Uncommitted<V>>> : std::true_type {};
-#endif
 /// A struct of isthmus/fields.h. As a result it is a dict.
 template <isthmus::detail::HasFields S>
 struct type_caster<S> : isthmus_argument_caster<S, isthmus_view_name<S>> {
@@ -358,7 +328,7 @@ struct isthmus_tensor_name {
 template <>
 struct type_caster<isthmus::Tensor> : isthmus_argument_caster<isthmus::Tensor, isthmus_tensor_name> {
     static handle from_cpp(const isthmus::Tensor& tensor, rv_policy policy, cleanup_list* cleanup) noexcept {
-        return isthmus::detail::to_default_result(tensor, isthmus::detail::find_like(cleanup),
+        return isthmus::detail::to_default_result(tensor, isthmus::detail::like_of(cleanup),
                                                   isthmus::detail::parent_of(policy, cleanup));
     }
 };
@@ -409,4 +379,5 @@ struct type_caster<at::Tensor> {
 NAMESPACE_END(detail)
 NAMESPACE_END(NB_NAMESPACE)
 
+#include <isthmus/bind/nanobind_containers.h>
 #include <isthmus/bind/nanobind_values.h>

@@ -7,7 +7,8 @@
 #include <isthmus/backend/pybind11.h>
 
 #if PYBIND11_VERSION_MAJOR < 2 || (PYBIND11_VERSION_MAJOR == 2 && PYBIND11_VERSION_MINOR < 13)
-#error "Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path"
+// Not an #error: this ends the compiler's run, and what the old headers lack is not told too.
+#include <Isthmus needs pybind11 2.13 or newer: an older one was found first on the include path>
 #endif
 
 #include <isthmus/python/agreeing.h>
@@ -64,7 +65,7 @@ struct PybindValue {
 
     Value value;
 };
-/// The same of a result, which is no argument.
+/// The same of what is a result alone.
 template <class Value>
 struct PybindResult : PybindValue<Value> {
     ISTHMUS_NO_ARGUMENT(load)

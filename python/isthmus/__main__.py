@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -39,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.includes:
-            print(*(f"-I{folder}" for folder in isthmus.get_includes()))
+            print(shlex.join(f"-I{folder}" for folder in isthmus.get_includes()))
         elif options.cflags:
-            print(*isthmus.get_cflags(abi3=options.abi3, backend=options.backend))
+            print(shlex.join(isthmus.get_cflags(abi3=options.abi3, backend=options.backend)))
         elif options.ldflags:
-            print(*isthmus.get_ldflags(), *packed_relocations())
+            print(shlex.join([*isthmus.get_ldflags(), *packed_relocations()]))
         elif options.cmakedir:
             print(isthmus.get_cmake_dir())
         elif options.command:

@@ -18,6 +18,7 @@
 #include <isthmus/python/value_arguments.h>
 #include <isthmus/records.h>
 #include <isthmus/shared.h>
+#include <isthmus/tensor_protocol.h>
 #include <isthmus/tree.h>
 #include "backend.h"
 
@@ -184,6 +185,7 @@ struct BackendAccess {
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_OPERATORS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_RECORDS)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_VALUES)
+        ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
         ISTHMUS_BACKEND_FILL(ISTHMUS_BACKEND_DISTINCT)
     }
 };

@@ -48,6 +48,34 @@ ISTHMUS_RARE Error argument_error(const Error& error, const char* function) {
     return prefixed(error, {prefix});
 }
 
+/// The tensor arguments of the calls that run on this thread, the latest first.
+struct Like {
+    const void* loader;
+    PyObject* object;  // the call keeps it
+    const void* call;
+    Like* next;
+};
+static Like*& likes() noexcept {
+    static ISTHMUS_THREAD_STATE Like* latest = nullptr;
+    return latest;
+}
+void note_like(const void* loader, PyObject* object, const void* call) noexcept {
+    if (auto* like = new (std::nothrow) Like{loader, object, call, likes()}; like != nullptr) likes() = like;
+}
+PyObject* find_like(const void* call) noexcept {
+    PyObject* first = nullptr;
+    for (const Like* like = likes(); like != nullptr; like = like->next)
+        if (like->call == call) first = like->object;
+    return first;
+}
+static ISTHMUS_COLD void forget_like(const void* loader) noexcept {
+    for (Like** at = &likes(); *at != nullptr; at = &(*at)->next)
+        if ((*at)->loader == loader) {
+            delete std::exchange(*at, (*at)->next);
+            return;
+        }
+}
+
 bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argument) noexcept {
     ImportOptions options;
     options.require_writable = r.writable;
@@ -64,9 +92,10 @@ bool BorrowSlot::borrow(PyObject* object, const Requirement& r, const char* argu
     return ok;
 }
 void BorrowSlot::end() noexcept {
+    if (ISTHMUS_UNLIKELY(noted_)) forget_like(this);
     if (ISTHMUS_UNLIKELY(pending_ != nullptr)) roll_back(pending_);
     result_.~Result();
-    made_ = false;
+    made_ = noted_ = false;
 }
 void BorrowSlot::roll_back(PyObject* object) noexcept {
     pending_ = nullptr;
@@ -147,7 +176,7 @@ bool BorrowSlot::commit_or_raise(const char* function, const char* argument) noe
 
 template <class X>
 Result<void> HandleLoader<X>::take(PyObject* object, X& value, const ImportOptions& options) noexcept {
-    if (capsule_ != nullptr) roll_back(capsule_, *taken_);
+    if (taken_ != nullptr) end();
     Result<X> result = [&] {
         if constexpr (std::is_same_v<X, Tensor>)
             return from_py(object, options);
@@ -176,6 +205,12 @@ Loaded HandleLoader<X>::load(PyObject* object, X& value, const char* function, c
     return taken ? Loaded::yes : raise_in_call(argument_error(taken.error(), function));
 }
 template <class X>
+void HandleLoader<X>::end() noexcept {
+    forget_like(this);
+    if (capsule_ != nullptr) roll_back(capsule_, *taken_);
+    taken_ = nullptr;
+}
+template <class X>
 void HandleLoader<X>::roll_back(PyObject* object, X& value) noexcept {
     capsule_ = nullptr;
     isthmus::roll_back(object, value);
@@ -183,10 +218,23 @@ void HandleLoader<X>::roll_back(PyObject* object, X& value) noexcept {
 template class HandleLoader<Borrowed>;
 template class HandleLoader<Tensor>;
 
+/// The rows of a tensor that is not a sequence in Python, or cannot be read as one (a memoryview of several
+/// dimensions): as those of an isthmus.Tensor.
+static Loaded hold_rows(PyObject* object, Ref& held) noexcept {
+    if (is_no_tensor(object) || PyCapsule_CheckExact(object)) return Loaded::no;
+    const Result<Tensor> tensor = from_py(object);
+    if (!tensor) return passes_through(tensor.error()) ? raise_in_call(tensor.error()) : Loaded::no;
+    const Result<PyObject*> rows = tensor->ndim() > 0 ? to_py(*tensor) : Result<PyObject*>(nullptr);
+    const Ref owner(rows ? *rows : nullptr);
+    if (owner) held = Ref(PySequence_Tuple(owner.get()));
+    return held ? Loaded::yes : is_interrupted() ? Loaded::raised : Loaded::no;
+}
 Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count) noexcept {
-    if (PyUnicode_Check(object) || PyBytes_Check(object) || !PySequence_Check(object)) return Loaded::no;
-    held = Ref(PySequence_Tuple(object));
-    if (!held) return is_interrupted() ? Loaded::raised : Loaded::no;
+    if (PyUnicode_Check(object) || PyBytes_Check(object)) return Loaded::no;
+    held = Ref(PySequence_Check(object) ? PySequence_Tuple(object) : nullptr);
+    if (!held && is_interrupted()) return Loaded::raised;
+    if (!held)
+        if (const Loaded read = hold_rows(object, held); read != Loaded::yes) return read;
     return count < 0 || PyTuple_GET_SIZE(held.get()) == count ? Loaded::yes : Loaded::no;
 }
 

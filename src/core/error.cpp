@@ -45,8 +45,15 @@ ISTHMUS_NOINLINE void drop_error_state(ErrorState* state) noexcept {
 }
 
 static ISTHMUS_COLD void append_argument(TextBuffer& out, const void* name, Piece::Number) noexcept {
-    const auto* text = static_cast<const char*>(name);
-    if (text != nullptr && *text != '\0') ((out += "argument '") += text) += "': ";
+    std::string_view text = name != nullptr ? static_cast<const char*>(name) : "";
+    if (text.empty()) return;
+    const std::size_t element = text.find(element_mark);
+    if (element != 0) (out += "argument '") += text.substr(0, element);
+    if (element == std::string_view::npos)
+        out += "'";
+    else
+        out += text.substr(element == 0 ? std::string_view("', ").size() : element);
+    out += ": ";
 }
 Piece of_argument(const char* argument) noexcept { return {append_argument, argument, 0}; }
 std::string argument_prefix(const char* argument) { return concat({of_argument(argument)}); }

@@ -267,14 +267,24 @@ def test_agreeing_compares_what_lies_in_containers(ext):
     assert ext.disagreement_in(a, np.ones((4, 3), np.float32)) == expected
 
     def test_the_signature_is_the_function_s_own(self, ext):
-        assert "typing.Annotated[isthmus.typing.TensorLike, 'float32[m, d] on cpu']" in ext.distance_checked.__doc__
+        assert (
+            "typing.Annotated[isthmus.typing.TensorLike[numpy.float32], 'float32[m, d] on cpu']"
+            in ext.distance_checked.__doc__
+        )
 
 
 def test_signatures_say_what_is_wanted(ext):
-    assert "typing.Annotated[isthmus.typing.TensorLike, 'float32[n, d] on cpu']" in ext.sum.__doc__
-    assert "typing.Annotated[isthmus.typing.TensorLike, 'writable float32[:] on cpu']" in ext.fill.__doc__
-    assert "typing.Annotated[isthmus.typing.TensorLike, 'float32[n, d] on cpu'] | None" in ext.count.__doc__
-    assert "typing.Annotated[isthmus.typing.TensorLike, 'uint8[h, w, 3] C-contiguous on cpu']" in ext.height.__doc__
+    assert "typing.Annotated[isthmus.typing.TensorLike[numpy.float32], 'float32[n, d] on cpu']" in ext.sum.__doc__
+    assert (
+        "typing.Annotated[isthmus.typing.TensorLike[numpy.float32], 'writable float32[:] on cpu']" in ext.fill.__doc__
+    )
+    assert (
+        "typing.Annotated[isthmus.typing.TensorLike[numpy.float32], 'float32[n, d] on cpu'] | None" in ext.count.__doc__
+    )
+    assert (
+        "typing.Annotated[isthmus.typing.TensorLike[numpy.uint8], 'uint8[h, w, 3] C-contiguous on cpu']"
+        in ext.height.__doc__
+    )
     assert "-> isthmus.Tensor" in ext.counting.__doc__
     assert "-> numpy.ndarray" in ext.counting_numpy.__doc__
     assert "-> torch.Tensor" in ext.counting_torch.__doc__

@@ -4,6 +4,8 @@ and ends with it."""
 from __future__ import annotations
 
 import gc
+import importlib
+import operator
 import types
 import weakref
 
@@ -293,15 +295,151 @@ def test_a_capsule_is_whole_where_another_element_misfits(ext):
     assert not capsules.is_whole(x)
 
 
+OWNED_IF = {
+    "own_vector_if": lambda x: [x],
+    "own_optional_if": lambda x: x,
+    "own_map_if": lambda x: {"a": x},
+    "own_pair_if": lambda x: (x, 1.0),
+    "own_tuple_if": lambda x: (x, 1.0),
+    "own_array_if": lambda x: [x],
+    "own_variant_if": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("name", OWNED_IF)
+def test_a_capsule_in_a_container_of_tensors_is_not_lost(ext, name):
+    """The other argument refuses the call: the capsule is as it was, and can be taken afterwards."""
+    take, wrap = getattr(ext, name), OWNED_IF[name]
+    capsule = np.ones(3, np.float32).__dlpack__()
+    with pytest.raises(TypeError):
+        take(wrap(capsule), "no truth")
+    assert capsules.is_whole(capsule)
+    back = take(wrap(capsule), True)
+    assert not capsules.is_whole(capsule)
+    one = back if name in ("own_optional_if", "own_variant_if") else back["a"] if name == "own_map_if" else back[0]
+    assert np.from_dlpack(one).tolist() == [1, 1, 1]
+
+
+class TestResults:
+    X = np.arange(3, dtype=np.float32)
+
+    def test_replies_are_in_the_callers_framework(self, ext, torch):
+        for x, kind in ((self.X, np.ndarray), (torch.from_numpy(self.X), torch.Tensor)):
+            first, second = ext.replies(x)
+            assert type(first) is kind
+            assert second is None
+            assert type(ext.replies_by_name(x)["a"]) is kind
+            assert type(ext.reply_if(x, True)) is kind
+            pair = ext.reply_pair(x)
+            assert (type(pair), type(pair[0]), pair[1]) == (tuple, kind, 0.5)
+            reply, text, tensor = ext.reply_tuple(x)
+            assert (type(reply), text, type(tensor).__module__) == (kind, "text", "isthmus")
+        assert ext.reply_if(self.X, False) is None
+
+    def test_arrays_and_results(self, ext):
+        assert ext.arrays_of(self.X)[0].tolist() == [0, 1, 2]
+        assert np.from_dlpack(ext.results_of(self.X)[0]).tolist() == [0, 1, 2]
+
+    def test_what_is_refused_is_the_error_of_the_call(self, ext, torch):
+        assert ext.frozen_replies(self.X)[0].flags.writeable is False
+        with pytest.raises(BufferError, match="read-only"):
+            ext.frozen_replies(torch.from_numpy(self.X))
+
+
+class TestErrorsNameTheElement:
+    """A wrong element is named: by the name that the elements' type has, or that overloads() was told."""
+
+    RIGHT, WRONG = np.ones(3, np.float32), np.ones(3)
+    SAID = r": expected float32\[:\] on cpu, got float64\[3\] on cpu: dtype differs"
+
+    @pytest.mark.parametrize(
+        ("name", "wrap", "place"),
+        [
+            ("stack", lambda right, wrong: [right, wrong], "element 1"),
+            ("stack", lambda right, wrong: [wrong], "element 0"),
+            ("stack", lambda right, wrong: [right] * 1000 + [wrong], "element 1000"),
+            ("stack_by_name", lambda right, wrong: {"a": right, "b": wrong}, "element 'b'"),
+            ("stack_pair", lambda right, wrong: (right, wrong), "element 1"),
+            ("stack_nested", lambda right, wrong: [[right], [right, wrong]], "element 1, element 1"),
+        ],
+    )
+    def test_by_its_type(self, ext, name, wrap, place):
+        with pytest.raises(ValueError, match=rf"stack\(\): argument 'batch', {place}{self.SAID}"):
+            getattr(ext, name)(wrap(self.RIGHT, self.WRONG))
+        with pytest.raises(TypeError, match=rf"stack\(\): argument 'batch', {place}: expected a tensor .*, got str"):
+            getattr(ext, name)(wrap(self.RIGHT, "text"))
+
+    def test_when_it_may_not_be_written(self, ext, torch):
+        x = torch.zeros(3, requires_grad=True)
+        with pytest.raises(BufferError, match=r"stack\(\): argument 'batch', element 1: .*requires grad"):
+            ext.stack_written([np.zeros(3, np.float32), x])
+
+    def test_by_overloads(self, ext):
+        row = np.ones((2, 2), np.float32)
+        assert ext.batches([row]) == "list"
+        assert ext.batches({"a": self.RIGHT}) == "mapping"
+        with pytest.raises(TypeError) as info:
+            ext.batches([row, row.astype(float)])
+        assert str(info.value).splitlines() == [
+            "batches(): no overload takes these arguments:",
+            "  argument 'batch', element 1: expected float32[:, :] on cpu, got float64[2, 2] on cpu: dtype differs",
+            "  argument 'batch': expected a mapping of tensors, got list",
+        ]
+        with pytest.raises(TypeError, match=r"argument 'batch', element 'b': expected float32\[:\] on cpu"):
+            ext.batches({"a": self.RIGHT, "b": self.WRONG})
+        assert ext.two_of((row, self.RIGHT)) == "pair"
+        with pytest.raises(TypeError, match=r"argument 'both', element 1: expected float32\[:\]"):
+            ext.two_of((row, self.WRONG))
+        with pytest.raises(TypeError, match=r"argument 'both': expected a sequence of two elements, got tuple"):
+            ext.two_of((row,))
+        with pytest.raises(TypeError, match=r"argument 'batch', element 0, element 1: expected float32\[:\]"):
+            ext.nested_batches([[self.RIGHT, self.WRONG]])
+        with pytest.raises(TypeError, match=r"argument 'batch', element 1: expected a sequence of tensors, got int"):
+            ext.nested_batches([[self.RIGHT], 3])
+
+
+def test_an_array_of_one_dimension_more_is_a_list_in_every_framework(ext):
+    x = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    given = [x, memoryview(x), list(x), tuple(x)]
+    makers = {"torch": "from_numpy", "jax": "numpy.asarray", "tensorflow": "constant"}
+    for name, make in makers.items():
+        if libraries.is_usable(name):
+            given.append(operator.attrgetter(make)(importlib.import_module(name))(x))
+    given.append(pytest.importorskip("isthmus").from_dlpack(x))
+    given.append(Bare(x))
+    for batch in given:
+        assert ext.batches(batch) == "list", type(batch)
+    with pytest.raises(TypeError):
+        ext.batches(Bare(x[0]))
+
+
+class Bare:
+    """A producer with DLPack's methods alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **options):
+        return libraries.export(self.array, **options)
+
+
 def test_signatures_say_what_is_wanted(ext):
-    row = "typing.Annotated[isthmus.typing.TensorLike, 'float32[:] on cpu']"
+    row = "typing.Annotated[isthmus.typing.TensorLike[numpy.float32], 'float32[:] on cpu']"
     assert f"collections.abc.Sequence[{row}]" in ext.total_of_vector.__doc__
     assert f"collections.abc.Mapping[str, {row}]" in ext.total_of_map.__doc__
     assert f"{row} | None" in ext.total_of_optional_argument.__doc__
     assert (
-        f"{row} | typing.Annotated[isthmus.typing.TensorLike, 'float64[:] on cpu'] | " in ext.total_of_variant.__doc__
+        f"{row} | typing.Annotated[isthmus.typing.TensorLike[numpy.float64], 'float64[:] on cpu'] | "
+        in ext.total_of_variant.__doc__
     )
     assert f"tuple[{row}, {row}]" in ext.total_of_views.__doc__
+    for optional in (ext.total_of_optional_argument, ext.own_optional, ext.count):
+        assert optional.__doc__.count("| None") == 1
+    results = "list[isthmus.Tensor]" if "213" not in ext.__name__ else "Sequence[isthmus.Tensor]"
+    assert f"-> {results}" in ext.own_vector_if.__doc__
 
 
 @pytest.mark.parametrize("what", ["view", "argument", "handle", "array", "pair", "vector", "variant"])

@@ -134,6 +134,14 @@ class TestTheDefaultOfTheModule:
         assert type(replying.counting(3)).__module__ == "isthmus"
         assert replying.nothing() is None
 
+    def test_it_is_the_overload_that_ran_whose_argument_counts(self, replying, torch):
+        """The first overload takes its tensor, and refuses the call for another argument."""
+        x, y = X, torch.from_numpy(X)
+        for one, other, kind in ((x, y, torch.Tensor), (y, x, np.ndarray)):
+            for name in ("second_of", "second_of_handles"):
+                result = getattr(replying, name)(one, other)
+                assert isinstance(result, kind), (name, type(result))
+
     def test_another_call_meanwhile_does_not_change_it(self, replying, torch):
         seen = []
 

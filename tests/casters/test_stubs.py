@@ -22,6 +22,14 @@ ext.fill(x, 1.0)
 ext.signals_sum([x, x])
 numpy_result: np.ndarray = ext.counting_numpy(3)
 tensor: isthmus.Tensor = ext.counting(3)
+text: str = ext.totals(x) + ext.totals(doubles) + ext.totals(tensor)
+ext.which_of([doubles])
+ext.dtype_back("float32")
+ext.dtype_back(np.dtype("float32"))
+ext.device_back(("cuda"))
+class Grid:
+    def __dlpack__(self, **options: object) -> object: return None
+ext.sum(Grid())
 array: np.ndarray = tensor.to("numpy")
 """
 WRONG = """
@@ -33,6 +41,10 @@ ext.sum(object())
 ext.keep({})
 ext.fill(1.0, x)
 ext.signals_sum([1.0, 2.0])
+ext.sum(doubles)
+ext.totals(np.zeros(3, np.int8))
+ext.dtype_back(3.5)
+ext.device_back(1)
 other: int = ext.counting_numpy(3)
 """
 # What the stub of isthmus names of them is looked at as Any: analysing torch takes half a minute.
@@ -56,23 +68,42 @@ def stub() -> str:
 
 def test_a_stub_is_valid_python(stub: str) -> None:
     compile(stub, "stub.pyi", "exec")
-    wanted = "Annotated[isthmus.typing.TensorLike, 'float32[n, d] on cpu']"
+    wanted = "Annotated[isthmus.typing.TensorLike[numpy.float32], 'float32[n, d] on cpu']"
     assert wanted in stub.replace("typing.Annotated", "Annotated").replace('"', "'")
 
 
-def test_a_checker_finds_what_is_no_tensor(stub: str, tmp_path: Path) -> None:
+def complaints(stub: str, folder: Path, program: str, file: str) -> list[str]:
+    """What mypy says of one of the two files."""
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed (requirements/test.txt)")
-    (tmp_path / f"{MODULE}.pyi").write_text(stub)
-    (tmp_path / "mypy.ini").write_text(CONFIGURATION.format(version="{}.{}".format(*sys.version_info)))
-    head = f"import isthmus, numpy as np, {MODULE} as ext\nx = np.zeros((2, 3), np.float32)\n"
-    (tmp_path / "use.py").write_text(head + RIGHT + WRONG)
-    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache", "use.py"]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    lines = {
-        int(line.split(":")[1])
-        for line in found.stdout.splitlines()
-        if line.startswith("use.py:") and ": error:" in line
-    }
+    (folder / f"{MODULE}.pyi").write_text(stub)
+    (folder / "mypy.ini").write_text(CONFIGURATION.format(version="{}.{}".format(*sys.version_info)))
+    (folder / "use.py").write_text(program)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "mypy.ini",
+        "--cache-dir",
+        "cache",
+        "use.py",
+        f"{MODULE}.pyi",
+    ]
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert found.returncode in (0, 1), found.stdout + found.stderr
+    return [line for line in found.stdout.splitlines() if line.startswith(f"{file}:") and ": error:" in line]
+
+
+def test_overloads_by_dtype_are_told_apart(stub: str, tmp_path: Path) -> None:
+    """No signature hides another (overload-cannot-match)."""
+    said = complaints(stub, tmp_path, "", f"{MODULE}.pyi")
+    assert [line for line in said if "overload" in line] == []
+
+
+def test_a_checker_finds_what_is_no_tensor(stub: str, tmp_path: Path) -> None:
+    head = f"import isthmus, numpy as np, {MODULE} as ext\nx = np.zeros((2, 3), np.float32)\ndoubles = np.zeros(3)\n"
+    said = complaints(stub, tmp_path, head + RIGHT + WRONG, "use.py")
     first = (head + RIGHT).count("\n") + 2  # WRONG begins with an empty line
-    assert lines == set(range(first, first + WRONG.count("\n") - 1)), found.stdout + found.stderr
+    lines = {int(line.split(":")[1]) for line in said}
+    assert lines == set(range(first, first + WRONG.count("\n") - 1)), "\n".join(said)

@@ -64,6 +64,7 @@ LEFT_OUT = {
         1,
     ): "a part of the program before it; tests/operators has gradients that are written so",
     ("docs/operators.md", "cpp", 2): "needs CUDA to link; tests/operators/test_cuda.py compiles its like",
+    ("docs/casters.md", "python", 0): "calls of a class; tests/casters/test_tensor_protocol.py makes them",
     ("docs/ownership.md", "pycon", 0): "a list with times and addresses; tests/package/test_live.py reads its form",
     ("docs/ownership.md", "python", 0): "a fixture; tests/package/test_testing.py uses the context manager",
     (
@@ -107,13 +108,17 @@ FRAGMENTS = {
         void fragment(nb::module_& m) { %s }""",
     ("docs/casters.md", "cpp", 2): "void fragment(nb::module_& m) { %s }",
     ("docs/casters.md", "cpp", 3): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 4): """
+    ("docs/casters.md", "cpp", 4): "void fragment(nb::module_& m) { %s }",
+    ("docs/casters.md", "cpp", 5): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         void fragment(nb::module_& m) { %s }""",
-    ("docs/casters.md", "cpp", 5): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 6): "void fragment() { %s }",
-    ("docs/casters.md", "cpp", 7): "%s",
-    ("docs/casters.md", "cpp", 8): """
+    ("docs/casters.md", "cpp", 6): "void fragment(nb::module_& m) { %s }",
+    ("docs/casters.md", "cpp", 7): "void fragment() { %s }",
+    ("docs/casters.md", "cpp", 8): "%s",
+    ("docs/casters.md", "cpp", 9): """
+        struct Grid { isthmus::Tensor tensor(); };
+        void fragment(nb::module_& m) { %s }""",
+    ("docs/casters.md", "cpp", 10): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         isthmus::Tensor result;
         %s""",
@@ -199,6 +204,7 @@ def test_fragments_compile(tmp_path: Path) -> None:
         "#include <isthmus/nanobind_overloads.h>",
         "#include <isthmus/array_like.h>",
         "#include <isthmus/converted.h>",
+        "#include <isthmus/tensor_protocol.h>",
     ]
     lines += ["#include <isthmus/isthmus.h>", "#include <isthmus/python.h>", "#include <isthmus/python/arguments.h>"]
     lines += ["#include <nanobind/stl/optional.h>", "#include <cstdio>", "#include <numeric>", "#include <vector>"]

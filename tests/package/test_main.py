@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,23 @@ def test_includes():
     assert all(folder.startswith("-I") for folder in folders)
     for header in ("isthmus/python.h", "dlpack/dlpack.h", "Python.h"):
         assert any((Path(folder[2:]) / header).is_file() for folder in folders), header
+
+
+def test_paths_with_spaces_are_quoted(monkeypatch, capsys):
+    """One word each to a shell, to Make and to shlex."""
+    import isthmus.__main__ as command_line
+
+    folders = ["/a folder/include", "/b"]
+    monkeypatch.setattr(isthmus, "get_includes", lambda: folders)
+    monkeypatch.setattr(isthmus, "get_cflags", lambda **_: ["-O2", "-I/a folder/include"])
+    monkeypatch.setattr(isthmus, "get_ldflags", lambda: ["/a folder/isthmus.o", "-Wl,--gc-sections"])
+    for option, words in (
+        ("--includes", ["-I/a folder/include", "-I/b"]),
+        ("--cflags", ["-O2", "-I/a folder/include"]),
+        ("--ldflags", ["/a folder/isthmus.o", "-Wl,--gc-sections"]),
+    ):
+        assert command_line.main([option]) == 0
+        assert shlex.split(capsys.readouterr().out)[: len(words)] == words
 
 
 def test_flags():

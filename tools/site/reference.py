@@ -59,7 +59,8 @@ PAGES = (
          "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md), "
          "[records and dates](../../records.md).",
          ("python/arguments", "python/call_arguments", "python/binding", "python/agreeing", "python/overloads",
-          "python/containers", "python/distinct", "python/value_arguments", "bind", "module.h", "array_like.h", "fields.h", "records.h", "tree.h", "nanobind",
+          "python/container", "python/annotations", "python/distinct", "python/value_arguments",
+          "bind", "module.h", "array_like.h", "fields.h", "records.h", "tensor_protocol.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),

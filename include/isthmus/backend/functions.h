@@ -215,6 +215,11 @@
       PyObject* like, PyObject* parent), (form, tensor, like, parent), true) \
     F(128, reply_to_result, PyObject*, detail::to_result, (const Reply& reply, PyObject* parent), (reply, parent), \
       true) \
+    F(208, note_like, void, detail::note_like, (const void* loader, PyObject* object, const void* call), \
+      (loader, object, call), true) \
+    F(209, find_like, PyObject*, detail::find_like, (const void* call), (call), true) \
+    T(210, end_loaded_borrowed, void, detail::HandleLoader<Borrowed>, end, (), (), , true) \
+    T(211, end_loaded_tensor, void, detail::HandleLoader<Tensor>, end, (), (), , true) \
     X(196, raise_error, void, (ErrorCode code, std::string_view text), \
       (code, text), (set_python_error(Error(code, text))), true) \
     X(197, raise_error_state, void, (ErrorState* state), (state), (set_python_error(Error(state))), true)
@@ -367,10 +372,15 @@
       const char* argument), (object, value, function, argument), true) \
     F(206, dtype_to_py, PyObject*, detail::value_to_py, (DType value), (value), true) \
     F(207, device_to_py, PyObject*, detail::value_to_py, (Device value), (value), true)
+
+#define ISTHMUS_BACKEND_TENSOR_PROTOCOL(F, M, T, X) \
+    F(212, add_tensor_protocol, bool, detail::add_tensor_protocol, (PyObject* type), (type), true) \
+    F(213, add_method, bool, detail::add_method, (PyObject* type, PyMethodDef* method), (type, method), true)
+
 #define ISTHMUS_BACKEND_DISTINCT(F, M, T, X) \
-    F(208, check_distinct, Result<void>, detail::check_distinct, (const char* function, const char* argument, \
+    F(214, check_distinct, Result<void>, detail::check_distinct, (const char* function, const char* argument, \
       const DLTensor& t, const char* other, const DLTensor& u), (function, argument, t, other, u), true)
 // clang-format on
 
 /// How many rows there are.
-#define ISTHMUS_BACKEND_COUNT 209
+#define ISTHMUS_BACKEND_COUNT 215

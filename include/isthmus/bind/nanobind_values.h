@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/nanobind.h>  // Python.h must come before any standard header
+#include <isthmus/backend/nanobind.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/value_arguments.h>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/pybind11.h>  // Python.h must come before any standard header
+#include <isthmus/backend/pybind11.h>  // Python.h must come before any standard header
 
 #include <isthmus/python/value_arguments.h>
 

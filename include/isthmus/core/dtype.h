@@ -203,8 +203,10 @@ constexpr DType dtype_of() noexcept {
         static_assert(DType(dtype_traits<U>::value).itemsize() == sizeof(U),
                       "isthmus: dtype_traits names a dtype of another size");
         return dtype_traits<U>::value;
-    } else
+    } else if constexpr (detail::dtype_for<U>::known)
         return detail::dtype_for<U>::value;
+    else
+        return {};  // the sentence above is the only error
 }
 
 constexpr bool DType::is_valid() const noexcept {

@@ -172,7 +172,9 @@ private:
 
 namespace detail {
 
-/// "argument 'x': " or, without a name, nothing.
+/// In a name, what stands between that of a container and an element: "x', element 1".
+inline constexpr std::string_view element_mark = "', element ";
+/// "argument 'x': ", "argument 'x', element 1: " or, without a name, nothing.
 std::string argument_prefix(const char* argument);
 /// The same as a piece of a message; the name must live as long.
 Piece of_argument(const char* argument) noexcept;

@@ -184,6 +184,12 @@ ISTHMUS_RARE Loaded pass_on(const Error& error, bool last) noexcept;
 /// A failed import as an error of the call. Read-only memory is an argument that does not fit, as a wrong dtype is.
 ISTHMUS_RARE Error argument_error(const Error& error, const char* function);
 
+/// Says that `loader` holds a tensor argument of `call`, until it ends with its overload: a result follows the one that
+/// ran. Without memory for it nothing is noted.
+void note_like(const void* loader, PyObject* object, const void* call) noexcept;
+/// The first of the call on this thread; NULL if there is none.
+PyObject* find_like(const void* call) noexcept;
+
 /// One tensor borrowed for the length of a call. One class serves the views of all types: each has its Requirement.
 class BorrowSlot {
 public:
@@ -215,6 +221,8 @@ public:
     }
     /// Call after a load, if the call is refused for another reason: a capsule can then be consumed again.
     void roll_back(PyObject* object) noexcept;
+    /// As note_like(), which ends with what was borrowed.
+    void note(PyObject* object, const void* call) noexcept { noted_ = true, note_like(this, object, call); }
 
 private:
     friend struct BackendAccess;
@@ -233,7 +241,7 @@ private:
     union {
         Result<Borrowed> result_;
     };
-    bool made_ = false;
+    bool made_ = false, noted_ = false;
     PyObject* pending_ = nullptr;  // the object, if commit() has anything to do; borrowed from the caller
 };
 
@@ -250,7 +258,7 @@ struct ArgumentLoader {
     static_assert(
         is_view<X>,
         "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, DType, Device, a number, bool, string_view, "
-        "string, or optional of these");
+        "string, or optional of these; for containers include <isthmus/python/container_arguments.h>");
 };
 
 template <class T, int N, class... C>
@@ -269,6 +277,7 @@ struct ArgumentLoader<View<T, N, C...>> {
         slot.commit_or_throw(function, argument);
     }
     void roll_back(PyObject* object, Value&) noexcept { slot.roll_back(object); }
+    void note(PyObject* object, const void* call, Value&) noexcept { slot.note(object, call); }
 
 private:
     Loaded show(Loaded loaded, Value& value) const noexcept {
@@ -283,7 +292,7 @@ class HandleLoader {
 public:
     HandleLoader() noexcept = default;
     ~HandleLoader() {
-        if (ISTHMUS_UNLIKELY(capsule_ != nullptr)) roll_back(capsule_, *taken_);
+        if (ISTHMUS_UNLIKELY(taken_ != nullptr)) end();
     }
     HandleLoader(const HandleLoader&) = delete;
     HandleLoader& operator=(const HandleLoader&) = delete;
@@ -297,13 +306,18 @@ public:
     void commit_or_throw(const char* = nullptr, const char* = nullptr) noexcept { capsule_ = nullptr; }
     bool is_done() const noexcept { return capsule_ == nullptr; }
     void roll_back(PyObject* object, X& value) noexcept;
+    void note(PyObject* object, const void* call, X& value) noexcept {
+        taken_ = &value;
+        note_like(this, object, call);
+    }
 
 private:
     friend struct BackendAccess;
+    void end() noexcept;
     Result<void> take(PyObject* object, X& value, const ImportOptions& options) noexcept;
 
     PyObject* capsule_ = nullptr;  // to be whole again unless commit() comes; borrowed from the caller
-    X* taken_ = nullptr;
+    X* taken_ = nullptr;           // of a capsule, or noted
 };
 #if !defined(ISTHMUS_BACKEND)
 extern template class HandleLoader<Borrowed>;
@@ -314,6 +328,11 @@ struct ArgumentLoader<Borrowed> : HandleLoader<Borrowed> {};
 /// May be stored.
 template <>
 struct ArgumentLoader<Tensor> : HandleLoader<Tensor> {};
+
+template <class Loader, class X>
+void note_in(Loader& loader, PyObject* object, const void* call, X& value) noexcept {
+    if constexpr (requires { loader.note(object, call, value); }) loader.note(object, call, value);
+}
 
 /// None is not a view.
 template <class X>
@@ -334,6 +353,7 @@ struct ArgumentLoader<std::optional<X>> {
     void roll_back(PyObject* object, Value& value) noexcept {
         if (value) loader.roll_back(object, *value);
     }
+    void note(PyObject* object, const void* call, Value& value) noexcept { note_in(loader, object, call, *value); }
 
 private:
     static Loaded keep(Loaded loaded, Value& value) noexcept {
@@ -360,6 +380,7 @@ struct ArgumentLoader<Argument<X, names...>> {
     bool commit(const char* function, const char* argument) noexcept { return loader.commit(function, argument); }
     void commit_or_throw() { loader.commit_or_throw(Value::function_name, Value::argument_name); }
     void roll_back(PyObject* object, Value& value) noexcept { loader.roll_back(object, value.view_); }
+    void note(PyObject* object, const void* call, Value& value) noexcept { note_in(loader, object, call, value.view_); }
 };
 
 /// An argument that the function commits which takes it: with_checked_sizes() asks the binders for this, since it has
@@ -381,6 +402,7 @@ struct ArgumentLoader<Uncommitted<X>> {
         value.loader = &loader;
         return loader.try_load(object, value.value, last);
     }
+    void note(PyObject* object, const void* call, auto& value) noexcept { note_in(loader, object, call, value.value); }
     void commit_or_throw() noexcept {}
 };
 
@@ -395,33 +417,6 @@ PyObject* to_default_result(DefaultResult form, const Tensor& tensor, PyObject* 
 inline PyObject* to_default_result(const Tensor& tensor, PyObject* like, PyObject* parent = nullptr) noexcept {
     return to_default_result(default_result, tensor, like, parent);
 }
-
-/// A view in a signature: a type that checkers accept, and the constraints in words.
-template <class V>
-struct Annotation {
-    static constexpr void spell(Words& words) {
-        words.add("typing.Annotated[isthmus.typing.");
-        words.add(std::string_view(V::requirement.converts == Converts::objects ? "ArrayLike, '" : "TensorLike, '"));
-        if (V::requirement.writable) words.add("writable ");
-        words.add(V::words());
-        if (V::requirement.converts == Converts::orders)
-            words.add(", row-major or copied");
-        else if (V::requirement.converts != Converts::nothing)
-            words.add(", converted where it differs");
-        words.add("']");
-    }
-    static constexpr ConstexprString<spell> text{};
-};
-
-/// A result in one framework, in a signature.
-template <Framework framework>
-struct ResultAnnotation {
-    static constexpr void spell(Words& words) {
-        const char* array = array_class(framework);
-        words.add(std::string_view(array != nullptr ? array : "typing.Any"));
-    }
-    static constexpr ConstexprString<spell> text{};
-};
 
 }  // namespace detail
 

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/distinct.h>  // Python.h must come before any standard header
+#include <isthmus/python/container_elements.h>  // Python.h must come before any standard header
 
 #include <array>
 #include <deque>
 #include <list>
 #include <map>
-#include <new>
 #include <tuple>
 #include <unordered_map>
 #include <variant>
@@ -18,144 +17,69 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// Reads the elements of a sequence that is not a text, into a tuple that holds them; `count` is how many there must
-/// be, or -1.
-Loaded hold_elements(PyObject* object, Ref& held, Py_ssize_t count = -1) noexcept;
-/// Reads the items of a mapping, into a list of pairs that holds them.
-Loaded hold_items(PyObject* object, Ref& held) noexcept;
-
-// The limited API has the functions, and not the macros, which check nothing.
-#if defined(Py_LIMITED_API)
-inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GetItem(tuple, i); }
-inline PyObject* list_item(PyObject* list, Py_ssize_t i) noexcept { return PyList_GetItem(list, i); }
-#else
-inline PyObject* tuple_item(PyObject* tuple, Py_ssize_t i) noexcept { return PyTuple_GET_ITEM(tuple, i); }
-inline PyObject* list_item(PyObject* list, Py_ssize_t i) noexcept { return PyList_GET_ITEM(list, i); }
-#endif
-
 // One Contents per shape of container: load() reads the elements and keeps what reads them, take() makes the container
-// of them. A Binder has How, its state while arguments are read; Element<E>, its own caster of one element, which stays
-// where it is made; load(), which reads what has an ArgumentLoader; and raise(), which throws the Python exception that
-// is set.
+// of them. A Binder has How, its state while arguments are read, with the name of the argument if that is known;
+// Element<E>, its own caster of one element, which stays where it is made; load() and load_named(), which read what has
+// an ArgumentLoader; and raise(), which throws the Python exception that is set.
 
 template <class Binder, class X>
 struct Contents;
 
-/// Elements that do not move. A borrow has room for 64 dimensions: a std::vector would write all of that,
-/// or allocate for each. Of these chunks only what is used is touched, and malloc keeps them at hand.
-template <class T>
-class Elements {
-    static constexpr std::size_t chunk_bytes = std::size_t{1} << 12;
-    static constexpr std::size_t room = sizeof(T) < chunk_bytes ? chunk_bytes / sizeof(T) : 1;
-    struct Chunk {
-        Chunk* next = nullptr;
-        std::size_t count = 0;
-        union {
-            T elements[room];
-        };
-        Chunk() noexcept {}
-        ~Chunk() {
-            while (count > 0) elements[--count].~T();
-        }
-    };
-
-public:
-    Elements() = default;
-    ~Elements() { clear(); }
-    /// A binder that asks whether its casters can be copied is to hear of the mistake that led it there.
-    Elements(const Elements&) {
-        static_assert(
-            sizeof(T) == 0,
-            "isthmus: what is borrowed would end before it is used; take the container as an argument of the function");
-    }
-    Elements& operator=(const Elements&) = delete;
-
-    T& add() {
-        if (last_ == nullptr || last_->count == room) {
-            auto* fresh = new Chunk;
-            (last_ == nullptr ? first_ : last_->next) = fresh;
-            last_ = fresh;
-        }
-        T* made = ::new (static_cast<void*>(last_->elements + last_->count)) T;
-        ++last_->count;
-        return *made;
-    }
-    template <class F>
-    void for_each(F&& f) {
-        for (Chunk* chunk = first_; chunk != nullptr; chunk = chunk->next)
-            for (std::size_t i = 0; i < chunk->count; ++i) f(chunk->elements[i]);
-    }
-    void clear() noexcept {
-        while (Chunk* chunk = first_) {
-            first_ = chunk->next;
-            delete chunk;
-        }
-        last_ = nullptr;
-    }
-
-private:
-    Chunk *first_ = nullptr, *last_ = nullptr;
-};
-
-/// Whether a value is complete in itself once it was loaded, so that its borrow has to stay only if it holds something:
-/// a view of so many dimensions has its own sizes, and the sequence that is held keeps an array.
-template <class E>
-inline constexpr bool is_complete = false;
-template <class T, int N, class... C>
-inline constexpr bool is_complete<View<T, N, C...>> = N != dynamic_rank;
-template <>
-inline constexpr bool is_complete<Borrowed> = true;
-template <class V, Literal... names>
-inline constexpr bool is_complete<Argument<V, names...>> = is_complete<V>;
-
-template <class Loader>
-bool is_done(const Loader& loader) noexcept {
-    if constexpr (requires { loader.slot; })
-        return loader.slot.is_done();
-    else if constexpr (requires { loader.loader; })
-        return is_done(loader.loader);
-    else
-        return loader.is_done();
-}
 /// Reads elements of such a type one after the other: the same loader serves all that leave nothing to hold.
 template <class Binder, class E>
 class CompleteElements {
+    struct Held {
+        ArgumentLoader<E> loader;
+        Py_ssize_t place;
+        Held() noexcept {}
+    };
+
 public:
     /// `value` stays where it is until commit().
-    bool load(PyObject* object, E& value, const typename Binder::How& how) {
+    bool load(PyObject* object, E& value, const typename Binder::How& how, Py_ssize_t place) {
         static_assert(!is_distinct<E>, ISTHMUS_NOT_COMPARED);
-        if (free_ == nullptr) free_ = &loaders_.add();
-        if (!Binder::load(*free_, object, value, how)) return false;
-        if (!is_done(*free_)) free_ = nullptr;
+        if (free_ == nullptr) free_ = &held_.add();
+        free_->place = place;
+        if constexpr (is_named<E>) {
+            if (!Binder::load_named(free_->loader, object, value, how)) return false;
+        } else {
+            if (!Binder::load(free_->loader, object, value, how)) return false;
+        }
+        if (!is_done(free_->loader)) free_ = nullptr;
         return true;
     }
     void commit() {
-        loaders_.for_each([&](ArgumentLoader<E>& loader) {
-            if (&loader != free_) loader.commit_or_throw();
+        held_.for_each([&](Held& held) {
+            if (&held == free_) return;
+            if constexpr (is_named<E>)
+                commit_element(held.loader, E::function_name, E::argument_name, held.place);
+            else
+                commit_element(held.loader, nullptr, nullptr, held.place);
         });
     }
     void clear() noexcept {
-        loaders_.clear();
+        held_.clear();
         free_ = nullptr;
     }
 
 private:
-    Elements<ArgumentLoader<E>> loaders_;
-    ArgumentLoader<E>* free_ = nullptr;
+    Elements<Held> held_;
+    Held* free_ = nullptr;
 };
 
 /// Any number of elements, all of one type.
 template <class Binder, class X, class E>
 struct SequenceContents {
     Ref held;
-    Elements<typename Binder::template Element<E>> elements;
+    Elements<ElementOf<Binder, E>> elements;
 
     bool load(PyObject* object, const typename Binder::How& how) {
         elements.clear();
         if (const Loaded read = hold_elements(object, held); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
+        Places<Binder, E> places(how);
         for (Py_ssize_t i = 0; i < PyTuple_Size(held.get()); ++i)
-            if (!elements.add().load(tuple_item(held.get(), i), how)) return false;
+            if (!elements.add().load(tuple_item(held.get(), i), places.of(i))) return false;
         return true;
     }
     X take() {
@@ -178,8 +102,9 @@ struct SequenceContents<Binder, X, E> {
             return read == Loaded::raised && Binder::raise();
         const Py_ssize_t size = PyTuple_Size(held.get());
         if constexpr (requires { made.reserve(std::size_t{}); }) made.reserve(static_cast<std::size_t>(size));
+        Places<Binder, E> places(how);
         for (Py_ssize_t i = 0; i < size; ++i)
-            if (!elements.load(tuple_item(held.get(), i), made.emplace_back(), how)) return false;
+            if (!elements.load(tuple_item(held.get(), i), made.emplace_back(), places.of(i), i)) return false;
         return true;
     }
     X take() {
@@ -192,14 +117,18 @@ struct SequenceContents<Binder, X, E> {
 template <class Binder, class X, class... E>
 struct TupleContents {
     Ref held;
-    std::tuple<typename Binder::template Element<E>...> elements;
+    std::tuple<ElementOf<Binder, E>...> elements;
 
     bool load(PyObject* object, const typename Binder::How& how) {
         if (const Loaded read = hold_elements(object, held, sizeof...(E)); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
-        Py_ssize_t at = 0;
-        return std::apply([&](auto&... element) { return (element.load(tuple_item(held.get(), at++), how) && ...); },
-                          elements);
+        Py_ssize_t at = -1;
+        const auto next = [&]<class One>(ElementOf<Binder, One>& element) {
+            Places<Binder, One> places(how);
+            ++at;
+            return element.load(tuple_item(held.get(), at), places.of(at));
+        };
+        return std::apply([&](auto&... element) { return (next(element) && ...); }, elements);
     }
     X take() {
         return std::apply([](auto&... element) { return X{element.take()...}; }, elements);
@@ -209,8 +138,8 @@ struct TupleContents {
 template <class Binder, class X, class K, class E>
 struct MapContents {
     struct Item {
-        typename Binder::template Element<K> key;
-        typename Binder::template Element<E> value;
+        ElementOf<Binder, K> key;
+        ElementOf<Binder, E> value;
     };
     Ref held;
     Elements<Item> elements;
@@ -219,10 +148,12 @@ struct MapContents {
         elements.clear();
         if (const Loaded read = hold_items(object, held); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
+        Places<Binder, E> places(how);
         for (Py_ssize_t i = 0; i < PyList_Size(held.get()); ++i) {
             PyObject* item = list_item(held.get(), i);
+            PyObject* name = tuple_item(item, 0);
             auto& [key, value] = elements.add();
-            if (!key.load(tuple_item(item, 0), how) || !value.load(tuple_item(item, 1), how)) return false;
+            if (!key.load(name, how) || !value.load(tuple_item(item, 1), places.of(name))) return false;
         }
         return true;
     }
@@ -238,7 +169,7 @@ template <class Binder, class X, class K, class E>
 struct MapContents<Binder, X, K, E> {
     Ref held;
     X made;
-    Elements<typename Binder::template Element<K>> keys;
+    Elements<ElementOf<Binder, K>> keys;
     CompleteElements<Binder, E> elements;  // ends first: it may end what an element of `made` has
 
     bool load(PyObject* object, const typename Binder::How& how) {
@@ -247,12 +178,14 @@ struct MapContents<Binder, X, K, E> {
         made.clear();
         if (const Loaded read = hold_items(object, held); read != Loaded::yes)
             return read == Loaded::raised && Binder::raise();
+        Places<Binder, E> places(how);
         for (Py_ssize_t i = 0; i < PyList_Size(held.get()); ++i) {
             PyObject* item = list_item(held.get(), i);
+            PyObject* name = tuple_item(item, 0);
             auto& key = keys.add();
-            if (!key.load(tuple_item(item, 0), how)) return false;
+            if (!key.load(name, how)) return false;
             E& value = made.try_emplace(key.take()).first->second;
-            if (!elements.load(tuple_item(item, 1), value, how)) return false;
+            if (!elements.load(tuple_item(item, 1), value, places.of(name), i)) return false;
         }
         return true;
     }
@@ -264,7 +197,7 @@ struct MapContents<Binder, X, K, E> {
 
 template <class Binder, class E>
 struct OptionalContents {
-    std::optional<typename Binder::template Element<E>> element;
+    std::optional<ElementOf<Binder, E>> element;
 
     bool load(PyObject* object, const typename Binder::How& how) {
         element.reset();
@@ -280,7 +213,7 @@ struct OptionalContents {
 /// The first alternative that takes the object without a conversion, else the first that takes it at all.
 template <class Binder, class... E>
 struct VariantContents {
-    std::variant<std::monostate, typename Binder::template Element<E>...> chosen;
+    std::variant<std::monostate, ElementOf<Binder, E>...> chosen;
 
     bool load(PyObject* object, const typename Binder::How& how) {
         const auto indices = std::index_sequence_for<E...>{};

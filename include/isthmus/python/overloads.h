@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/agreeing.h>  // Python.h must come before any standard header
+#include <isthmus/python/container_arguments.h>  // Python.h must come before any standard header
 
 #include <string>
 #include <vector>
-
-#include <isthmus/python/value_arguments.h>
 
 ISTHMUS_BEGIN
 
@@ -58,7 +56,7 @@ bool check_argument(PyObject* object, const char* name) {
     return loader.load(object, value, nullptr, name, nullptr) == Loaded::yes;
 }
 template <class A>
-inline constexpr bool is_checked = is_deferred<A> || is_value<A>;
+inline constexpr bool is_checked = is_deferred<A> || is_value<A> || (holds_view<A, Borrowed, Tensor> && has_loader<A>);
 template <class V>
 inline constexpr bool is_checked<std::optional<V>> = is_checked<V>;
 template <class A>

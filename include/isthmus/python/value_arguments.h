@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <isthmus/python/binding.h>  // Python.h must come before any standard header
+#include <isthmus/python/annotations.h>  // Python.h must come before any standard header
 
 ISTHMUS_BEGIN
 
@@ -11,6 +11,7 @@ struct LiveTensor;
 class Match;
 class PyOwner;
 struct OperatorOptions;
+class PyOwner;
 class Stream;
 struct TensorEntry;
 class TensorFile;

@@ -87,6 +87,15 @@ Tensor twice_after(double, const Argument<View<const float, 1>>& x, const Callab
     callback();
     return twice_there(x);
 }
+/// The second overload does not look at its first argument.
+template <class Object>
+Tensor second_of(const Object&, const View<const float, 1>& x) {
+    return copy_of(x).value();
+}
+template <class Object>
+Tensor second_of_handle(const Object&, const Tensor& x) {
+    return copy_of(x).value();
+}
 inline void set_results(const std::string& name) {
     Framework framework = Framework::none;
     if (name == "reply")
@@ -174,7 +183,7 @@ inline std::string disagreement_in(const Rows& a, const Rows& b) {
 }
 inline void fail() { throw Error(ErrorCode::needs_copy, ErrorKind::buffer, "thrown by the function"); }
 
-template <class Def>
+template <class Object, class Def>
 void bind(Def def) {
     def("sum", sum);
     def("fill", fill);
@@ -190,6 +199,10 @@ void bind(Def def) {
     def("twice_replied", twice_replied);
     def("zeros_there", zeros_there);
     def("twice_into", agreeing<"twice_into", "x", "out">(twice_into));
+    def("second_of", [](const View<const float, 1>& x, double) { return copy_of(x).value(); });
+    def("second_of", second_of<Object>);
+    def("second_of_handles", [](const Tensor& x, double) { return copy_of(x).value(); });
+    def("second_of_handles", second_of_handle<Object>);
     def("set_results", set_results);
     def("counting", counting);
     def("counting_numpy", counting_numpy);

@@ -131,6 +131,37 @@ void bind_containers(Def def) {
     owned("own_variant", std::type_identity<std::variant<Tensor, double>>{});
     owned("own_either", std::type_identity<std::pair<Tensor, double>>{});
     owned("own_either", std::type_identity<std::pair<Tensor, std::string>>{});
+
+    def("own_vector_if", [](const std::vector<Tensor>& all, bool) { return all; });
+    def("own_optional_if", [](const std::optional<Tensor>& one, bool) { return one; });
+    def("own_map_if", [](const std::map<std::string, Tensor>& all, bool) { return all; });
+    def("own_pair_if", [](const std::pair<Tensor, double>& both, bool) { return both; });
+    def("own_tuple_if", [](const std::tuple<Tensor, double>& both, bool) { return both; });
+    def("own_array_if", [](const std::array<Tensor, 1>& all, bool) { return all; });
+    def("own_variant_if", [](const std::variant<Tensor, double>& one, bool) { return one; });
+    // As results, in the caller's framework.
+    using Given = Argument<Row>;
+    def("replies", [](const Given& x) { return std::vector<Reply>{x.reply(copy_of(*x).value()), {}}; });
+    def("replies_by_name",
+        [](const Given& x) { return std::map<std::string, Reply>{{"a", x.reply(copy_of(*x).value())}}; });
+    def("reply_pair", [](const Given& x) { return std::pair<Reply, double>(x.reply(copy_of(*x).value()), 0.5); });
+    def("reply_tuple", [](const Given& x) {
+        return std::tuple<Reply, std::string, Tensor>(x.reply(copy_of(*x).value()), "text", copy_of(*x).value());
+    });
+    def("reply_if", [](const Given& x, bool wanted) {
+        return wanted ? std::optional(x.reply(copy_of(*x).value())) : std::nullopt;
+    });
+    def("arrays_of", [](const Row& x) { return std::vector<As<Framework::numpy>>{copy_of(x).value()}; });
+    def("results_of", [](const Row& x) { return std::vector<Result<Tensor>>{copy_of(x)}; });
+    def("frozen_replies",
+        [](const Given& x) { return std::vector<Reply>{x.reply(copy_of(*x).value().as_read_only())}; });
+    // Errors that name argument and element.
+    using Named = Argument<Row, "batch", "stack">;
+    def("stack", [](const std::vector<Named>& all) { return all.size(); });
+    def("stack_by_name", [](const std::map<std::string, Named>& all) { return all.size(); });
+    def("stack_pair", [](const std::pair<Named, Named>&) { return 2; });
+    def("stack_nested", [](const std::vector<std::vector<Named>>& all) { return all.size(); });
+    def("stack_written", [](const std::vector<Argument<View<float, 1>, "batch", "stack">>& all) { return all.size(); });
     def("fill_all", [](const std::vector<View<float, 1>>& all, float value) {
         for (const auto& each : all)
             for (std::int64_t i = 0; i < each.extent(0); ++i) each(i) = value;

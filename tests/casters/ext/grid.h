@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <isthmus/python/py_owner.h>
+#include <isthmus/tensor_protocol.h>
 
 namespace casters {
 
@@ -74,5 +75,14 @@ private:
     float* cells_;
     Tensor member_;
 };
+
+/// Classes that every framework takes.
+struct Producer : Grid {};
+struct Holder {
+    Tensor tensor = Tensor::own(std::vector<float>{1, 2, 3});
+    void drop() { tensor = {}; }
+};
+struct Failing {};
+inline Tensor fail_to_make(Failing&) { throw Error(ErrorCode::bad_layout, "no tensor today"); }
 
 }  // namespace casters

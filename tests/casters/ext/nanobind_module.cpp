@@ -53,7 +53,7 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
     const auto def = [&m](const char* name, auto function) {
         define(m, name, function, typename isthmus::detail::BoundSignature<decltype(function)>::type{});
     };
-    casters::bind(def);
+    casters::bind<nanobind::object>(def);
     m.def("fill_without_gil", casters::fill, nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("twice_there_without_gil", casters::twice_there, nanobind::call_guard<nanobind::gil_scoped_release>());
     m.def("errors_without_gil", casters::errors_of, nanobind::call_guard<nanobind::gil_scoped_release>());
@@ -105,4 +105,13 @@ NB_MODULE(ISTHMUS_CASTER_MODULE, m) {
         .def_prop_ro("member", &Grid::member)
         .def_static("alive", [] { return Grid::alive; })
         .def_static("sum_at_the_end", [] { return Grid::sum_at_the_end; });
+    nb::class_<casters::Producer> producer(m, "Producer");
+    producer.def(nb::init<>()).def_static("alive", [] { return Grid::alive; });
+    isthmus::tensor_protocol(producer, &casters::Producer::tensor);
+    nb::class_<casters::Holder> holder(m, "Holder");
+    holder.def(nb::init<>()).def("drop", &casters::Holder::drop);
+    isthmus::tensor_protocol(holder, &casters::Holder::tensor);
+    nb::class_<casters::Failing> failing(m, "Failing");
+    failing.def(nb::init<>());
+    isthmus::tensor_protocol(failing, casters::fail_to_make);
 }

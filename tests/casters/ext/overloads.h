@@ -24,6 +24,11 @@ inline constexpr auto total_rows = [](View<const float, 2> rows, std::int64_t) {
 
 inline Tensor made_of(DType dtype) { return Tensor::empty({2}, dtype); }
 
+inline std::string batch_of(const std::vector<View<const float, 2>>&) { return "list"; }
+inline std::string batch_by_name(const std::map<std::string, View<const float, 1>>&) { return "mapping"; }
+inline std::string batch_of_two(const std::pair<Tensor, View<const float, 1>>&) { return "pair"; }
+inline std::string batch_of_batches(const std::vector<std::vector<View<const float, 1>>>&) { return "nested"; }
+
 struct Scale {
     double factor = 2;
     std::string rows(View<const float, 2>) const { return "rows"; }
@@ -42,6 +47,9 @@ void bind_overloads(Module& m, const Maybe&... maybe) {
     overloads<any_kept, any_written, any_converted>(m, "unnamed", maybe...);
     overloads<any_kept, any_written>(m, "annotated", Arg().noconvert(), Arg().none());
     overloads<made_of>(m, "made_of", Arg("dtype"));
+    overloads<batch_of, batch_by_name>(m, "batches", Arg("batch"));
+    overloads<batch_of_two>(m, "two_of", Arg("both"));
+    overloads<batch_of_batches>(m, "nested_batches", Arg("batch"));
     overloads<total_rows>(m, "rows_of", Arg("rows"), Arg("count"));
 }
 template <class Arg, class Class>

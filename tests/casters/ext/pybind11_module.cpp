@@ -24,7 +24,7 @@ struct Held {
 }  // namespace
 
 PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
-    casters::bind([&m](const char* name, auto function) { m.def(name, function); });
+    casters::bind<pybind11::object>([&m](const char* name, auto function) { m.def(name, function); });
     m.def("fill_without_gil", casters::fill, pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("twice_there_without_gil", casters::twice_there, pybind11::call_guard<pybind11::gil_scoped_release>());
     m.def("errors_without_gil", casters::errors_of, pybind11::call_guard<pybind11::gil_scoped_release>());
@@ -74,4 +74,13 @@ PYBIND11_MODULE(ISTHMUS_CASTER_MODULE, m, pybind11::mod_gil_not_used()) {
         .def_property_readonly("member", &Grid::member)
         .def_static("alive", [] { return Grid::alive; })
         .def_static("sum_at_the_end", [] { return Grid::sum_at_the_end; });
+    py::class_<casters::Producer> producer(m, "Producer", py::module_local());
+    producer.def(py::init<>()).def_static("alive", [] { return Grid::alive; });
+    isthmus::tensor_protocol(producer, &casters::Producer::tensor);
+    py::class_<casters::Holder> holder(m, "Holder", py::module_local());
+    holder.def(py::init<>()).def("drop", &casters::Holder::drop);
+    isthmus::tensor_protocol(holder, &casters::Holder::tensor);
+    py::class_<casters::Failing> failing(m, "Failing", py::module_local());
+    failing.def(py::init<>());
+    isthmus::tensor_protocol(failing, casters::fail_to_make);
 }

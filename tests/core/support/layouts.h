@@ -210,7 +210,8 @@ CHECK_ROWS(ISTHMUS_BACKEND_SHARED)
 namespace frozen {
 
 // clang-format off
-OPAQUE(detail::ReplyTable) OPAQUE(PyObject) OPAQUE(PyThreadState) OPAQUE(detail::FieldSource)
+OPAQUE(detail::ReplyTable) OPAQUE(PyObject) OPAQUE(PyThreadState) OPAQUE(PyMethodDef)
+OPAQUE(detail::FieldSource)
 OPAQUE(detail::OperatorDefinition)
 
 NUMBERS(Framework, (none, 0), (tensor, 1), (capsule, 2), (capsule_legacy, 3), (numpy, 4), (torch, 5), (jax, 6),
@@ -234,7 +235,7 @@ LAYOUT(Result<Borrowed>, 1192, 8, (value_, 0), (error_, 0), (has_value_, 1184))
 LAYOUT(Result<PyObject*>, 24, 8, (value_, 0), (error_, 0), (has_value_, 16))
 LAYOUT(PyOwner, 16, 8, (object_, 0), (ops_, 8))
 LAYOUT(detail::CapturedException, 16, 8, (kind_, 0), (state_, 8))
-LAYOUT(detail::BorrowSlot, 1208, 8, (result_, 0), (made_, 1192), (pending_, 1200))
+LAYOUT(detail::BorrowSlot, 1208, 8, (result_, 0), (made_, 1192), (noted_, 1193), (pending_, 1200))
 LAYOUT(detail::HandleLoader<Borrowed>, 16, 8, (capsule_, 0), (taken_, 8))
 LAYOUT(detail::HandleLoader<Tensor>, 16, 8, (capsule_, 0), (taken_, 8))
 LAYOUT(Reply, 16, 8, (tensor, 0), (like, 8))
@@ -282,6 +283,7 @@ CHECK_ROWS(ISTHMUS_BACKEND_ARRAY_LIKE)
 CHECK_ROWS(ISTHMUS_BACKEND_OPERATORS)
 CHECK_ROWS(ISTHMUS_BACKEND_RECORDS)
 CHECK_ROWS(ISTHMUS_BACKEND_VALUES)
+CHECK_ROWS(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
 }  // namespace detail
 
 #endif

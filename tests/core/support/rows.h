@@ -183,6 +183,7 @@ FIND_ROWS(ISTHMUS_BACKEND_ARRAY_LIKE)
 FIND_ROWS(ISTHMUS_BACKEND_OPERATORS)
 FIND_ROWS(ISTHMUS_BACKEND_RECORDS)
 FIND_ROWS(ISTHMUS_BACKEND_VALUES)
+FIND_ROWS(ISTHMUS_BACKEND_TENSOR_PROTOCOL)
 FIND_ROWS(ISTHMUS_BACKEND_DISTINCT)
 
 // clang-format off
@@ -274,13 +275,19 @@ ROW(204, load_dtype, Loaded (*)(PyObject*, DType*, const char*, const char*))
 ROW(205, load_device, Loaded (*)(PyObject*, Device*, const char*, const char*))
 ROW(206, dtype_to_py, PyObject* (*)(DType))
 ROW(207, device_to_py, PyObject* (*)(Device))
-ROW(208, check_distinct,
+ROW(208, note_like, void (*)(const void*, PyObject*, const void*))
+ROW(209, find_like, PyObject* (*)(const void*))
+ROW(210, end_loaded_borrowed, void (*)(HandleLoader<Borrowed>*))
+ROW(211, end_loaded_tensor, void (*)(HandleLoader<Tensor>*))
+ROW(212, add_tensor_protocol, bool (*)(PyObject*))
+ROW(213, add_method, bool (*)(PyObject*, PyMethodDef*))
+ROW(214, check_distinct,
     ErrorState* (*)(const char*, const char*, const DLTensor*, const char*, const DLTensor*))
 // clang-format on
 
 #endif
 
-static_assert(ISTHMUS_BACKEND_COUNT == 209, "a new row has its line above");
+static_assert(ISTHMUS_BACKEND_COUNT == 215, "a new row has its line above");
 
 }  // namespace detail
 

@@ -99,5 +99,6 @@ extern PyMethodDef export_methods[];
 extern PyMethodDef export_memory_methods[];
 bool add_exporter(PyObject* module);
 bool add_holder(PyObject* module);
+bool add_bare(PyObject* module);
 
 }  // namespace ext

@@ -8,6 +8,7 @@
 #include <isthmus/python/distinct.h>
 #include <isthmus/python/value_arguments.h>
 #include <isthmus/records.h>
+#include <isthmus/tensor_protocol.h>
 #include <isthmus/tree.h>
 
 #include "../../core/support/rows.h"

@@ -16,7 +16,7 @@ PyMODINIT_FUNC PyInit_isthmus_test_ext() {
     for (PyMethodDef* methods : {ext::argument_methods, ext::import_methods, ext::keep_methods, ext::thread_methods,
                                  ext::producer_methods, ext::export_methods, ext::export_memory_methods})
         if (PyModule_AddFunctions(module, methods) != 0) return nullptr;
-    if (!ext::add_exporter(module) || !ext::add_holder(module)) return nullptr;
+    if (!ext::add_exporter(module) || !ext::add_holder(module) || !ext::add_bare(module)) return nullptr;
 #if defined(NDEBUG)
     constexpr int checks_gil = 0;
 #else

@@ -46,7 +46,9 @@ BRIDGE = """
 #include <isthmus/module.h>
 #include <isthmus/op.h>
 #include <isthmus/python/arguments.h>
+#include <isthmus/python/container_arguments.h>
 #include <isthmus/python/containers.h>
+#include <isthmus/tensor_protocol.h>
 #include <isthmus/records.h>
 #include <isthmus/tree.h>
 using isthmus::View, isthmus::sizes;

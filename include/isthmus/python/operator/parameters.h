@@ -136,6 +136,8 @@ struct OperatorParameter {
     static_assert(sizeof(A) == 0,
                   "isthmus: a parameter of an operator is a View<const T, …>, InOut, double, std::int64_t, bool, "
                   "std::string_view, DType, a std::optional of one of these, or an Out");
+    static constexpr ParameterFacts facts{};  // the sentence above is the only error
+    static A get(const ParameterValue& value);
 };
 
 /// Frameworks get the sizes as numbers and names.

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the bare API that take and return dtypes, devices and containers, and a class that is a tensor.
+#include <isthmus/module.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <isthmus/python/container_arguments.h>
+#include <isthmus/tensor_protocol.h>
+
+#include "ext.h"
+
+namespace ext {
+namespace {
+namespace bare {
+
+using isthmus::View;
+using Row = View<const float, 1>;
+
+isthmus::DType dtype_back(isthmus::DType dtype, std::optional<isthmus::Device>) { return dtype; }
+isthmus::Device device_back(isthmus::Device device) { return device; }
+isthmus::Result<void> nothing(bool works) {
+    if (!works) return isthmus::Error(isthmus::ErrorCode::read_only, "not this time");
+    return {};
+}
+double total(const Row& row) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < row.extent(0); ++i) sum += static_cast<double>(row(i));
+    return sum;
+}
+double total_of(const std::vector<Row>& batch, double factor) {
+    double sum = 0;
+    for (const Row& row : batch) sum += total(row);
+    return factor * sum;
+}
+double total_by_name(const std::map<std::string, Row>& batch) {
+    double sum = 0;
+    for (const auto& [name, row] : batch) sum += total(row);
+    return sum;
+}
+std::vector<isthmus::Tensor> kept(std::vector<isthmus::Tensor> batch, bool) { return batch; }
+std::map<std::string, isthmus::Tensor> named(isthmus::Tensor x) { return {{"x", x}}; }
+
+const std::vector<isthmus::Tensor>& of_the_module() {
+    static const std::vector<isthmus::Tensor> tensors{isthmus::Tensor::own(std::vector<float>{1, 2})};
+    return tensors;
+}
+
+isthmus::Tensor tensor_of(PyObject* self) {
+    const isthmus::Ref wanted(PyObject_GetAttrString(self, "wanted"));
+    if (!wanted) PyErr_Clear();
+    if (!wanted) throw isthmus::Error(isthmus::ErrorCode::bad_argument, "nothing is wanted");
+    return isthmus::from_py(wanted.get()).value();
+}
+
+PyObject* made_a_tensor(PyObject* type) {
+    return isthmus::tensor_protocol<tensor_of>(type) ? Py_NewRef(type) : nullptr;
+}
+
+}  // namespace bare
+}  // namespace
+
+bool add_bare(PyObject* module) {
+    using namespace bare;
+    isthmus::def<dtype_back>(module, "dtype_back", {"dtype", "device"});
+    isthmus::def<device_back>(module, "device_back", {"device"});
+    isthmus::def<nothing>(module, "nothing", {"works"});
+    isthmus::def<total_of>(module, "total_of", {"batch", "factor"});
+    isthmus::def<total_by_name>(module, "total_by_name", {"batch"});
+    isthmus::def<kept>(module, "kept", {"batch", "sure"});
+    isthmus::def<named>(module, "named", {"x"});
+    isthmus::def<of_the_module>(module, "of_the_module");
+    isthmus::def<made_a_tensor>(module, "made_a_tensor", {"type"});
+    return PyErr_Occurred() == nullptr;
+}
+
+}  // namespace ext

@@ -1,0 +1,108 @@
+"""def() and Arguments: dtypes, devices, Results and containers, and tensor_protocol() of a class of the bare API."""
+
+from __future__ import annotations
+
+import capsules
+import numpy as np
+import pytest
+
+import isthmus_test_ext as ext
+
+isthmus = pytest.importorskip("isthmus")
+ROW = np.arange(3, dtype=np.float32)
+
+
+def test_dtypes_and_devices():
+    assert ext.dtype_back("bfloat16") == isthmus.DType("bfloat16")
+    assert type(ext.dtype_back(np.dtype("int8"), "cuda:1")) is isthmus.DType
+    assert ext.device_back((2, 1)) == "cuda:1"
+    with pytest.raises(ValueError, match=r"dtype_back\(\): argument 'dtype': found 'float33'; expected a name such as"):
+        ext.dtype_back("float33")
+    with pytest.raises(
+        TypeError, match=r"device_back\(\): argument 'device': found 3; expected a name such as 'cuda:0'"
+    ):
+        ext.device_back(3)
+
+
+def test_a_result_of_nothing():
+    assert ext.nothing(True) is None
+    with pytest.raises(ValueError, match="not this time"):
+        ext.nothing(False)
+
+
+def test_containers():
+    assert ext.total_of([ROW, memoryview(ROW)], 2) == 12
+    assert ext.total_of(np.stack([ROW, ROW]), 1) == 6
+    assert ext.total_by_name({"a": ROW, "b": ROW}) == 6
+    assert ext.named(ROW)["x"] is ROW
+    assert [np.from_dlpack(t).tolist() for t in ext.of_the_module()] == [[1, 2]]
+    assert [np.from_dlpack(t).tolist() for t in ext.of_the_module()] == [[1, 2]], "it was not moved from"
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        ([ROW, ROW.astype(float)], "argument 'batch', element 1: expected float32[:] on cpu, got float64[3] on cpu"),
+        ([ROW, "text"], "argument 'batch', element 1: expected a tensor"),
+        ("text", "argument 'batch': expected a sequence of tensors, got str"),
+        (3, "argument 'batch': expected a sequence of tensors, got int"),
+    ],
+)
+def test_an_error_names_the_element(batch, said):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        ext.total_of(batch, 1)
+    assert str(raised.value).startswith(f"total_of(): {said}")
+
+
+def test_keys_name_the_elements_of_a_mapping():
+    with pytest.raises(ValueError, match=r"total_by_name\(\): argument 'batch', element 'b': expected float32"):
+        ext.total_by_name({"a": ROW, "b": ROW.astype(int)})
+    with pytest.raises(
+        TypeError, match=r"total_by_name\(\): argument 'batch': expected a mapping of tensors, got list"
+    ):
+        ext.total_by_name([ROW])
+
+
+def test_a_capsule_is_whole_when_another_argument_misfits():
+    capsule = ROW.__dlpack__()
+    with pytest.raises(TypeError, match="argument 'sure': expected True or False"):
+        ext.kept([capsule], "no")
+    assert capsules.is_whole(capsule)
+    ext.kept([capsule], True)
+    assert not capsules.is_whole(capsule)
+
+
+def test_an_interrupt_passes_through():
+    class Producer:
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **_):
+            raise KeyboardInterrupt("mine")
+
+    with pytest.raises(KeyboardInterrupt, match="mine"):
+        ext.total_of([ROW, Producer()], 1)
+
+
+class TestTensorProtocol:
+    def test_a_class_becomes_a_tensor(self):
+        @ext.made_a_tensor
+        class Mine:
+            wanted = ROW
+
+        assert np.shares_memory(np.from_dlpack(Mine()), ROW)
+        assert np.shares_memory(np.asarray(memoryview(Mine())), ROW)
+        assert Mine().__dlpack_device__() == (1, 0)
+        assert np.asarray(Mine()).tolist() == ROW.tolist()
+
+    def test_an_error_of_the_function(self):
+        @ext.made_a_tensor
+        class Mine:
+            pass
+
+        with pytest.raises(isthmus.Error, match="nothing is wanted"):
+            memoryview(Mine())
+
+    def test_a_class_that_takes_no_attributes(self):
+        with pytest.raises(TypeError, match="immutable type"):
+            ext.made_a_tensor(int)
