@@ -21,6 +21,19 @@ _LENGTH = 8  # bytes that hold the length of the description
 _DEEPEST = 200
 _MOST_PARTS = 1 << 16
 
+# What comes of a description that is none.
+_WRONG = (
+    Error,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    BufferError,
+    RecursionError,
+    OverflowError,
+    StopIteration,
+)
+
 # What JSON writes as it is; of exactly these types, since a subclass would arrive as another one.
 _PLAIN = frozenset((type(None), bool, int, float, str))
 
@@ -106,30 +119,47 @@ class Plan:
 
     def pack(self, allocate: Callable[[int], Tensor]) -> Tensor:
         """The bytes of the tree, in memory that `allocate` makes."""
+        layouts: dict[tuple[Any, ...], int] = {}
         table: list[Any] = []
-        for leaf in self.leaves:
-            if leaf.offset < 0:
+        for tensor, offset in self.leaves:
+            if offset < 0:
                 table.append(None)
-            else:
-                t = leaf.tensor
-                # The position is known with the copy; it is never longer than this.
-                table.append([10**18, t.dtype.name, t.shape, t.strides, t.is_padded])
-        most = len(self._described(table))
-        begin = (_LENGTH + most + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+                continue
+            strides, first = _dense_strides(tensor)
+            layout = tensor.dtype.name, tensor.shape, strides, tensor.is_padded
+            table += (offset - first, layouts.setdefault(layout, len(layouts)))
+        text = json.dumps([self._root, table, list(layouts)], separators=(",", ":")).encode()
+        begin = _begin(len(text))
         flat = allocate(begin + self._size)
-        for row, leaf in zip(table, self.leaves, strict=True):
-            if row is not None:
-                position, is_dense = _isthmus._shared_pack(flat, begin + leaf.offset, leaf.tensor)
-                row[0] = position
-                row[3] = row[3] if is_dense else None
-        text = self._described(table)
         view = memoryview(flat)
         view[:_LENGTH] = len(text).to_bytes(_LENGTH, "little")
         view[_LENGTH : _LENGTH + len(text)] = text
+        for tensor, offset in self.leaves:
+            if offset >= 0:
+                strides, first = _dense_strides(tensor)
+                is_dense = tensor.size != 0 and (tensor.is_contiguous or strides is not None)
+                if _isthmus._shared_pack(flat, begin + offset, tensor) != (begin + offset - first, is_dense):
+                    raise AssertionError(f"the elements of {tensor!r} do not lie as they were described")
         return flat
 
-    def _described(self, table: list[Any]) -> bytes:
-        return json.dumps([self._root, table], separators=(",", ":"), check_circular=False).encode()
+
+def _begin(length: int) -> int:
+    """Where the tensors begin after a description of `length` bytes."""
+    return (_LENGTH + length + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+
+
+def _dense_strides(tensor: Tensor) -> tuple[tuple[int, ...] | None, int]:
+    """The strides that a copy of the elements has, None for row-major, and the bytes from its first element to the
+    lowest one: dense elements keep their order, as by isthmus.shared.share."""
+    if tensor.is_contiguous or tensor.size == 0:
+        return None, 0
+    step = 1
+    for size, stride in sorted(zip(tensor.shape, tensor.strides, strict=True), key=lambda pair: abs(pair[1])):
+        if size != 1 and abs(stride) != step:
+            return None, 0
+        step *= size
+    backward = [(size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True) if stride < 0]
+    return tensor.strides, sum(backward) * tensor.itemsize
 
 
 def _fields_of(cls: type) -> tuple[str, ...] | None:
@@ -166,23 +196,22 @@ def unpack(flat: Tensor, parts: list[Tensor]) -> Any:
         length = int.from_bytes(view[:_LENGTH], "little")
         if length > len(view) - _LENGTH:
             raise _bad(f"the tree says a description of {length} bytes in {len(view)}; expected less")
-        root, table = json.loads(bytes(view[_LENGTH : _LENGTH + length]))
-        rest = parts[len(parts) - sum(row is None for row in table) :]
-        tensors = [rest.pop(0) if row is None else _isthmus._shared_view(flat, *row) for row in table]
-        return _build(root, tensors)
-    except (
-        Error,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-        OverflowError,
-        BufferError,
-    ) as error:
+        root, table, layouts = json.loads(bytes(view[_LENGTH : _LENGTH + length]))
+        return _build(root, _tensors_of(flat, _begin(length), table, layouts, parts))
+    except _WRONG as error:
         if isinstance(error, Error) and error.code == "bad_message":
             raise
         raise _bad(f"the message is no tree of isthmus.shared.Channel: {error}") from error
+
+
+def _tensors_of(flat: Tensor, begin: int, table: list[Any], layouts: list[Any], parts: list[Tensor]) -> list[Tensor]:
+    """The tensors of a tree: one of the last parts for each null in the table, else what lies in `flat`."""
+    rest = iter(parts[len(parts) - table.count(None) :])
+    rows = iter(table)
+    return [
+        next(rest) if offset is None else _isthmus._shared_view(flat, begin + offset, *layouts[next(rows)])
+        for offset in rows
+    ]
 
 
 def _build(node: Any, tensors: list[Tensor]) -> Any:

@@ -215,37 +215,43 @@ def test_a_hostile_tree_is_one_error():
         b"[1,2,3]",
         b'{"a":1}',
         *(
-            json.dumps([["x", 0], [row]]).encode()
-            for row in (
-                [0, "float32", [40], None, False],
-                [92, "float32", [9], None, False],
-                [10**18, "float32", [1], None, False],
-                [-4, "float32", [1], None, False],
-                [2**70, "float32", [1], None, False],
-                [16, "float32", [2**62], None, False],
-                [16, "float32", [2], [2**61], False],
-                [16, "float32", [2], [-100], False],
-                [16, "float32", [2], [1, 1], False],
-                [17, "float32", [1], None, False],
-                [16, "nothing", [1], None, False],
-                [16, "float32", [-1], None, False],
-                [16, "float32", "a", None, False],
-                [16, "float32", [1] * 65, None, False],
-                [16],
-                7,
-                None,
+            json.dumps([["x", 0], [offset, 0], [layout]]).encode()
+            for offset, layout in (
+                (0, ["float32", [40], None, False]),
+                (1000, ["float32", [1], None, False]),
+                (10**18, ["float32", [1], None, False]),
+                (2**70, ["float32", [1], None, False]),
+                (-4096, ["float32", [1], None, False]),
+                (-4, ["float32", [200], None, False]),
+                (0, ["float32", [2**62], None, False]),
+                (0, ["float32", [2], [2**61], False]),
+                (0, ["float32", [2], [-1000], False]),
+                (0, ["float32", [2], [1, 1], False]),
+                (1, ["float32", [1], None, False]),
+                (0, ["nothing", [1], None, False]),
+                (0, ["float32", [-1], None, False]),
+                (0, ["float32", "a", None, False]),
+                (0, ["float32", [1] * 65, None, False]),
+                (0, ["float32", [1]]),
+                (0, 7),
+                ("a", ["float32", [1], None, False]),
+                (None, ["float32", [1], None, False]),
             )
         ),
-        b'[["x",1],[]]',
-        b'[["x",-1],[]]',
-        b'[["?"],[]]',
-        b"[[],[]]",
-        b'[["d",[["l"],1]],[]]',
-        b'[["b","\\u1234"],[]]',
-        b'[["s","os","system",["a",1]],[]]',
-        b'[["s","subprocess","Popen"],[]]',
-        b'[["s",1,2],[]]',
-        b'[["c","a"],[]]',
+        *(
+            json.dumps([["x", 0], table, [["float32", [1], None, False]]]).encode()
+            for table in ([0], [0, 1], [0, -2], [None], {"a": 1}, "ab", 7, None, [[0], [0]])
+        ),
+        b'[["x",1],[],[]]',
+        b'[["x",-1],[],[]]',
+        b'[["?"],[],[]]',
+        b"[[],[],[]]",
+        b'[["d",[["l"],1]],[],[]]',
+        b'[["b","\\u1234"],[],[]]',
+        b'[["s","os","system",["a",1]],[],[]]',
+        b'[["s","subprocess","Popen"],[],[]]',
+        b'[["s",1,2],[],[]]',
+        b'[["c","a"],[],[]]',
     ]
     with left, right:
         for description in bad:
@@ -257,7 +263,7 @@ def test_a_hostile_tree_is_one_error():
             else:
                 raise AssertionError((description[:80], there))
         for length in (10**6, 2**63):
-            send_raw(left, b"[1,[]]", length)
+            send_raw(left, b"[1,[],[]]", length)
             with pytest.raises(isthmus.Error, match="a description of"):
                 right.receive()
         for shape, dtype in (((3, 4), "uint8"), ((4,), "float32"), ((4,), "bfloat16"), ((), "uint8"), ((0,), "uint8")):
@@ -271,7 +277,7 @@ def test_a_hostile_tree_is_one_error():
 
 def test_bytes_that_nobody_means():
     left, right = shared.Channel.pair()
-    good = json.dumps([["d", ["a", ["x", 0]]], [[64, "float32", [4], [1], False]]]).encode()
+    good = json.dumps([["d", ["a", ["x", 0]]], [0, 0], [["float32", [4], [1], False]]]).encode()
     numbers = random.Random(3)
     taken = 0
     with left, right:
