@@ -1,6 +1,6 @@
 // Shared memory between processes: segments and pools, and tensors that are handed over without their elements.
 // SPDX-License-Identifier: Apache-2.0
-#include "shared/allocate.h"
+#include "shared/messages.h"
 
 ISTHMUS_BEGIN
 
@@ -82,7 +82,6 @@ Result<Tensor> Pool::empty(const Shape& shape, DType dtype, Access max_access, c
 }
 
 Result<Tensor> Pool::share(const Tensor& tensor, Access max_access, const Wait& wait) {
-    const DLTensor& t = tensor.descriptor();
     if (!tensor.device().is_host())
         return impl::make_error(ErrorCode::bad_device,
                                 {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
@@ -90,14 +89,8 @@ Result<Tensor> Pool::share(const Tensor& tensor, Access max_access, const Wait& 
     Result<impl::Hold> hold = impl::allocate(*state_, nbytes, max_access == Access::shared, wait);
     if (!hold) return std::move(hold).error();
     char* data = hold->data();
-    std::int64_t first = 0, last = 0;
-    const bool packed = tensor.dtype().is_subbyte() && !tensor.is_padded();
-    const bool dense = tensor.numel() != 0 && impl::reach(t, tensor.is_padded(), first, last) &&
-                       (packed || layout::is_dense(t.shape, t.strides, t.ndim));
-    if (dense)
-        std::memcpy(data, static_cast<char*>(tensor.data()) + first, nbytes);
-    else
-        isthmus::detail::copy_elements(t, data);
+    std::int64_t first = 0;
+    const bool dense = impl::copy_elements_to(tensor, data, first);
     const auto describe = [&] {
         TensorSpec spec(dense ? data - first : data, tensor.dtype(), tensor.shape());
         if (dense) spec.set_strides(tensor.strides());
@@ -159,268 +152,16 @@ Result<Tensor> share(const Tensor& tensor, Access max_access, Pool& pool, const 
 
 namespace shared {
 
-namespace impl {
-
-/// How the memory object was sealed decides what the receiver may get; if that does not suffice, the pages move to
-/// memory of another kind, which is possible only while no other process may have them.
-inline Result<void> move_slot(Region& from, std::size_t slot_offset, bool writers) {
-    Registry& r = registry();
-    std::size_t size = 0;
-    PoolState* pool = nullptr;
-    {
-        Guard guard(r.mutex);
-        size = from.by_offset[slot_offset].size;
-        pool = from.pool;
-    }
-    Result<Hold> made = allocate(*pool, size, writers, Wait{.timeout_ms = 0});
-    if (!made) return std::move(made).error();
-    Hold hold = std::move(*made);
-    char* old_pages = from.map.data() + slot_offset;
-    std::memcpy(hold.data(), old_pages, size);
-    Dead dead;
-    Guard guard(r.mutex);
-    Slot& slot = from.by_offset[slot_offset];
-    if (!slot.aside) {
-        char* aside = duplicate_pages(old_pages, size);
-        if (aside == nullptr) return system_error("mremap", errno);
-        slot.aside = Mapping(aside, size);
-    }
-    // From here on this process sees the new pages at the old address.
-    if (duplicate_pages(hold.data(), size, old_pages) == nullptr) return system_error("mremap", errno);
-    ++hold.region().by_offset[hold.offset()].users;
-    ++hold.region().users;
-    Region* before = std::exchange(slot.home, &hold.region());
-    const std::size_t before_offset = std::exchange(slot.home_offset, hold.offset());
-    if (before != nullptr) drop_slot(r, before, before_offset, dead);
-    return {};
-}
-
-/// Whether the place can be sent with this access as it is; false if it must move first; an Error if that is not
-/// possible either.
-inline Result<bool> is_fit(const Place& place, Access access) {
-    if (!seals_writers || place.region->writers == (access == Access::shared)) return true;
-    const Region& seen = *place.seen_in;
-    if (seen.kind == RegionKind::pool && seen.pool != nullptr && !seen.inherited) {
-        const Slot& slot = place.region->by_offset.find(place.slot_offset)->second;
-        if (!slot.sent || (!slot.unleasable && !leased(place.region->file, place.slot_offset, place.slot_size)))
-            return false;
-    }
-    return value_error(ErrorCode::read_only,
-                       {"argument 'access': '", access_name(access), "', but the memory is ",
-                        place.region->writers ? "one that others may write" : "sealed against writers",
-                        ", or lent so to another process now; expected a tensor made for this access"});
-}
-
-/// Finds the slot of the tensor's elements, made fit for `access`.
-inline Result<Place> place_for(const Tensor& tensor, Access access, std::int64_t first, std::int64_t last) {
-    Registry& r = registry();
-    for (;;) {
-        Place place;
-        {
-            Guard guard(r.mutex);
-            if (!find_place(r, tensor.data(), first, last, place))
-                return Error(
-                    ErrorCode::needs_copy,
-                    "argument 'tensor': its memory is not in a segment of isthmus::shared that this process may send "
-                    "on; make it with empty(), or copy it with share()");
-            if (access == Access::shared && place.region->access == Access::read_only)
-                return value_error(ErrorCode::read_only,
-                                   "argument 'access': 'shared', but the memory was received as read_only");
-            Result<bool> fit = is_fit(place, access);
-            if (!fit) return std::move(fit).error();
-            if (*fit) {
-                place.region->by_offset.find(place.slot_offset)->second.sent = true;
-                return place;
-            }
-        }
-        if (auto moved = move_slot(*place.seen_in, place.seen_at, access == Access::shared); !moved)
-            return std::move(moved).error();
-    }
-}
-
-/// The open file that goes with a message, of the memory of a slot, and whether it holds a lease on it.
-struct Sent {
-    File own;  ///< none: the region's is sent
-    bool leased = false;
-};
-
-/// If there can be no lease (the system has none, or /proc is not mounted) the memory is not reused before its whole
-/// segment is free.
-inline Result<Sent> file_to_send(const Place& place) {
-    Sent sent{.own = reopen(place.region->file)};
-    if (!sent.own && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return system_error("open", errno);
-    sent.leased = sent.own && lease(sent.own, place.slot_offset, place.slot_size);
-    if (sent.leased) return sent;
-    Guard guard(registry().mutex);
-    place.region->by_offset.find(place.slot_offset)->second.unleasable = true;
-    return sent;
-}
-
-inline Message describe(const Tensor& t, const Place& place, Access access, bool leased) {
-    Message m;
-    Header& h = m.header;
-    std::memcpy(h.magic, message_magic, sizeof h.magic);
-    h.version = message_version;
-    h.dtype = t.dtype();
-    h.ndim = t.ndim();
-    h.flags = t.is_padded() ? static_cast<std::uint32_t>(flag::padded) : 0;
-    h.access = static_cast<std::uint8_t>(access);
-    h.leased = leased ? 1 : 0;
-    h.segment_size = place.region->size;
-    h.slot_offset = place.slot_offset;
-    h.slot_size = place.slot_size;
-    h.data_offset = place.offset;
-    std::copy(t.shape().begin(), t.shape().end(), m.dims);
-    std::copy(t.strides().begin(), t.strides().end(), m.dims + h.ndim);
-    h.length = static_cast<std::uint32_t>(m.length());
-    return m;
-}
-
-/// The region of the same object whose leases another message may join, if it has a place for the slot: ranges of one
-/// open file are unlocked whoever has locked them, so that slots of one region are the same or apart.
-inline Region* joinable_region(Registry& r, const Registry::Joinable& key, std::size_t offset, std::size_t size) {
-    const auto found = r.joinable.find(key);
-    if (found == r.joinable.end()) return nullptr;
-    Region& region = *found->second;
-    const auto at = region.by_offset.lower_bound(offset);
-    const bool same = at != region.by_offset.end() && at->first == offset && at->second.size == size;
-    if (same) return &region;
-    if (at != region.by_offset.end() && at->first < offset + size) return nullptr;
-    if (at != region.by_offset.begin() && std::prev(at)->first + std::prev(at)->second.size > offset) return nullptr;
-    return &region;
-}
-
-/// Another slot of a region that was received. `file` brings the lease of the message.
-inline Hold join_region(Region& region, std::size_t offset, std::size_t size, File file) {
-    auto [at, is_new] = region.by_offset.try_emplace(offset);
-    Slot& slot = at->second;
-    if (is_new) slot.unleasable = !lease(region.file, offset, slot.size = size);
-    Hold hold = hold_slot(region, offset, slot);
-    if (slot.unleasable) hold.keep(std::move(file));  // the message's own lease, as long as this tensor lives
-    return hold;
-}
-
-/// Joins an existing region of the same object, or makes a new one. `file` brings the lease of the message.
-inline Result<Hold> attach(const Message& m, Access access, File file) {
-    const Header& h = m.header;
-    const auto offset = static_cast<std::size_t>(h.slot_offset), size = static_cast<std::size_t>(h.slot_size);
-    Registry& r = registry();
-    const Identity identity = identify(file);
-    Guard guard(r.mutex);
-    if (h.leased != 0)
-        if (Region* known = joinable_region(r, {identity, access}, offset, size))
-            return join_region(*known, offset, size, std::move(file));
-    auto region = std::make_unique<Region>();
-    region->kind = RegionKind::received;
-    region->writers = allows_writers(file);
-    region->identity = identity;
-    region->access = access;
-    region->size = static_cast<std::size_t>(h.segment_size);
-    if (access != Access::copy_on_write) {  // private mappings belong to one tensor each
-        Result<Mapping> map = map_file(file, 0, region->size, access);
-        if (!map) return std::move(map).error();
-        region->map = std::move(*map);
-    }
-    // The sender has the open file of its message too, and could end any lease in it: those of others' messages need
-    // one that only this process has.
-    File own = h.leased != 0 ? reopen(file) : File();
-    const bool joinable = own && lease(own, offset, size);
-    region->file = joinable ? std::move(own) : std::move(file);
-    region->inherited = h.leased == 0;
-    Slots::node_type slot = make_node<Slots>();
-    return add_slot(add_region(r, region, joinable), offset, size, std::move(slot));
-}
-
-/// The tensor of a message that has been checked.
-inline Result<Tensor> open_tensor(const Message& m, Access access, File file) {
-    const Header& h = m.header;
-    const auto slot_offset = static_cast<std::size_t>(h.slot_offset), slot_size = static_cast<std::size_t>(h.slot_size);
-    Mapping view;
-    if (access == Access::copy_on_write) {
-        Result<Mapping> map = map_file(file, slot_offset, slot_size, access);
-        if (!map) return std::move(map).error();
-        view = std::move(*map);
-    }
-    Result<Hold> hold = attach(m, access, std::move(file));
-    if (!hold) return std::move(hold).error();
-    if (view) hold->keep(std::move(view));
-    char* data = hold->data() + (h.data_offset - h.slot_offset);
-    const auto count = static_cast<std::size_t>(h.ndim);
-    const auto spec_of_message = [&] {
-        TensorSpec spec(data, h.dtype, std::span<const std::int64_t>(m.shape(), count));
-        spec.set_strides(std::span<const std::int64_t>(m.strides(), count));
-        spec.read_only = access == Access::read_only;
-        spec.padded = m.padded();
-        return spec;
-    };
-    Result<Tensor> tensor = catch_error([&] { return Tensor::wrap_spec(spec_of_message, std::move(*hold)); });
-    if (!tensor && tensor.error().code() != ErrorCode::out_of_memory)
-        return bad_message({"the message says a tensor that cannot be: ", tensor.error().what()});
-    return tensor;
-}
-
-/// The refusals of send() that do not depend on the tensor's memory.
-inline Result<void> check_sendable(const Tensor& tensor, Access access) {
-    if (!tensor) return Error(ErrorCode::bad_argument, "argument 'tensor': empty; expected a tensor");
-    if (static_cast<std::uint8_t>(access) > static_cast<std::uint8_t>(Access::shared))
-        return make_error(ErrorCode::bad_argument,
-                          {"argument 'access': ", static_cast<int>(access), "; expected 0, 1 or 2"});
-    if (!tensor.device().is_host())
-        return make_error(ErrorCode::bad_device, {"argument 'tensor': on ", tensor.device(), "; expected host memory"});
-    if (tensor.read_only() && access == Access::shared)
-        return value_error(
-            ErrorCode::read_only,
-            "argument 'access': 'shared', but the tensor is read-only; expected read_only or copy_on_write");
-    return {};
-}
-
-}  // namespace impl
-
 Result<void> send(int socket, const Tensor& tensor, Access access, const Wait& wait) {
-#if defined(_WIN32)
-    (void)socket, (void)tensor, (void)access, (void)wait;
-    return impl::unsupported();
-#else
-    if (auto good = impl::check_sendable(tensor, access); !good) return good;
-    if (auto kind = impl::socket_kind(socket); !kind) return std::move(kind).error();
-    // Without elements any memory will do.
-    const bool hollow = tensor.numel() == 0;
-    Tensor stand_in;
-    if (hollow) {
-        Result<Tensor> made = empty({1}, uint8, access);
-        if (!made) return std::move(made).error();
-        stand_in = std::move(*made);
-    }
-    std::int64_t first = 0, last = 0;
-    if (!hollow && !impl::reach(tensor.descriptor(), tensor.is_padded(), first, last))
-        return Error(ErrorCode::overflow, "argument 'tensor': its strides leave the address space");
-    const Result<impl::Place> place = impl::place_for(hollow ? stand_in : tensor, access, first, last);
-    if (!place) return place.error();
-    const Result<impl::Sent> sent = impl::file_to_send(*place);
-    if (!sent) return sent.error();
-    const impl::Message m = impl::describe(tensor, *place, access, sent->leased);
-    const char* bytes = reinterpret_cast<const char*>(&m);
-    return impl::send_bytes(socket, bytes, m.length(), sent->own ? sent->own : place->region->file, wait);
-#endif
+    return impl::send_message(socket, tensor, access, impl::Kind::tensor, wait);
 }
 
 Result<Tensor> receive(int socket, std::optional<Access> access, const Wait& wait) {
-#if defined(_WIN32)
-    (void)socket, (void)access, (void)wait;
-    return impl::unsupported();
-#else
-    impl::Message m;
-    Result<impl::File> file = impl::receive_message(socket, m, wait);
-    if (!file) return std::move(file).error();
-    if (auto good = impl::check_message(m, impl::page_size()); !good) return std::move(good).error();
-    const Access wanted = access.value_or(m.access());
-    if (wanted > m.access())
-        return impl::value_error(ErrorCode::read_only, {"argument 'access': '", access_name(wanted),
-                                                        "', but the sender allows '", access_name(m.access()), "'"});
-    if (auto good = impl::check_memory(*file, m.header.segment_size, m.access() == Access::shared); !good)
-        return std::move(good).error();
-    return impl::open_tensor(m, wanted, std::move(*file));
-#endif
+    impl::Kind kind{};
+    Result<Tensor> tensor = impl::receive_message_of(socket, access, kind, wait);
+    if (!tensor || kind == impl::Kind::tensor) return tensor;
+    return impl::bad_message(
+        "the message is a part of a tree of tensors; expected a tensor: receive trees with isthmus.shared.Channel");
 }
 
 }  // namespace shared

@@ -9,11 +9,13 @@ The memory has no name, so that nothing is left behind, however a process ends. 
 
 from __future__ import annotations
 
+import contextlib
+import select
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
-from . import _isthmus
+from . import _isthmus, _trees
 from ._isthmus import Tensor
 
 __all__ = ["Access", "Channel", "Pool", "PoolStats", "empty", "is_shared", "receive", "send", "share", "trim"]
@@ -77,7 +79,7 @@ def send(sock: socket.socket, tensor: object, access: Access = "read_only") -> N
     The receiver's views keep the memory: the tensor may be dropped here at once. Raises isthmus.Error, which is also a
     BrokenPipeError when nobody is at the other end any more; TimeoutError or BlockingIOError as sockets do.
     """
-    _isthmus._shared_send(sock.fileno(), tensor, access, sock.gettimeout())
+    _isthmus._shared_send(sock.fileno(), tensor, access, sock.gettimeout(), 0)
 
 
 def receive(sock: socket.socket, access: Access | None = None) -> Tensor:
@@ -143,7 +145,7 @@ class Pool:
 
 
 class Channel:
-    """One end of a connection that carries tensors, with a pool.
+    """One end of a connection that carries tensors and trees of them, with a pool.
 
     sock: a connected Unix socket, which is the channel's from now on. `Channel.pair()` makes both ends.
     access: the most that the other end may do with what is sent from this one.
@@ -156,6 +158,10 @@ class Channel:
     def __init__(self, sock: socket.socket, access: Access = "read_only", *, limit: int | None = None) -> None:
         self._sock, self._access, self._limit = sock, access, limit
         self._own_pool: Pool | None = None
+        #: Tensors that came for a tree whose own message has not.
+        self._parts: list[Tensor] = []
+        #: Of those who wait for the socket in an event loop, by direction.
+        self._turns: dict[str, tuple[Any, Any]] = {}
 
     @classmethod
     def pair(cls, access: Access = "read_only", *, limit: int | None = None) -> tuple[Channel, Channel]:
@@ -174,13 +180,92 @@ class Channel:
         return self._pool.empty(shape, dtype, access=self._access, timeout=self._sock.gettimeout())
 
     def send(self, x: object) -> None:
-        """Send an array of any framework: itself if its memory is shared, else a copy."""
-        tensor = self._pool.share(x, access=self._access, timeout=self._sock.gettimeout())
-        send(self._sock, tensor, self._access)
+        """Send an array of any framework, or a tree: dicts, lists, tuples, named tuples and data classes of arrays and
+        of plain values (None, bools, numbers, strings, bytes).
 
-    def receive(self, access: Access | None = None) -> Tensor:
-        """The next tensor: as isthmus.shared.receive. Raises EOFError when the other end is closed."""
-        return receive(self._sock, access)
+        A tensor whose memory is shared is sent itself, all others of a tree as one copy in one piece of memory. Raises
+        isthmus.Error for what is neither an array nor one of these, and says where in the tree it is.
+        """
+        timeout = self._sock.gettimeout()
+        for tensor, kind in self._messages(x, timeout):
+            self._send(tensor, kind, timeout)
+
+    def _messages(self, x: object, timeout: float | None) -> list[tuple[Tensor, int]]:
+        """What is sent for `x`, in order, each with its kind."""
+        if not _trees.is_tree(x):
+            return [(self._pool.share(x, access=self._access, timeout=timeout), _trees.TENSOR)]
+        plan = _trees.Plan(x)
+        flat = plan.pack(lambda nbytes: self._pool.empty((nbytes,), "uint8", access=self._access, timeout=timeout))
+        return [*((part, _trees.PART) for part in plan.parts), (flat, _trees.TREE)]
+
+    def _send(self, tensor: Tensor, kind: int, timeout: float | None) -> None:
+        _isthmus._shared_send(self._sock.fileno(), tensor, self._access, timeout, kind)
+
+    def receive(self, access: Access | None = None) -> Any:
+        """The next tensor, as isthmus.shared.receive; of a tree the same containers and values, with a Tensor for each
+        array.
+
+        Named tuples and data classes have to be imported here already: a message imports nothing, and calls no
+        constructor. Raises EOFError when the other end is closed.
+        """
+        return self._receive(access, self._sock.gettimeout())
+
+    def _receive(self, access: Access | None, timeout: float | None) -> Any:
+        while True:
+            tensor, kind = _isthmus._shared_receive_any(self._sock.fileno(), access, timeout)
+            if kind == _trees.PART:
+                self._parts = _trees.with_part(self._parts, tensor)
+                continue
+            parts, self._parts = self._parts, []  # some may be of a tree whose sender gave up
+            return tensor if kind == _trees.TENSOR else _trees.unpack(tensor, parts)
+
+    def poll(self, timeout: float | None = 0) -> bool:
+        """Whether something has come within `timeout` seconds (None: as long as it takes), or the other end is closed.
+
+        With many channels, give them to select() or selectors.
+        """
+        wait = select.poll()
+        wait.register(self._sock, select.POLLIN)
+        return bool(wait.poll(None if timeout is None else timeout * 1000))
+
+    async def asend(self, x: object) -> None:
+        """As `send`, in a program of asyncio: others run while it waits for the reader or for memory. Its timeouts are
+        those of asyncio."""
+        import asyncio
+
+        pause = 0.0005
+        while True:
+            try:
+                messages = self._messages(x, 0.001)
+                break
+            except TimeoutError:  # nobody is told when a receiver lets go of memory
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 0.02)
+        for tensor, kind in messages:
+            await self._when_ready("writer", self._send, tensor, kind, 0)
+
+    async def areceive(self, access: Access | None = None) -> Any:
+        """As `receive`, in a program of asyncio."""
+        return await self._when_ready("reader", self._receive, access, 0)
+
+    async def _when_ready(self, which: str, act: Callable[..., Any], *arguments: object) -> Any:
+        """What `act` returns as soon as the socket does not make it wait."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        known = self._turns.get(which)
+        if known is None or known[0] is not loop:
+            known = self._turns[which] = loop, asyncio.Lock()
+        async with known[1]:  # a loop has one callback for each descriptor
+            while True:
+                with contextlib.suppress(BlockingIOError):
+                    return act(*arguments)
+                ready = asyncio.Event()
+                getattr(loop, f"add_{which}")(self._sock, ready.set)
+                try:
+                    await ready.wait()
+                finally:
+                    getattr(loop, f"remove_{which}")(self._sock)
 
     def settimeout(self, seconds: float | None) -> None:
         """How long `send`, `receive` and `empty` wait, as sockets have it: None for as long as it takes."""
@@ -194,14 +279,23 @@ class Channel:
         """Close this end; tensors that were received or sent stay."""
         self._sock.close()
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         while True:
             try:
-                tensor = self.receive()
+                x = self.receive()
             except EOFError:
                 return
-            yield tensor
-            del tensor  # the slot may be filled again while the next one is waited for
+            yield x
+            del x  # the slot may be filled again while the next one is waited for
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while True:
+            try:
+                x = await self.areceive()
+            except EOFError:
+                return
+            yield x
+            del x
 
     def __enter__(self) -> Channel:
         return self

@@ -5,6 +5,7 @@
 #include <climits>
 #include <cmath>
 
+#include "../shared/messages.h"
 #include "package.h"
 
 namespace {
@@ -177,20 +178,31 @@ PyObject* is_shared(PyObject*, PyObject* x) {
     return guarded([&] { return PyBool_FromLong(shared::is_shared(*given)); });
 }
 
-/// _shared_send(socket, tensor, access, timeout)
+bool read_kind(PyObject* object, shared::impl::Kind& kind) {
+    const long number = PyLong_AsLong(object);
+    if (number == -1 && PyErr_Occurred() != nullptr) return false;
+    kind = static_cast<shared::impl::Kind>(number);
+    return true;
+}
+
+/// _shared_send(socket, tensor, access, timeout, kind)
 PyObject* send(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     const int socket = read_descriptor(arguments[0]);
     if (socket < 0) return nullptr;
     shared::Access access{};
     double seconds = 0;
-    if (!read_access(arguments[2], access) || !read_timeout(arguments[3], seconds)) return nullptr;
+    shared::impl::Kind kind{};
+    if (!read_access(arguments[2], access) || !read_timeout(arguments[3], seconds) || !read_kind(arguments[4], kind))
+        return nullptr;
     const isthmus::Result<Tensor> tensor = isthmus::from_py(arguments[1], {.argument = "tensor"});
     if (!tensor) return isthmus::set_python_error(tensor.error()), nullptr;
-    return waiting(seconds, [&](shared::Wait wait) { return shared::send(socket, *tensor, access, wait); });
+    return waiting(seconds,
+                   [&](shared::Wait wait) { return shared::impl::send_message(socket, *tensor, access, kind, wait); });
 }
 
-/// _shared_receive(socket, access, timeout)
-PyObject* receive(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+/// What `take` gets from the socket, without the GIL; EOFError when the sender is gone.
+template <class F>
+PyObject* received(PyObject* const* arguments, F&& take) {
     const int socket = read_descriptor(arguments[0]);
     if (socket < 0) return nullptr;
     shared::Access wanted{};
@@ -200,13 +212,81 @@ PyObject* receive(PyObject*, PyObject* const* arguments, Py_ssize_t) {
     const std::optional<shared::Access> access = arguments[1] != Py_None ? std::optional(wanted) : std::nullopt;
     return guarded([&]() -> PyObject* {
         Unlocked unlocked;
-        const isthmus::Result<Tensor> tensor = shared::receive(socket, access, unlocked.wait(seconds));
+        const isthmus::Result<Tensor> tensor = take(socket, access, unlocked.wait(seconds));
         unlocked.lock();
         if (!tensor && tensor.error().code() == ErrorCode::peer_closed) {
             PyErr_SetString(PyExc_EOFError, tensor.error().what());
             return nullptr;
         }
         return tensor ? to_object(*tensor) : fail(tensor.error(), unlocked.raised, seconds);
+    });
+}
+
+/// _shared_receive(socket, access, timeout)
+PyObject* receive(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    return received(arguments, [](auto... how) { return shared::receive(how...); });
+}
+
+/// _shared_receive_any(socket, access, timeout): (tensor, kind)
+PyObject* receive_any(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    shared::impl::Kind kind{};
+    PyObject* tensor = received(arguments, [&](int socket, std::optional<shared::Access> access, shared::Wait wait) {
+        return shared::impl::receive_message_of(socket, access, kind, wait);
+    });
+    return tensor == nullptr ? nullptr : Py_BuildValue("Ni", tensor, static_cast<int>(kind));
+}
+
+/// _shared_pack(flat, offset, x): copies the elements of x there; (where the first one is, whether x's strides hold)
+PyObject* pack(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    const isthmus::Result<Tensor> flat = isthmus::from_py(arguments[0], {.argument = "flat"});
+    if (!flat) return isthmus::set_python_error(flat.error()), nullptr;
+    const unsigned long long offset = PyLong_AsUnsignedLongLong(arguments[1]);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    const isthmus::Result<Tensor> x = isthmus::from_py(arguments[2], {.argument = "x"});
+    if (!x) return isthmus::set_python_error(x.error()), nullptr;
+    if (!x->device().is_host()) {
+        isthmus::set_python_error(
+            Error(ErrorCode::bad_device, "argument 'x': a tensor that is not in host memory; expected host memory"));
+        return nullptr;
+    }
+    const auto size = static_cast<std::uint64_t>(flat->nbytes()), count = static_cast<std::uint64_t>(x->nbytes());
+    if (offset > size || count > size - offset) {
+        PyErr_SetString(PyExc_ValueError, "the elements do not fit");
+        return nullptr;
+    }
+    return guarded([&]() -> PyObject* {
+        std::int64_t first = 0;
+        bool dense = false;
+        {
+            const Unlocked unlocked;
+            dense = shared::impl::copy_elements_to(*x, static_cast<char*>(flat->data()) + offset, first);
+        }
+        return Py_BuildValue("LO", static_cast<long long>(offset) - (dense ? first : 0), dense ? Py_True : Py_False);
+    });
+}
+
+/// _shared_view(flat, offset, dtype, shape, strides, padded): a tensor within received bytes
+PyObject* view(PyObject*, PyObject* const* arguments, Py_ssize_t) {
+    const isthmus::Result<Tensor> flat = isthmus::from_py(arguments[0], {.argument = "flat"});
+    if (!flat) return isthmus::set_python_error(flat.error()), nullptr;
+    const unsigned long long offset = PyLong_AsUnsignedLongLong(arguments[1]);
+    if (PyErr_Occurred() != nullptr) return nullptr;
+    std::int64_t sizes[isthmus::max_ndim], steps[isthmus::max_ndim];
+    int ndim = 0, count = 0;
+    DType dtype;
+    if (!read_dtype(arguments[2], "dtype", dtype) || !read_sizes(arguments[3], "shape", sizes, ndim) ||
+        (arguments[4] != Py_None && !read_sizes(arguments[4], "strides", steps, count)))
+        return nullptr;
+    if (arguments[4] != Py_None && count != ndim) {
+        PyErr_SetString(PyExc_ValueError, "as many strides as sizes");
+        return nullptr;
+    }
+    const isthmus::Shape shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ndim)));
+    const isthmus::Shape strides(std::span<const std::int64_t>(steps, static_cast<std::size_t>(count)));
+    return guarded([&]() -> PyObject* {
+        return to_object(shared::impl::view_within(*flat, offset, dtype, shape,
+                                                   arguments[4] != Py_None ? &strides : nullptr,
+                                                   PyObject_IsTrue(arguments[5]) == 1));
     });
 }
 
@@ -257,10 +337,16 @@ PyMethodDef package::shared_methods[] = {
      "_shared_share($module, x, access, pool, timeout, /)\n--\n\nWhat isthmus.shared.share calls."},
     {"_shared_is_shared", is_shared, METH_O,
      "_shared_is_shared($module, x, /)\n--\n\nWhat isthmus.shared.is_shared calls."},
-    {"_shared_send", with_keywords(counted<send, 4>), METH_FASTCALL,
-     "_shared_send($module, socket, tensor, access, timeout, /)\n--\n\nWhat isthmus.shared.send calls."},
+    {"_shared_send", with_keywords(counted<send, 5>), METH_FASTCALL,
+     "_shared_send($module, socket, tensor, access, timeout, kind, /)\n--\n\nWhat isthmus.shared.send calls."},
     {"_shared_receive", with_keywords(counted<receive, 3>), METH_FASTCALL,
      "_shared_receive($module, socket, access, timeout, /)\n--\n\nWhat isthmus.shared.receive calls."},
+    {"_shared_receive_any", with_keywords(counted<receive_any, 3>), METH_FASTCALL,
+     "_shared_receive_any($module, socket, access, timeout, /)\n--\n\nA tensor and the kind of its message."},
+    {"_shared_pack", with_keywords(counted<pack, 3>), METH_FASTCALL,
+     "_shared_pack($module, flat, offset, x, /)\n--\n\nCopies x into flat bytes."},
+    {"_shared_view", with_keywords(counted<view, 6>), METH_FASTCALL,
+     "_shared_view($module, flat, offset, dtype, shape, strides, padded, /)\n--\n\nA tensor within flat bytes."},
     {"_shared_pool", pool, METH_VARARGS, "_shared_pool($module, limit, idle_limit, /)\n--\n\nA pool, as a capsule."},
     {"_shared_stats", stats, METH_O,
      "_shared_stats($module, pool, /)\n--\n\nSegments, bytes reserved and free, slots lent."},

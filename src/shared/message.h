@@ -23,6 +23,9 @@ namespace shared::impl {
 inline constexpr char message_magic[8] = {'I', 's', 't', 'h', 'm', 'u', 's', '\n'};
 inline constexpr std::uint32_t message_version = 1;
 
+/// What the tensor of a message is: a tensor, one of the tensors of a tree that follows, or the bytes of a tree.
+enum class Kind : std::uint8_t { tensor, part, tree };
+
 /// Numbers in the machine's own byte order: both ends are on one machine. Shape and strides follow, `ndim` int64 each.
 struct Header {
     char magic[8];
@@ -33,7 +36,8 @@ struct Header {
     std::uint32_t flags;  ///< DLPack's; only "padded" is used
     std::uint8_t access;  ///< the most that the receiver may take
     std::uint8_t leased;  ///< 1: the message has its own open file, which holds a lease on the slot
-    std::uint8_t zero[2];
+    std::uint8_t kind;    ///< a Kind
+    std::uint8_t zero;
     std::uint64_t segment_size;
     std::uint64_t slot_offset, slot_size;  ///< what the receiver leases: whole pages
     std::uint64_t data_offset;             ///< of the first element, from the segment's beginning
@@ -85,7 +89,8 @@ inline Result<void> check_message(const Message& m, std::size_t page) {
     const Header& h = m.header;
     if (h.access > static_cast<std::uint8_t>(Access::shared))
         return bad_message({"the message says access ", h.access, "; expected 0, 1 or 2"});
-    if ((h.flags & ~static_cast<std::uint32_t>(flag::padded)) != 0 || h.leased > 1 || (h.zero[0] | h.zero[1]) != 0)
+    if ((h.flags & ~static_cast<std::uint32_t>(flag::padded)) != 0 || h.leased > 1 ||
+        h.kind > static_cast<std::uint8_t>(Kind::tree) || h.zero != 0)
         return bad_message("the message has bits that this version does not know");
     const DType dtype = h.dtype;
     if (!dtype.is_valid())

@@ -198,6 +198,47 @@ def test_policies():
     assert array.flags.writeable
 
 
+class _Step:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def twice(self, x: Any) -> dict[str, Any]:
+        self.seen.append(x)
+        assert [float(y[0]) for y in self.seen] == list(range(len(self.seen)))
+        return {"y": x * 2, "views": [x, x[1:]], "number": 1}
+
+    def plus_one(self, made: dict[str, Any]) -> dict[str, Any]:
+        return {**made, "y": made["y"] + 1}
+
+
+@pytest.mark.parametrize("kind", ["torch", "torch small", "jax"])
+def test_results_of_a_compiled_graph_may_be_kept(monkeypatch: pytest.MonkeyPatch, kind: str):
+    """Its channels use their memory again: the next call would wait for all tensors of the one before."""
+    import jax.numpy as jnp
+
+    monkeypatch.setenv("RAY_CGRAPH_get_timeout", "30")
+    dag = pytest.importorskip("ray.dag")
+    steps = [ray.remote(num_cpus=0)(_Step).remote() for _ in range(2)]
+    with dag.InputNode() as given:
+        graph = steps[1].plus_one.bind(steps[0].twice.bind(given))
+    compiled = graph.experimental_compile()
+    rows = 10 if kind == "torch small" else 50_000
+    try:
+        kept = []
+        for i in range(5):
+            x = jnp.full(rows, float(i)) if kind == "jax" else torch.full((rows,), float(i))
+            kept.append(ray.get(compiled.execute(x)))
+        for i, made in enumerate(kept):
+            assert float(made["y"][0]) == float(made["y"][-1]) == 2 * i + 1
+            assert float(made["views"][1][-1]) == i
+            if kind != "jax":
+                made["views"][0][1] = -1
+                assert made["views"][1][0] == -1
+        assert np.array_equal(ray.get(compiled.execute(np.full(rows, 5.0)))["y"], np.full(rows, 11.0))
+    finally:
+        compiled.teardown()
+
+
 def test_what_cannot_be_sent_so_goes_as_before():
     assert ray.get(ray.put(torch.eye(3).to_sparse())).is_sparse
     conjugate = torch.ones(1000, dtype=torch.complex64).conj()

@@ -37,7 +37,7 @@ CLAIMED = {
     ("docs/first_module.md", "sh", 1): "tests/install/test_new.py",
     **{("docs/first_module.md", i, 0): "tests/install/test_first_module_guide.py" for i in ("python", "cpp", "sh")},
     ("docs/operators.md", "cpp", 0): "tests/install/test_operators_guide.py",
-    **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(2)},
+    **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(3)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",
     ("docs/weights.md", "python", 0): "tests/install/test_weights_guide.py",
     ("docs/weights.md", "cpp", 0): "tests/install/test_weights_guide.py",

@@ -21,7 +21,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"(?ms)^```{language}\n(.*?)^```$", GUIDE)
 
 
-@pytest.mark.parametrize(("number", "output"), [(0, "7\n"), (1, "".join(f"[{i}. {i}. {i}. {i}.]\n" for i in range(3)))])
+OUTPUTS = ["7\n", "".join(f"[{i}. {i}. {i}. {i}.]\n" for i in range(3)), "first (3, 4)\n"]
+
+
+@pytest.mark.parametrize(("number", "output"), list(enumerate(OUTPUTS)))
 def test_python(number: int, output: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(blocks("python")[number])

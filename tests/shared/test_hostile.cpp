@@ -155,7 +155,8 @@ TEST_P(Hostile, NumbersThatLeaveTheMemory) {
     refused([](Header& h) { h.access = 3; });
     refused([](Header& h) { h.flags = 1; });
     refused([](Header& h) { h.leased = 2; });
-    refused([](Header& h) { h.zero[1] = 1; });
+    refused([](Header& h) { h.zero = 1; });
+    refused([](Header& h) { h.kind = 3; });
     refused([](Header& h) { h.dtype = {99, 32, 1}; });
     refused([](Header& h) { h.dtype = {kDLFloat, 7, 1}; });
     refused([](Header& h) { h.dtype = {kDLFloat, 32, 0}; });

@@ -69,11 +69,13 @@ def enable(engine: Engine, read_only: Policy = "copy_on_write") -> None:
 
     engine: "ray", also before ray.init; "dask"; "multiprocessing", with concurrent.futures; "joblib", with loky;
         "mpi4py".
-    read_only: how to treat received memory that other processes see as well:
-        "copy_on_write": NumPy's, JAX's and isthmus's tensors are read-only; those of torch, which has no
-            read-only tensors, use pages that become private to this process when they are written.
+    read_only: how to treat received memory that other processes may see as well:
+        "copy_on_write": every tensor may be written, over pages that become private to this process then. Where a
+            message has several readers of the same pages, as through Ray, NumPy's, JAX's and isthmus's tensors of more
+            than 32 KiB are read-only instead.
         "tensor": every tensor is a read-only isthmus.Tensor.
         "copy": every tensor is a copy.
+        A tensor that is a part of an object stays what it was, and writable.
         A process that never called this follows the policy of the sender.
 
     Frameworks that are imported later are registered then, and none is imported for it. Enabling twice is enabling

@@ -58,7 +58,7 @@ kinds: set[type] = set()
 class Message:
     """One message while it is pickled."""
 
-    __slots__ = ("_plain", "_root", "_sender", "heads", "on_failure", "storages", "views")
+    __slots__ = ("_plain", "_root", "_sender", "_sent_by", "heads", "on_failure", "storages", "views")
 
     def __init__(self, root: object, sender: FrameType | None) -> None:
         self._root, self._sender = root, sender
@@ -69,6 +69,7 @@ class Message:
         #: By id: what torch_tensors has seen of the tensors that the message holds.
         self.views: dict[int, Any] = {}
         self._plain: Any = False
+        self._sent_by: dict[str, bool] = {}
         #: See frameworks.head_of.
         self.heads: tuple[Any, Any] | None = None
 
@@ -86,6 +87,15 @@ class Message:
         for name in ("_writer", "conn"):
             through = getattr(through, name, through)
         return through if hasattr(through, "fileno") else None
+
+    def is_sent_by(self, modules: str) -> bool:
+        """Whether a function of a module whose name begins so has asked for it, at any distance."""
+        if modules not in self._sent_by:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and not str(frame.f_globals.get("__name__")).startswith(modules):
+                frame = frame.f_back
+            self._sent_by[modules] = frame is not None
+        return self._sent_by[modules]
 
     def find(self, wanted: set[type], plain: bool = False) -> list[Any] | None:
         """The objects of exactly these types that the message holds in containers and attributes; with `plain`, in

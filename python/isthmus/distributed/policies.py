@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-#: copy_on_write: writes stay in this process, and are impossible if the framework has read-only arrays: NumPy, JAX and
-#: isthmus.Tensor arrive read-only, the others over private pages. tensor: everything arrives as a read-only
+#: copy_on_write: writes stay in this process; impossible for frameworks with read-only arrays (NumPy, JAX,
+#: isthmus.Tensor) where other readers of the message map the same pages. tensor: everything arrives as a read-only
 #: isthmus.Tensor. copy: over a copy.
 Policy = Literal["copy_on_write", "tensor", "copy"]
 POLICIES: tuple[Policy, ...] = ("copy_on_write", "tensor", "copy")

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import ray.cloudpickle
 
-from .. import messages
+from .. import messages, policies
 from ..frameworks import Framework, reducer
 from ..packs import as_buffer
-from .table import replace
+from .table import all_of, replace
 
 ENGINE = "ray"
 
+# The channels of a compiled graph write each message over the one before, and wait until nobody maps that any more:
+# what a reader keeps is its own copy. NumPy goes as Ray sends it there, which is not copied, and must not be kept.
+CHANNEL = "ray channel"
+_CHANNELS = "ray.experimental.channel."
+
 
 def start() -> Callable[[], None]:
-    return messages.watch(ray.cloudpickle.CloudPickler)
+    policies.choose(CHANNEL, "copy")
+    return all_of([lambda: policies.forget(CHANNEL), messages.watch(ray.cloudpickle.CloudPickler)])
+
+
+def _goes_through_a_channel() -> bool:
+    message = messages.message()
+    return message is not None and message.is_sent_by(_CHANNELS)
 
 
 def register(cls: type, framework: Framework) -> Callable[[], None]:
     table = ray.cloudpickle.CloudPickler.dispatch
+    before = table.get(cls)
+    usual = reducer(ENGINE, framework, as_buffer, before, 5)
+    own = before or (lambda x: x.__reduce_ex__(5))
+    through_channel = own if framework.name == "numpy" else reducer(CHANNEL, framework, as_buffer, before, 5)
+
+    def reduce(x: Any) -> Any:
+        return through_channel(x) if _goes_through_a_channel() else usual(x)
+
     # register_serializer(), the hook, wraps what it puts into this table, so that nothing could go in Ray's own way.
-    return replace(table, cls, reducer(ENGINE, framework, as_buffer, table.get(cls), 5))
+    return replace(table, cls, reduce)
