@@ -18,7 +18,8 @@ static int failed(JNIEnv* env, isthmus_status status) {
     if (status == ISTHMUS_OK) return 0;
     jclass type = (*env)->FindClass(env, "isthmus/IsthmusException");
     if (type == NULL) return 1;
-    jmethodID make = (*env)->GetMethodID(env, type, "<init>", "(ILjava/lang/String;Ljava/lang/String;)V");
+    jmethodID make = (*env)->GetMethodID(env, type, "<init>",
+                                         "(ILjava/lang/String;Ljava/lang/String;)V");
     jstring name = (*env)->NewStringUTF(env, isthmus_status_name(status));
     jstring text = (*env)->NewStringUTF(env, isthmus_last_error());
     if (make == NULL || name == NULL || text == NULL) return 1;
