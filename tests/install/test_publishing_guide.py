@@ -77,7 +77,11 @@ def test_a_fresh_environment_says_what_is_missing(project: Path, tmp_path: Path)
     """The wheel is installed as a user does it, from a folder, without what it depends on."""
     make, install, use = COMMANDS[5].splitlines()
     shell(make.replace("python", f'"{sys.executable}"', 1), tmp_path)
-    shell(install.replace("--find-links wheelhouse", f"--no-index --find-links {project / 'dist'}"), tmp_path, PYTHONPATH="")
+    shell(
+        install.replace("--find-links wheelhouse", f"--no-index --find-links {project / 'dist'}"),
+        tmp_path,
+        PYTHONPATH="",
+    )
     said = shell(f"! {use} 2>&1", tmp_path, PYTHONPATH="")
     assert re.search(r"(?m)^(?:ImportError|ModuleNotFoundError): .*(?:isthmus|nanobind)", said), said
 
