@@ -59,8 +59,8 @@ PAGES = (
          "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md), "
          "[records and dates](../../records.md).",
          ("python/arguments", "python/call_arguments", "python/binding", "python/reply", "python/agreeing",
-          "python/overloads", "python/containers", "module.h", "array_like.h", "fields.h", "records.h", "tree.h", "nanobind",
-          "pybind11")),
+          "python/overloads", "python/containers", "module.h", "array_like.h", "fields.h", "records.h", "tree.h",
+          "nanobind", "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",
          ("op.h", "python/operator")),
     Page("shared", "Shared memory between processes", "isthmus/shared.h",
