@@ -136,7 +136,7 @@ format: ## Format the sources in place
 	@$(BOOTSTRAP) lint
 	@$(py) tools/lint.py --venv $(VENV) --fix
 
-bench: ## The benchmarks, ours beside the peers, into docs/benchmark (BENCH_ARGS="--quick"; benchmarks/report.py makes the page of the last run)
+bench: ## The benchmarks, Isthmus and other libraries in one run, into docs/benchmark (BENCH_ARGS="--quick"; benchmarks/report.py makes the page of the last run)
 	@$(BOOTSTRAP) build bench --package
 	@$(with_path) $(py) benchmarks/bench.py $(BENCH_ARGS)
 

@@ -15,11 +15,14 @@ from typing import Any
 
 # One turn lasts about this long: far above the clock's grain, far below a scheduler's slice.
 TURN_SECONDS = 0.002
-# A row is disturbed when calling alone took longer in it than it ever did, by this factor; it is measured again then.
+# A row is disturbed when calling alone took longer in it than it ever did, by this factor; it is measured again then,
+# and once more at the end if the machine became quieter after it.
 DISTURBED = 1.1
 ATTEMPTS = 5
 PAUSE_SECONDS = 1.5
 least_empty: dict[str, float] = {}
+#: The statements of empty calls that were timed at two times, so that the least of them is not the row's alone.
+compared_empties: set[str] = set()
 
 
 @dataclass
@@ -40,6 +43,7 @@ class Measured:
     note: str = ""
     turns: list[float] = field(default_factory=list)  # nanoseconds per call, one per round, the empty call subtracted
     why_not: str = ""
+    nothing: dict[str, float] = field(default_factory=dict)  # the least of each empty call of its row
 
     @property
     def ns(self) -> float:
@@ -112,8 +116,13 @@ def take_turns(
     return raw, nothing
 
 
-def disturbed(nothing: dict[str, list[float]]) -> bool:
-    return any(min(turns) > DISTURBED * least_empty[empty] for empty, turns in nothing.items())
+def least_of(nothing: dict[str, list[float]]) -> dict[str, float]:
+    return {empty: min(turns) for empty, turns in nothing.items()}
+
+
+def disturbed(nothing: dict[str, float]) -> bool:
+    """Whether the empty calls of a row, the least of each, cost more than such a call did at the quietest time."""
+    return any(ns > DISTURBED * least_empty[empty] for empty, ns in nothing.items())
 
 
 def compare(contenders: list[Contender], rounds: int) -> list[Measured]:
@@ -134,12 +143,17 @@ def compare(contenders: list[Contender], rounds: int) -> list[Measured]:
         if contender.empty and contender.empty not in empties:
             timer = timeit.Timer(contender.empty, globals=contender.scope)
             empties[contender.empty] = (timer, calibrate(timer))
+    # An empty call that is new has nothing to be compared with but itself, at another time.
+    alone = bool(empties.keys() - compared_empties)
     attempts = [take_turns(timers, empties, rounds)]
-    while disturbed(attempts[-1][1]) and len(attempts) < ATTEMPTS:
+    while len(attempts) < ATTEMPTS and (alone or disturbed(least_of(attempts[-1][1]))):
         time.sleep(PAUSE_SECONDS)
         attempts.append(take_turns(timers, empties, rounds))
-    raw, nothing = min(attempts, key=lambda attempt: sum(min(turns) for turns in attempt[1].values()))
+        alone = False
+    compared_empties.update(empties)
+    raw, nothing = min(attempts, key=lambda attempt: sum(least_of(attempt[1]).values()))
     for contender, result, turns in zip(contenders, results, raw, strict=True):
+        result.nothing = least_of(nothing)
         turns = [turn / contender.times for turn in turns]
         # The cheapest empty call: subtracting a disturbed one would flatter.
         least = min(nothing[contender.empty]) if contender.empty else 0.0

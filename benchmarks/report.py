@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF001  the times sign and the dash are meant
-"""What a run says: tables in the terminal, and the files of docs/benchmark.
+"""What a run says: tables in the terminal, the files of docs/benchmark, and the README's sentences about them.
 
 Usage:
     benchmarks/report.py [DIR]    makes the page of docs/benchmark, or of DIR, again from the figures that are stored
-                                  there
+                                  there; of docs/benchmark the README's sentences too
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -20,6 +21,8 @@ import page
 import targets
 
 Result = dict[str, Any]
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs" / "benchmark"
 
 
 def figure(result: Result) -> str:
@@ -57,6 +60,8 @@ def write(results: list[Result], environment: dict[str, Any], out: Path) -> None
     (out / "results.json").write_text(f"[\n{lines}\n]\n")
     (out / "environment.json").write_text(json.dumps(environment, indent=1) + "\n")
     write_page(out)
+    if out.resolve() == DOCS:
+        write_readme(results, ROOT / "README.md")
     try:
         import pictures
     except ImportError as why:
@@ -73,7 +78,37 @@ def write_page(out: Path) -> None:
     (out / "exchange.svg").write_text(chart.svg(results) + "\n")
 
 
-if __name__ == "__main__":
-    write_page(
-        Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "benchmark"
+def microseconds(ns: float) -> str:
+    return f"{ns / 1000:.1f}" if ns >= 1000 else f"{ns / 1000:.2f}"
+
+
+def write_readme(results: list[Result], readme: Path) -> None:
+    """The text of the README's picture, and the sentence below it, of the same figures as the picture."""
+    ours = {row: libraries[targets.OURS] for row, libraries in targets.by_library(results).items()
+            if targets.OURS in libraries}  # fmt: skip
+    member = {r["library"]: chart.shown(r["ns"]) for r in chart.members_of(results, "torch → C++, owned")}
+    picture = (
+        f"![One exchange: a PyTorch tensor into C++ takes Isthmus {member[targets.OURS]}, PyTorch's C++ API "
+        f"{member['torch/extension.h']}](docs/benchmark/exchange.svg)"
     )
+    into = [ours[f"{framework} → C++, owned"] for framework in ("numpy", "torch")]
+    out = [ours[f"C++ → {framework}"] for framework in ("numpy", "torch", "jax")]
+    sentence = (
+        f"An exchange costs the same at every size: {microseconds(into[0])} µs from NumPy into C++ and\n"
+        f"{microseconds(into[1])} from PyTorch; {microseconds(out[0])} µs from C++ to NumPy, {microseconds(out[1])} to "
+        f"PyTorch and {microseconds(out[2])} to JAX."
+    )
+    text = readme.read_text()
+    for pattern, new in ((r"!\[One exchange: [^\]]*\]\([^)]*\)", picture),
+                         (r"An exchange costs the same at every size: [^;]*;[^;]* to JAX\.", sentence)):  # fmt: skip
+        text, count = re.subn(pattern, lambda _, new=new: new, text)
+        if count != 1:
+            raise SystemExit(f"{readme}: {count} places for {new!r}")
+    readme.write_text(text)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS
+    write_page(folder)
+    if folder.resolve() == DOCS:
+        write_readme(json.loads((folder / "results.json").read_text()), ROOT / "README.md")

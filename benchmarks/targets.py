@@ -128,8 +128,9 @@ def check(results: list[Result]) -> Iterator[Target]:
     for kind in ("numpy → C++", "torch → C++", "C++ → numpy", "C++ → torch"):
         # The floor copies nothing either: in the same turns, what grows is the ratio to it.
         sized = [rows.get(f"{kind}, {size}", {}) for size in ("4 kB", "1 MB", "64 MB", "1 GB")]
-        ratios = [row[OURS] / row["floor"] for row in sized if {OURS, "floor"} <= row.keys()]
-        if ratios:
+        sized = [row for row in sized if {OURS, "floor"} <= row.keys()]
+        ratios = [row[OURS] / row["floor"] for row in sized]
+        if len(ratios) > 1:
             least, most = min(row[OURS] for row in sized), max(row[OURS] for row in sized)
             yield Target(
                 f"{kind}, 4 kB to 1 GB",

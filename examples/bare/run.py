@@ -7,8 +7,12 @@ import numpy as np
 from bytecount import histogram
 
 path = Path(__file__).with_name("bytecount.cpp")
-with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-    counts = np.from_dlpack(histogram(data))  # a mapping has no framework: the result is an isthmus.Tensor
+with (
+    open(path, "rb") as file,
+    mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+):
+    # A mapping has no framework: the result is an isthmus.Tensor.
+    counts = np.from_dlpack(histogram(data))
 share = counts[counts > 0] / counts.sum()
 print(f"{path.name}: {counts.sum()} bytes, {np.count_nonzero(counts)} different ones, "
       f"{-(share * np.log2(share)).sum():.2f} bits each")  # fmt: skip
@@ -20,4 +24,8 @@ print(
     type(histogram(array)).__name__,
     np.array_equal(histogram(array), np.bincount(array, minlength=256)),
 )
-print("bytes, and every third of them:", len(histogram(b"isthmus")), histogram(array[::3]).sum() == len(array[::3]))
+print(
+    "bytes, and every third of them:",
+    len(histogram(b"isthmus")),
+    histogram(array[::3]).sum() == len(array[::3]),
+)

@@ -13,11 +13,17 @@ import isthmus
 camera = Camera(h=120, w=160, buffers=3)
 frame = np.asarray(camera.next())
 i, j, c = np.indices(frame.shape)
-print("frame:", frame.shape, frame.dtype, np.array_equal(frame, (i + j + 80 * c).astype(np.uint8)))
+print(
+    "frame:",
+    frame.shape,
+    frame.dtype,
+    np.array_equal(frame, (i + j + 80 * c).astype(np.uint8)),
+)
 print("aligned to 64 bytes:", frame.ctypes.data % 64 == 0)
 
 address = frame.ctypes.data
-pixels = camera.next().to("torch").permute(2, 0, 1)  # a view of torch's over the second buffer
+# A view of torch's over the second buffer.
+pixels = camera.next().to("torch").permute(2, 0, 1)
 print("buffers that are left:", camera.available)
 del frame
 print("after one was dropped:", camera.available)
@@ -31,7 +37,10 @@ with tempfile.TemporaryDirectory() as folder:
     pixels.permute(1, 2, 0).numpy().tofile(path)
     recording = mapped(str(path))
 print("mapped:", recording.shape, "read-only:", recording.read_only)
-print("the same bytes:", np.array_equal(np.asarray(recording).reshape(120, 160, 3), pixels.permute(1, 2, 0)))
+print(
+    "the same bytes:",
+    np.array_equal(np.asarray(recording).reshape(120, 160, 3), pixels.permute(1, 2, 0)),
+)
 try:
     recording.to("torch")
 except isthmus.Error as error:

@@ -38,26 +38,31 @@ def listen(audio):
 Interpreter::Interpreter() {
     PyConfig config;
     PyConfig_InitPythonConfig(&config);
-    PyStatus status = PyConfig_SetBytesString(&config, &config.program_name, EMBED_PYTHON);
+    PyStatus status =
+        PyConfig_SetBytesString(&config, &config.program_name, EMBED_PYTHON);
     if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
     PyConfig_Clear(&config);
     if (PyStatus_Exception(status))
-        throw std::runtime_error(status.err_msg != nullptr ? status.err_msg : "no interpreter");
+        throw std::runtime_error(status.err_msg != nullptr ? status.err_msg
+                                                           : "no interpreter");
 }
 
 bool Interpreter::end() { return Py_IsInitialized() == 0 || Py_FinalizeEx() == 0; }
 
 Listener::Listener(const std::string& model) {
     functions_ = isthmus::Ref(PyDict_New());
-    isthmus::Ref ran(PyRun_String(source, Py_file_input, functions_.get(), functions_.get()));
+    isthmus::Ref ran(
+        PyRun_String(source, Py_file_input, functions_.get(), functions_.get()));
     if (!ran) fail("the Python half does not run");
-    isthmus::Ref loaded(PyObject_CallFunction(PyDict_GetItemString(functions_.get(), "load"), "s", model.c_str()));
+    isthmus::Ref loaded(PyObject_CallFunction(
+        PyDict_GetItemString(functions_.get(), "load"), "s", model.c_str()));
     if (!loaded) fail("the model cannot be loaded");
 }
 
 at::Tensor Listener::listen(const isthmus::Tensor& audio) {
     isthmus::Ref shared(isthmus::to_py(audio, isthmus::Framework::torch).value());
-    isthmus::Ref heard(PyObject_CallOneArg(PyDict_GetItemString(functions_.get(), "listen"), shared.get()));
+    isthmus::Ref heard(PyObject_CallOneArg(
+        PyDict_GetItemString(functions_.get(), "listen"), shared.get()));
     if (!heard) fail("listening failed");
     return isthmus::from_py_torch(heard.get()).value();
 }

@@ -19,9 +19,11 @@ public:
 /// A pretrained voice detector that Python runs.
 class Listener {
 public:
-    /// `model` is a TorchScript file; empty for the one in the package silero-vad. Throws std::runtime_error.
+    /// `model` is a TorchScript file; empty for the one in the package silero-vad.
+    /// Throws std::runtime_error.
     explicit Listener(const std::string& model);
-    /// The probability of a voice, for every 512 samples. The audio is shared with Python, which may keep it.
+    /// The probability of a voice, for every 512 samples. The audio is shared with
+    /// Python, which may keep it.
     at::Tensor listen(const isthmus::Tensor& audio);
 
 private:

@@ -37,7 +37,8 @@ class Java:
         assert pointer, "no answer"
         answer = ctypes.string_at(pointer).decode()
         self.native.jvm_free(pointer)
-        if answer.startswith("error="):  # a text, in which a semicolon separates nothing
+        # A text, in which a semicolon separates nothing.
+        if answer.startswith("error="):
             return {"error": answer.removeprefix("error=")}
         return dict(field.split("=", 1) for field in answer.split(";"))
 
@@ -80,7 +81,9 @@ class Foreign:
             "version": 3,
             "data": (int(blob["ptr"]), blob["read_only"] == "1"),
             "shape": tuple(map(int, blob["shape"].split(","))),
-            "strides": tuple(int(step) * itemsize for step in blob["strides"].split(",")),
+            "strides": tuple(
+                int(step) * itemsize for step in blob["strides"].split(",")
+            ),
             "typestr": np.dtype(blob["dtype"]).str,
         }
         weakref.finalize(self, RELEASE(int(blob["release"])), int(blob["owner"]))
@@ -162,7 +165,9 @@ def refused(java: Java) -> None:
         answer = java.call("double", message.replace(*spoil))
         assert answer.get("error", "").startswith(wanted), answer
         assert released.count(owner) == 1, wanted
-    print("refused: a write to read-only memory, messages that contradict themselves; each owner released once")
+    print(
+        "refused: a write to read-only memory, messages that contradict themselves; each owner released once"
+    )
 
 
 if __name__ == "__main__":

@@ -17,12 +17,20 @@ def heat_a_plate() -> None:
         plate.step()
         p = np.pad(expected, 1, mode="edge")
         expected = (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]) / 4
-    print("NumPy and torch see the steps:", np.allclose(cells, expected), torch.equal(tensor, torch.from_numpy(cells)))
+    print(
+        "NumPy and torch see the steps:",
+        np.allclose(cells, expected),
+        torch.equal(tensor, torch.from_numpy(cells)),
+    )
 
     del plate  # the arrays keep it
     gc.collect()
     cells[0, 0] = 1.0
-    print("the plate lives on in its arrays:", tensor[0, 0].item(), np.isfinite(cells).all())
+    print(
+        "the plate lives on in its arrays:",
+        tensor[0, 0].item(),
+        np.isfinite(cells).all(),
+    )
 
 
 def show_a_recording() -> None:
@@ -32,7 +40,12 @@ def show_a_recording() -> None:
     sum_before = first.sum()
     for _ in range(100):
         recording.append(torch.rand(1000))
-    print("grown to", len(recording.samples), "samples; the first array is the same:", first.sum() == sum_before)
+    print(
+        "grown to",
+        len(recording.samples),
+        "samples; the first array is the same:",
+        first.sum() == sum_before,
+    )
 
 
 heat_a_plate()

@@ -38,18 +38,39 @@ print("the caller's framework, in place")
 for x in (queries, torch.from_numpy(queries), jax.numpy.asarray(queries)):
     name = f"{type(x).__module__.split('.')[0]}.{type(x).__name__}"
     mine, others = ours.query(x)[1], theirs.query(x)[1]
-    kinds = [f"{type(y).__module__.split('.')[0]}.{type(y).__name__}" for y in (mine, others)]
+    kinds = [
+        f"{type(y).__module__.split('.')[0]}.{type(y).__name__}" for y in (mine, others)
+    ]
     print(f"  {name:20} -> neighbours {kinds[0]:20} scipy {kinds[1]}")
-print("  the tree's points are the caller's:", np.shares_memory(np.from_dlpack(ours.points), points))
-print("  SciPy's are a copy, twice as large:", not np.shares_memory(theirs.data, points), theirs.data.dtype)
+print(
+    "  the tree's points are the caller's:",
+    np.shares_memory(np.from_dlpack(ours.points), points),
+)
+print(
+    "  SciPy's are a copy, twice as large:",
+    not np.shares_memory(theirs.data, points),
+    theirs.data.dtype,
+)
 
 one, tensor = queries[:1], torch.from_numpy(queries)
 print("\nthe cost")
 rows = {
-    "tree of 100,000 points": (lambda: neighbours.tree(points), lambda: KDTree(points), 1),
+    "tree of 100,000 points": (
+        lambda: neighbours.tree(points),
+        lambda: KDTree(points),
+        1,
+    ),
     "nearest of one point": (lambda: ours.query(one), lambda: theirs.query(one), 1000),
-    "nearest of 1,000 points": (lambda: ours.query(queries), lambda: theirs.query(queries), 1),
-    "the same, a torch.Tensor": (lambda: ours.query(tensor), lambda: torch.from_numpy(theirs.query(tensor)[1]), 1),
+    "nearest of 1,000 points": (
+        lambda: ours.query(queries),
+        lambda: theirs.query(queries),
+        1,
+    ),
+    "the same, a torch.Tensor": (
+        lambda: ours.query(tensor),
+        lambda: torch.from_numpy(theirs.query(tensor)[1]),
+        1,
+    ),
 }
 for name, (mine, others, number) in rows.items():
     a, b = best(mine, number=number), best(others, number=number)

@@ -14,7 +14,10 @@ STEPS, RATE = 40, 5.0
 
 
 def fit_with_torch(backend: str) -> np.ndarray:
-    target, points = torch.from_numpy(circle), torch.from_numpy(start.copy()).requires_grad_()
+    target, points = (
+        torch.from_numpy(circle),
+        torch.from_numpy(start.copy()).requires_grad_(),
+    )
 
     @torch.compile(fullgraph=True, backend=backend)
     def loss(points: torch.Tensor) -> torch.Tensor:
@@ -31,7 +34,9 @@ def fit_with_torch(backend: str) -> np.ndarray:
 def fit_with_jax() -> np.ndarray:
     @jax.jit
     def step(points: jax.Array) -> jax.Array:
-        return points - RATE * jax.grad(lambda x: nearest.nearest(circle, x)[0].mean())(points)
+        return points - RATE * jax.grad(lambda x: nearest.nearest(circle, x)[0].mean())(
+            points
+        )
 
     points = jax.numpy.asarray(start)
     for _ in range(STEPS):
@@ -39,9 +44,14 @@ def fit_with_jax() -> np.ndarray:
     return np.asarray(points)
 
 
-fits = {"torch.compile": fit_with_torch(sys.argv[1] if len(sys.argv) > 1 else "inductor"), "jax.jit": fit_with_jax()}
-# One call for the start and both results: the leading dimension broadcasts over the circle.
+fits = {
+    "torch.compile": fit_with_torch(sys.argv[1] if len(sys.argv) > 1 else "inductor"),
+    "jax.jit": fit_with_jax(),
+}
+# One call for the start and both results: the leading dimension broadcasts over it.
 distances, indices = nearest.nearest.ufunc(circle, np.stack([start, *fits.values()]))
 for name, row in zip(["start", *fits], distances, strict=True):
     print(f"{name:14} mean squared distance to the circle {row.mean():.6f}")
-print(f"{'both fits':14} {'agree' if np.allclose(*fits.values(), atol=1e-4) else 'differ'}")
+print(
+    f"{'both fits':14} {'agree' if np.allclose(*fits.values(), atol=1e-4) else 'differ'}"
+)

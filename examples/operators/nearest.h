@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nearest point to each query by nanoflann, and its gradient: on plain pointers to row-major memory.
+// The nearest point to each query by nanoflann, and its gradient: on plain pointers to
+// row-major memory.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +19,22 @@ struct Cloud {
     const float* points;
     std::size_t n, d;
     std::size_t kdtree_get_point_count() const { return n; }
-    float kdtree_get_pt(std::size_t i, std::size_t k) const { return points[i * d + k]; }
+    float kdtree_get_pt(std::size_t i, std::size_t k) const {
+        return points[i * d + k];
+    }
     template <class Box>
     bool kdtree_get_bbox(Box&) const {
         return false;
     }
 };
-using Tree = nanoflann::KDTreeSingleIndexAdaptor<nanoflann::L2_Simple_Adaptor<float, Cloud>, Cloud, -1, Index>;
+using Tree =
+    nanoflann::KDTreeSingleIndexAdaptor<nanoflann::L2_Simple_Adaptor<float, Cloud>,
+                                        Cloud, -1, Index>;
 
-/// Squared distances of m queries to the nearest of n points of d dimensions, and which ones those are.
-inline void search(const float* points, const float* queries, std::size_t n, std::size_t m, std::size_t d,
-                   float* distances, Index* indices) {
+/// Squared distances of m queries to the nearest of n points of d dimensions, and which
+/// ones those are.
+inline void search(const float* points, const float* queries, std::size_t n,
+                   std::size_t m, std::size_t d, float* distances, Index* indices) {
     if (n == 0) throw std::invalid_argument("argument 'points' has no points");
     const Cloud cloud{points, n, d};
     Tree tree(static_cast<int>(d), cloud);
@@ -40,8 +46,10 @@ inline void search(const float* points, const float* queries, std::size_t n, std
     }
 }
 
-/// The distances' gradient with respect to the points and the queries; the indices have none.
-inline void search_gradient(const float* grad, const float* points, const float* queries, std::size_t n, std::size_t m,
+/// The distances' gradient with respect to the points and the queries; the indices have
+/// none.
+inline void search_gradient(const float* grad, const float* points,
+                            const float* queries, std::size_t n, std::size_t m,
                             std::size_t d, float* grad_points, float* grad_queries) {
     std::vector<float> distances(m);
     std::vector<Index> indices(m);

@@ -68,8 +68,13 @@ def tone_a_torch_tensor(picture: np.ndarray) -> Panel:
     check(changed, "the tensor's own memory was changed")
     means = photo.mean(image)
     check(type(means) is torch.Tensor, "a result for torch is a torch.Tensor")
-    check(torch.allclose(means, image.float().mean(dim=(0, 1)), atol=0.01), "C++ and torch find the same mean")
-    say(f"torch:  photo.sepia(image) in place, {milliseconds:.1f} ms; photo.mean(image) -> {means}")
+    check(
+        torch.allclose(means, image.float().mean(dim=(0, 1)), atol=0.01),
+        "C++ and torch find the same mean",
+    )
+    say(
+        f"torch:  photo.sepia(image) in place, {milliseconds:.1f} ms; photo.mean(image) -> {means}"
+    )
     return "torch: sepia, in place", image.numpy()
 
 
@@ -79,11 +84,19 @@ def blur_a_numpy_slice(picture: np.ndarray) -> Panel:
     # A slice of a slice, mirrored: every stride but one is unusual, one is negative.
     window = image[rows // 4 : -rows // 4, columns // 4 : -columns // 4][:, ::-1]
     _, milliseconds = timed(photo.blur, window, 6)
-    check(np.array_equal(image[0], picture[0]), "what lies around the slice is untouched")
+    check(
+        np.array_equal(image[0], picture[0]), "what lies around the slice is untouched"
+    )
     check(not np.array_equal(image, picture), "the slice was changed")
     means = photo.mean(window)
-    check(type(means) is np.ndarray and np.allclose(means, window.mean(axis=(0, 1)), atol=0.01), "NumPy's mean")
-    say(f"numpy:  photo.blur(image[...], 6) in place on a slice with strides {window.strides}, {milliseconds:.1f} ms")
+    check(
+        type(means) is np.ndarray
+        and np.allclose(means, window.mean(axis=(0, 1)), atol=0.01),
+        "NumPy's mean",
+    )
+    say(
+        f"numpy:  photo.blur(image[...], 6) in place on a slice with strides {window.strides}, {milliseconds:.1f} ms"
+    )
     return "NumPy: blur of a slice, in place", image
 
 
@@ -95,15 +108,22 @@ def sharpen_a_jax_array(picture: np.ndarray) -> Panel:
     try:
         photo.sepia(image)
     except isthmus.Error as error:
-        say(f"jax:    photo.sepia(image) is refused, for JAX arrays never change: {type(error).__name__}: {error}")
+        say(
+            f"jax:    photo.sepia(image) is refused, for JAX arrays never change: {type(error).__name__}: {error}"
+        )
     else:
         sys.exit("demo: an immutable JAX array was written to")
     sharper, milliseconds = timed(photo.sharpened, image, 1.5)
     check(isinstance(sharper, jax.Array), "a result for JAX is a jax.Array")
     check(np.array_equal(np.asarray(image), picture), "the JAX array is what it was")
     address = sharper.unsafe_buffer_pointer()
-    check(isthmus.from_dlpack(sharper).data_ptr == address, "the result is shared, not copied")
-    say(f"jax:    photo.sharpened(image, 1.5) -> {type(sharper).__name__} over memory of C++, {milliseconds:.1f} ms")
+    check(
+        isthmus.from_dlpack(sharper).data_ptr == address,
+        "the result is shared, not copied",
+    )
+    say(
+        f"jax:    photo.sharpened(image, 1.5) -> {type(sharper).__name__} over memory of C++, {milliseconds:.1f} ms"
+    )
     return "JAX: sharpened, a new array", np.asarray(sharper)
 
 
@@ -126,14 +146,27 @@ def write_png(panels: list[Panel], path: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("build/photo.png"), help="the picture, before and after")
-    parser.add_argument("--photo", type=Path, help="another photograph than scikit-learn's")
-    parser.add_argument("--no-probe", action="store_true", help="leave out the table of frameworks")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("build/photo.png"),
+        help="the picture, before and after",
+    )
+    parser.add_argument(
+        "--photo", type=Path, help="another photograph than scikit-learn's"
+    )
+    parser.add_argument(
+        "--no-probe", action="store_true", help="leave out the table of frameworks"
+    )
     options = parser.parse_args()
 
     picture = load(options.photo)
-    say(f"photograph: {picture.shape[1]} x {picture.shape[0]}, {picture.nbytes} bytes; mean {photo.mean(picture)}")
+    say(
+        f"photograph: {picture.shape[1]} x {picture.shape[0]}, {picture.nbytes} bytes; mean {photo.mean(picture)}"
+    )
     panels = [("before", picture.copy())]
     if has("torch"):
         panels.append(tone_a_torch_tensor(picture))

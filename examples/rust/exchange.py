@@ -9,7 +9,15 @@ import ctypes
 import gc
 import sys
 import weakref
-from ctypes import c_char_p, c_double, c_size_t, c_uint32, c_void_p, py_object, pythonapi
+from ctypes import (
+    c_char_p,
+    c_double,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+    py_object,
+    pythonapi,
+)
 
 import numpy as np
 
@@ -36,7 +44,7 @@ def load(path: str) -> ctypes.CDLL:
 
 
 def take_pointer(producer: object) -> int:
-    """The managed tensor of anything that speaks DLPack, taken out of its capsule as the specification says."""
+    """The managed tensor of a DLPack producer, taken as the specification says."""
     capsule = producer.__dlpack__(max_version=(1, 0))
     pointer = pythonapi.PyCapsule_GetPointer(capsule, NAME)
     pythonapi.PyCapsule_SetName(capsule, USED)

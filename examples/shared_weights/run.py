@@ -14,9 +14,16 @@ import isthmus
 
 
 def own_mib() -> float:
-    """The memory that belongs to this process alone, and to no file and no other process."""
+    """The memory of this process alone, and of no file and no other process."""
     text = Path("/proc/self/smaps_rollup").read_text()
-    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Anonymous:")) / 1024
+    return (
+        sum(
+            int(line.split()[1])
+            for line in text.splitlines()
+            if line.startswith("Anonymous:")
+        )
+        / 1024
+    )
 
 
 def load(path):
@@ -43,18 +50,27 @@ def by_ray(path, inputs):
     import ray
 
     isthmus.distributed.enable("ray")
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+    quiet = {
+        "include_dashboard": False,
+        "log_to_driver": False,
+        "logging_level": "error",
+    }
     ray.init(num_cpus=2, object_store_memory=1 << 28, **quiet)
     weights = ray.put(load(path))
     task = ray.remote(work)
-    answers = ray.get([task.remote(functools.partial(ray.get, weights), x) for x in inputs])
+    answers = ray.get(
+        [task.remote(functools.partial(ray.get, weights), x) for x in inputs]
+    )
     ray.shutdown()
     return answers
 
 
 if __name__ == "__main__":
     random = np.random.default_rng(0)
-    model = {"hidden": random.normal(size=(1024, 8192)), "out": random.normal(size=(8192, 10))}
+    model = {
+        "hidden": random.normal(size=(1024, 8192)),
+        "out": random.normal(size=(8192, 10)),
+    }
     model = {name: weights.astype(np.float32) for name, weights in model.items()}
     inputs = [random.normal(size=(4, 1024)).astype(np.float32) for _ in range(4)]
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +78,16 @@ if __name__ == "__main__":
         save_file(model, path)
         answers = (by_ray if "ray" in sys.argv else by_multiprocessing)(path, inputs)
     expected = [np.maximum(x @ model["hidden"], 0) @ model["out"] for x in inputs]
-    right = [np.allclose(y, z, rtol=1e-3, atol=1e-2) for (y, _), z in zip(answers, expected, strict=True)]
+    right = [
+        np.allclose(y, z, rtol=1e-3, atol=1e-2)
+        for (y, _), z in zip(answers, expected, strict=True)
+    ]
     print("the answers are right:", all(right))
-    print("weights, MiB:", round(sum(weights.nbytes for weights in model.values()) / (1 << 20)))
-    print("each worker's own memory grew by less than a quarter of that:", max(grown for _, grown in answers) < 8)
+    print(
+        "weights, MiB:",
+        round(sum(weights.nbytes for weights in model.values()) / (1 << 20)),
+    )
+    print(
+        "each worker's own memory grew by less than a quarter of that:",
+        max(grown for _, grown in answers) < 8,
+    )

@@ -24,7 +24,8 @@ isthmus::Tensor power(const Signal& signal) {
     for (std::size_t k = 0; k < result.size(); ++k) {
         double re = 0, im = 0;
         for (std::int64_t i = 0; i < n; ++i) {
-            const double angle = -2 * 3.14159265358979323846 * double(k) * double(i) / double(n);
+            const double angle =
+                -2 * 3.14159265358979323846 * double(k) * double(i) / double(n);
             re += signal(i) * std::cos(angle);
             im += signal(i) * std::sin(angle);
         }
@@ -37,13 +38,15 @@ class Pool {
 public:
     Pool(unsigned threads, py::function done) : done_(std::move(done)) {
         open_pools.insert(this);
-        for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+        for (unsigned i = 0; i < threads; ++i)
+            threads_.emplace_back([this] { work(); });
     }
     ~Pool() { close(); }
 
     /// Takes a block, which may be of any framework, and returns at once.
     void submit(std::int64_t number, isthmus::Tensor block) {
-        isthmus::Match match("submit");  // what does not fit is the caller's error, not the thread's
+        // A block that does not fit is the caller's error, not the thread's.
+        isthmus::Match match("submit");
         match.view<Signal>("block", block).value();
         const std::lock_guard lock(mutex_);
         if (closing_) throw std::runtime_error("submit(): the pool is closed");
@@ -54,7 +57,7 @@ public:
     /// Returns when every block is done. Raises the first exception of the function.
     void close() {
         {
-            // The threads need the GIL to finish: whoever waits for them with it waits for ever.
+            // The threads need the GIL to finish: who waits for them with it never ends.
             const py::gil_scoped_release waiting;
             std::vector<std::thread> threads;
             {
@@ -66,7 +69,8 @@ public:
             for (std::thread& thread : threads) thread.join();
         }
         open_pools.erase(this);
-        done_ = {};  // a function that knows the pool would keep it, and itself, for ever
+        // A function that knows the pool would keep it, and itself, for ever.
+        done_ = {};
     }
     void close_and_raise() {
         close();
@@ -92,13 +96,15 @@ private:
             Job job = std::move(jobs_.front());
             jobs_.pop_front();
             lock.unlock();
-            isthmus::Tensor result = power(job.block.view<Signal>().value());  // without the GIL
-            job.block = {};                                                    // dropped without it, too
+            isthmus::Tensor result =
+                power(job.block.view<Signal>().value());  // without the GIL
+            job.block = {};                               // dropped without it, too
             hand_over(job.number, std::move(result));
         }
     }
     void hand_over(std::int64_t number, isthmus::Tensor result) {
-        const py::gil_scoped_acquire python;  // from here to the end of the function this is a thread of Python's
+        // From here to the end of the function this is a thread of Python's.
+        const py::gil_scoped_acquire python;
         try {
             if (!failed_) done_(number, std::move(result));
         } catch (...) {  // nobody above us could take it
@@ -106,7 +112,8 @@ private:
         }
     }
 
-    inline static std::set<Pool*> open_pools;  // as done_ and failed_, touched with the GIL alone
+    // As done_ and failed_, touched with the GIL alone.
+    inline static std::set<Pool*> open_pools;
 
     py::function done_;
     std::exception_ptr failed_;

@@ -20,7 +20,12 @@ with Pool(threads=3, done=done) as pool:
     for number, block in enumerate(signal):
         pool.submit(number, block if number % 2 else torch.from_numpy(block))
 expected = np.abs(np.fft.rfft(signal)) ** 2
-print("blocks:", len(found), "all as NumPy's:", all(np.allclose(found[i], expected[i], rtol=1e-3) for i in found))
+print(
+    "blocks:",
+    len(found),
+    "all as NumPy's:",
+    all(np.allclose(found[i], expected[i], rtol=1e-3) for i in found),
+)
 print("called by other threads:", threading.get_ident() not in threads)
 
 
@@ -35,5 +40,8 @@ try:
 except ValueError as error:
     print("raised by close():", error)
 
-pool = Pool(threads=2, done=lambda number, power: print("after the last line:", len(power), "frequencies"))
+pool = Pool(
+    threads=2,
+    done=lambda number, power: print("after the last line:", len(power), "frequencies"),
+)
 pool.submit(0, signal[0])  # nobody closes this one: the end of the interpreter does

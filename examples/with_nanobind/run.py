@@ -18,8 +18,22 @@ def read_pgm(path: Path) -> np.ndarray:
 
 def sobel(image: np.ndarray) -> np.ndarray:
     p = np.pad(image.astype(np.float32), 1, mode="edge")
-    x = p[:-2, 2:] + 2 * p[1:-1, 2:] + p[2:, 2:] - p[:-2, :-2] - 2 * p[1:-1, :-2] - p[2:, :-2]
-    y = p[2:, :-2] + 2 * p[2:, 1:-1] + p[2:, 2:] - p[:-2, :-2] - 2 * p[:-2, 1:-1] - p[:-2, 2:]
+    x = (
+        p[:-2, 2:]
+        + 2 * p[1:-1, 2:]
+        + p[2:, 2:]
+        - p[:-2, :-2]
+        - 2 * p[1:-1, :-2]
+        - p[2:, :-2]
+    )
+    y = (
+        p[2:, :-2]
+        + 2 * p[2:, 1:-1]
+        + p[2:, 2:]
+        - p[:-2, :-2]
+        - 2 * p[:-2, 1:-1]
+        - p[:-2, 2:]
+    )
     return np.hypot(x, y)
 
 
@@ -33,4 +47,8 @@ part = photo[::-2, 20:100]
 print("of a slice, too:", np.allclose(edges(part), sobel(part)))
 
 tensor = torch.from_numpy(photo.copy())
-print("of a torch.Tensor a", type(edges(tensor)).__name__, bool(torch.equal(edges(tensor), torch.from_numpy(found))))
+print(
+    "of a torch.Tensor a",
+    type(edges(tensor)).__name__,
+    bool(torch.equal(edges(tensor), torch.from_numpy(found))),
+)

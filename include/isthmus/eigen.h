@@ -17,12 +17,12 @@ namespace detail {
 
 template <class X>
 concept EigenPlain = std::is_base_of_v<Eigen::PlainObjectBase<std::remove_const_t<X>>, std::remove_const_t<X>>;
-/// Memory that Eigen can name: a matrix, a Map, a Ref, a Block.
+/// Memory that Eigen can name: a matrix, a Map, a Ref, a Block, or what is derived from one, as a VectorBlock is.
 template <class X>
 concept EigenDirect = requires(X& x) {
     x.data();
     x.outerStride();
-    requires std::is_base_of_v<Eigen::DenseBase<std::remove_const_t<X>>, std::remove_const_t<X>>;
+    []<class Dense>(const Eigen::DenseBase<Dense>&) {}(x);
 };
 
 template <class Plain>
@@ -118,5 +118,14 @@ template <class X, class Owner>
 Tensor from_eigen(X& x, Owner owner) {
     return Tensor::wrap_spec([&x] { return detail::describe_eigen(x); }, std::move(owner));
 }
+/// The same of a part that Eigen makes on the spot: from_eigen(x.head(n), owner), from_eigen(m.row(1), owner).
+template <class X, class Owner>
+    requires(detail::EigenDirect<X> && !std::is_lvalue_reference_v<X> && !detail::EigenPlain<X>)
+Tensor from_eigen(X&& part, Owner owner) {
+    return from_eigen(static_cast<X&>(part), std::move(owner));
+}
+template <class X, class Owner>
+    requires(detail::EigenPlain<X> && !std::is_lvalue_reference_v<X>)
+Tensor from_eigen(X&& matrix, Owner owner) = delete;  // its memory ends with it: Tensor::own(std::move(matrix))
 
 ISTHMUS_END

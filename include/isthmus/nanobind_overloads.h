@@ -28,7 +28,7 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
     const auto explain = [names = detail::parameter_names(extra...), name = std::string(name)](PyObject* args,
                                                                                                PyObject* kwargs) {
         detail::raise_overloads<f...>({name.c_str(), args, kwargs, names});
-        nanobind::raise_python_error();
+        return nanobind::object();  // with the exception set: thrown, it would cost as much again
     };
     // A signature that takes nothing, so that type checkers see the overloads alone.
     constexpr bool in_module = std::is_base_of_v<nanobind::module_, Scope>;
@@ -41,11 +41,11 @@ void overloads(Scope& scope, const char* name, const Extra&... extra) {
     using Last = detail::OnlyAfterConversions;
     if constexpr (in_module)
         define([explain](const nanobind::args& args, Last, const nanobind::kwargs& kwargs) {
-            explain(args.ptr(), kwargs.ptr());
+            return explain(args.ptr(), kwargs.ptr());
         });
     else
         define([explain](nanobind::handle self, const nanobind::args& args, Last, const nanobind::kwargs& kwargs) {
-            explain((nanobind::make_tuple(self) + args).ptr(), kwargs.ptr());
+            return explain((nanobind::make_tuple(self) + args).ptr(), kwargs.ptr());
         });
 }
 

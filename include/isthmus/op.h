@@ -76,7 +76,8 @@ public:
 /// Makes `module.function` of a C++ function, or of an overload set that differs in dtypes: an operator of every
 /// framework.
 ///
-///     isthmus::op<"geo::distance", distance>(module, {"a", "b"}).gradient<distance_backward>();
+///     isthmus::op<"geo::distance", distance>(module, {"a", "b"})
+///         .gradient<distance_backward>();
 ///
 /// `module` is a PyObject*, nb::module_& or py::module_&; `names` are those of the inputs. Throws Error if it cannot be
 /// made; with a PyObject* it sets the Python exception instead. The GIL must be held.

@@ -179,6 +179,7 @@ inline TensorSpec describe_mat(const cv::Mat& mat) {
         sizes.push_back(mat.size[d]);
         steps.push_back(static_cast<std::int64_t>(mat.step[d]) / one);
     }
+    if (mat.dims == 0) sizes = steps = {0, 0};  // cv::Mat(): no rows, no columns
     if (mat.channels() > 1) {
         sizes.push_back(mat.channels());
         steps.push_back(1);
@@ -191,7 +192,7 @@ inline TensorSpec describe_mat(const cv::Mat& mat) {
 }  // namespace detail
 
 /// Tensor::own(cv::Mat(mat)): shares the Mat's memory, by its own count. A Mat over memory of somebody else is refused,
-/// since nothing would keep that: name the owner with from_mat().
+/// since nothing would keep that: name the owner with from_mat(). An empty Mat, cv::Mat(), has the shape [0, 0].
 template <>
 struct tensor_traits<cv::Mat> {
     static TensorSpec describe(cv::Mat& mat) {

@@ -14,9 +14,10 @@ ISTHMUS_BEGIN
 /// nor one of these and is a number, a text or None stays as it is; anything else is an error. Holds the tree, and ends
 /// with the GIL held.
 ///
-///     const auto tree = Tree::from_py(object).value();          // {"layers": [{"w": a, "b": b}], "step": 3}
-///     for (const auto& leaf : tree.leaves()) use(leaf.path, leaf.tensor);  // "layers.0.w", "layers.0.b"
-///     PyObject* result = tree.to_py(new_tensors).value();       // the same tree of other tensors
+///     // {"layers": [{"w": a, "b": b}], "step": 3}: "layers.0.w", "layers.0.b".
+///     const auto tree = Tree::from_py(object).value();
+///     for (const auto& leaf : tree.leaves()) use(leaf.path, leaf.tensor);
+///     PyObject* result = tree.to_py(new_tensors).value();  // the same tree of other tensors
 class Tree {
 public:
     /// One tensor of a tree, with its place.

@@ -26,7 +26,7 @@ _Function = Callable[[Any], Any]
 def add_command(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "bench",
-        help="what an exchange costs, ours beside the peers",
+        help="what an exchange costs by Isthmus and by the other importers",
         description="Time an exchange of 1,000 float32 elements, called from Python, by Isthmus and by the other "
         "importers that are installed. Best of the rounds, the empty call taken off.",
     )

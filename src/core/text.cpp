@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <isthmus/core/text.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -11,7 +12,8 @@ namespace detail {
 
 void TextBuffer::append(const char* text, std::size_t size) noexcept {
     if (size > capacity_ - size_) {
-        const std::size_t capacity = size_ + size > 2 * capacity_ ? size_ + size : 2 * capacity_;
+        constexpr std::size_t least = 128;  // most messages have a line or two
+        const std::size_t capacity = (std::max)({least, size_ + size, 2 * capacity_});
         void* grown = failed_ ? nullptr : std::realloc(data_, capacity);
         if (grown == nullptr) {
             failed_ = true;
@@ -20,7 +22,7 @@ void TextBuffer::append(const char* text, std::size_t size) noexcept {
         data_ = static_cast<char*>(grown);
         capacity_ = capacity;
     }
-    for (std::size_t i = 0; i < size; ++i) data_[size_ + i] = text[i];
+    if (size != 0) std::memcpy(data_ + size_, text, size);
     size_ += size;
 }
 
@@ -140,6 +142,12 @@ static constexpr bool is_control(unsigned char byte) noexcept {
 void append_printable(TextBuffer& out, std::string_view text) noexcept {
     constexpr char digits[] = "0123456789abcdef";
     while (!text.empty()) {
+        // Nearly every text is ASCII throughout: it is appended at once.
+        std::size_t plain = 0;
+        while (plain < text.size() && text[plain] >= 0x20 && text[plain] < 0x7f) ++plain;
+        out += text.substr(0, plain);
+        text.remove_prefix(plain);
+        if (text.empty()) return;
         const auto first = static_cast<unsigned char>(text.front());
         const std::size_t length = is_control(first) ? 0 : utf8_character(text);
         const char escaped[] = {'\\', 'x', digits[first >> 4], digits[first & 15]};

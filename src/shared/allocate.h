@@ -55,11 +55,10 @@ inline constexpr std::size_t min_segment = std::size_t{1} << 20;
 inline constexpr std::size_t checked_at_once = 256;
 
 /// Each new segment is a quarter of what is reserved already, so that their number grows with the logarithm of the
-/// bytes.
+/// bytes; and an eighth of the limit at most, since a segment is of one kind and the other kind needs room as well.
 inline std::size_t next_segment(std::size_t reserved, std::size_t needed, std::size_t limit) noexcept {
-    std::size_t size = (std::max)(min_segment, reserved / 4 / page_size() * page_size());
-    if (limit - reserved < size) size = (limit - reserved) / page_size() * page_size();
-    return (std::max)(size, needed);
+    const std::size_t size = (std::min)({(std::max)(min_segment, reserved / 4), limit / 8, limit - reserved});
+    return (std::max)(size / page_size() * page_size(), needed);
 }
 
 inline bool cut_slot(PoolState& pool, std::size_t size, bool writers, Region*& region, std::size_t& offset,

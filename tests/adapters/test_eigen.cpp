@@ -90,6 +90,29 @@ TEST(Eigen, MemoryWithAnOwnerOfItsOwn) {
     EXPECT_EQ(layout::to_string(t.strides()), "(1, 4)");
     const Eigen::MatrixXf& constant = *kept;
     EXPECT_TRUE(from_eigen(constant, kept).read_only());
+    EXPECT_TRUE(from_eigen(constant.col(2), kept).read_only());
+    const Tensor row = from_eigen(kept->row(1), kept);
+    EXPECT_EQ(layout::to_string(row.shape()), "(4,)");
+    EXPECT_EQ(layout::to_string(row.strides()), "(4,)");
+    EXPECT_FALSE(row.read_only());
+    EXPECT_EQ((row.view<float, 1>().value()(3)), (*kept)(1, 3));
+}
+
+template <class X>
+concept CanBeShown = requires(X&& x, std::shared_ptr<int> owner) { from_eigen(std::forward<X>(x), owner); };
+
+TEST(Eigen, PartsOfAVector) {
+    auto kept = std::make_shared<Eigen::VectorXd>(Eigen::VectorXd::LinSpaced(6, 0, 5));
+    for (const auto& [part, first] :
+         {std::pair(from_eigen(kept->head(2), kept), 0.0), std::pair(from_eigen(kept->tail(3), kept), 3.0),
+          std::pair(from_eigen(kept->segment(1, 4), kept), 1.0)}) {
+        EXPECT_FALSE(part.read_only());
+        EXPECT_EQ((part.view<double, 1>().value()(0)), first);
+    }
+    EXPECT_EQ(kept.use_count(), 1);
+    // A matrix that ends with the expression is no part of anything.
+    static_assert(CanBeShown<Eigen::MatrixXf&> && !CanBeShown<Eigen::MatrixXf>);
+    static_assert(CanBeShown<Eigen::Block<Eigen::MatrixXf>>);
 }
 
 #if __has_include(<unsupported/Eigen/CXX11/Tensor>)

@@ -63,6 +63,16 @@ TEST(OpenCV, RowsMayBeApartAndElementsMayNot) {
     EXPECT_EQ(with({1, 5, 1}, {7, 1, 9}).value().type(), CV_8UC1);
 }
 
+TEST(OpenCV, AnEmptyMat) {
+    const Tensor owned = Tensor::own(cv::Mat()), shown = from_mat(cv::Mat(), nullptr);
+    for (const Tensor& t : {owned, shown}) {
+        EXPECT_EQ(layout::to_string(t.shape()), "(0, 0)");
+        EXPECT_EQ(t.dtype(), uint8);
+        EXPECT_TRUE(to_mat(t).value().empty());
+    }
+    EXPECT_EQ(layout::to_string(Tensor::own(cv::Mat(0, 5, CV_32FC3)).shape()), "(0, 5, 3)");
+}
+
 TEST(OpenCV, MoreDimensions) {
     const Tensor t = Tensor::empty({2, 3, 4}, float32);
     const cv::Mat volume = to_mat(t, Channels::none).value();

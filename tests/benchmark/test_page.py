@@ -38,6 +38,13 @@ def test_the_files_are_those_of_the_stored_figures(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text() == (FOLDER / name).read_text(), "run benchmarks/report.py"
 
 
+def test_the_readme_says_what_the_figures_say(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (tmp_path / "README.md").write_text(readme)
+    report.write_readme(RESULTS, tmp_path / "README.md")
+    assert (tmp_path / "README.md").read_text() == readme, "run benchmarks/report.py"
+
+
 def test_the_order_is_that_of_a_reader() -> None:
     parts = ["<svg", "Which is fastest for my framework?", "What does safety cost?", "Every row", "How it was measured"]
     places = [PAGE.index(part) for part in [*parts, "What Isthmus promises"]]

@@ -500,11 +500,16 @@ class TestTrees:
             def __reduce_ex__(self, protocol):
                 raise ValueError("closed")
 
+        class Sized(list):
+            def __new__(cls, size):
+                return super().__new__(cls)
+
         again = "of the tree cannot be made again for other tensors: "
         for made, text in (
             (Frozen(a=np.ones(1)), rf"Frozen {again}copy.copy\(\) raised TypeError: frozen"),
             (Sealed(a=np.ones(1)), f"Sealed {again}setting an item raised TypeError: frozen"),
             (Bare(a=np.ones(1)), f"Bare {again}copying it gives an object of another class"),
+            (Sized([np.ones(1)]), rf"Sized {again}copy.copy\(\) raised TypeError: .*'size'"),
             (Closed([np.ones(1)]), rf"Closed {again}copy.copy\(\) raised ValueError: closed"),
         ):
             with pytest.raises(BufferError, match=text):

@@ -26,6 +26,25 @@ class TestMadeWhereTheCallerLives:
         assert type(result) is torch.Tensor
         assert result.tolist() == [0, 2, 4]
 
+    def test_typed_results(self, ext, torch, jax):
+        """make<V>(): of another dtype and rank, in the caller's framework, returned as they are; several too."""
+        for x, kind in ((X, np.ndarray), (torch.from_numpy(X), torch.Tensor), (jax.numpy.asarray(X), jax.Array)):
+            result = ext.made_columns(x, 2)
+            assert isinstance(result, kind)
+            assert str(result.dtype).removeprefix("torch.") == "int32"
+            assert result.tolist() == [[0, 1], [1, 2], [2, 3]]
+            doubled, positive = ext.doubled_and_positive(x, True)
+            assert isinstance(doubled, kind)
+            assert doubled.tolist() == [0, 2, 4]
+            assert isinstance(positive, kind)
+            assert positive.tolist() == [False, True, True]
+        assert ext.doubled_and_positive(X, False)[1] is None
+
+    def test_a_typed_result_of_other_sizes_is_an_error(self, ext):
+        assert ext.three_made_columns(X, 3).shape == (3, 3)
+        with pytest.raises(ValueError, match=r"expected writable float64\[n, 3\] on cpu, got float64\[3, 2\] on cpu"):
+            ext.three_made_columns(X, 2)
+
     def test_torchs_own_allocator_made_it(self, ext, torch):
         """The handle leads back to the object, which nobody but torch made."""
         result = ext.twice_there(torch.from_numpy(X))

@@ -29,14 +29,15 @@ CLAIMED = {
     **{("docs/fields.md", "cpp", i): "tests/install/test_fields_guide.py" for i in range(2)},
     **{("docs/records.md", language, 0): "tests/install/test_records_guide.py" for language in ("cpp", "pycon")},
     **{("docs/install.md", "cmake", i): "tests/install/test_install_guide.py" for i in range(8)},
-    **{("docs/install.md", "sh", i): "tests/install/test_install_guide.py" for i in (1, 3, 4, 5, 6)},
-    **{("docs/install.md", "sh", i): "tests/install/test_abi3.py" for i in (7, 8)},
+    **{("docs/install.md", "sh", i): "tests/install/test_install_guide.py" for i in (1, 3, 4, 5, 6, 7)},
+    **{("docs/install.md", "sh", i): "tests/install/test_abi3.py" for i in (8, 9)},
     **{("docs/install.md", language, 1): "tests/install/test_install_guide.py" for language in ("python", "meson")},
     **{("docs/install.md", "cpp", i): "tests/install/test_install_guide.py" for i in range(2)},
     **{("docs/install.md", language, 0): "tests/install/test_install_guide.py" for language in ("python", "meson")},
     ("docs/first_module.md", "sh", 1): "tests/install/test_new.py",
     **{("docs/first_module.md", i, 0): "tests/install/test_first_module_guide.py" for i in ("python", "cpp", "sh")},
     ("docs/operators.md", "cpp", 0): "tests/install/test_operators_guide.py",
+    **{("docs/publishing.md", "sh", i): "tests/install/test_publishing_guide.py" for i in (0, 2, 3, 5)},
     **{("docs/shared.md", "python", i): "tests/install/test_shared_guide.py" for i in range(3)},
     ("docs/shared.md", "cpp", 0): "tests/install/test_shared_guide.py",
     ("docs/weights.md", "python", 0): "tests/install/test_weights_guide.py",
@@ -49,6 +50,8 @@ LEFT_OUT = {
     ("README.md", "cmake", 0): "docs/install.md has it whole, and tests/install/test_install_guide.py builds that",
     ("docs/install.md", "sh", 0): "how the package comes into an environment, as that of the tests did",
     ("docs/install.md", "sh", 2): "it downloads; tests/install/test_consumers.py finds it in CMake's error",
+    ("docs/publishing.md", "sh", 1): "an isolated build, which downloads its requirements",
+    ("docs/publishing.md", "sh", 4): "it uploads",
     ("docs/threads.md", "sh", 0): "builds a CPython under ThreadSanitizer, for make sanitize-threads",
     ("docs/torch.md", "cmake", 0): "examples/embed/CMakeLists.txt is this with another name",
     ("docs/torch.md", "cpp", 0): "signatures; tests/docs/test_site.py finds each in the reference",
@@ -106,19 +109,19 @@ FRAGMENTS = {
         float sum_float(Floats);
         double sum_double(Doubles);
         void fragment(nb::module_& m) { %s }""",
-    ("docs/casters.md", "cpp", 2): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 3): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 4): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 5): """
+    **{("docs/casters.md", "cpp", i): "void fragment(nb::module_& m) { %s }" for i in (2, 3, 4, 5, 8)},
+    **{
+        ("docs/casters.md", "cpp", i): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
-        void fragment(nb::module_& m) { %s }""",
-    ("docs/casters.md", "cpp", 6): "void fragment(nb::module_& m) { %s }",
-    ("docs/casters.md", "cpp", 7): "void fragment() { %s }",
-    ("docs/casters.md", "cpp", 8): "%s",
-    ("docs/casters.md", "cpp", 9): """
+        void fragment(nb::module_& m) { %s }"""
+        for i in (6, 7)
+    },
+    ("docs/casters.md", "cpp", 9): "void fragment() { %s }",
+    ("docs/casters.md", "cpp", 10): "%s",
+    ("docs/casters.md", "cpp", 11): """
         struct Grid { isthmus::Tensor tensor(); };
         void fragment(nb::module_& m) { %s }""",
-    ("docs/casters.md", "cpp", 10): """
+    ("docs/casters.md", "cpp", 12): """
         using Rows = isthmus::View<const float, 2, isthmus::sizes<"n d">>;
         isthmus::Tensor result;
         %s""",

@@ -1,4 +1,5 @@
-"""The prose of the pages and of the comments: at most 120 columns, and none of the phrases that we do not write."""
+"""The pages and the comments: prose of at most 120 columns without the phrases that we do not write, code of at most 88
+columns."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 120
+#: Of code, which is as wide as a page of the site.
+CODE_COLUMNS = 88
 #: Blocks of these languages show what a program printed, whose lines are as long as they are.
 PRINTED = {"", "text", "pycon"}
 #: Parts of a page that a script writes.
@@ -84,6 +87,12 @@ def test_lines_are_short(page: Path) -> None:
         (n, line) for n, line, language in marked_lines(page) if language not in PRINTED and not line.startswith("|")
     ]
     assert [f"{n}: {len(line)} columns" for n, line in lines if len(line) > COLUMNS] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_code_fits_the_width_of_a_page(page: Path) -> None:
+    lines = [(n, line) for n, line, language in marked_lines(page) if language is not None and language not in PRINTED]
+    assert [f"{n}: {len(line)} columns" for n, line in lines if len(line) > CODE_COLUMNS] == []
 
 
 #: The entries of the changelog stay as they were written.

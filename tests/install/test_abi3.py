@@ -187,7 +187,7 @@ print("used")
 """
 
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "install.md").read_text()
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "install.md").read_text().replace(" \\\n  ", " ")
 
 
 #: The C++ library of LLVM inside the module, over the unwinder that Python's process has: LLVM's own, beside it in one
@@ -276,6 +276,32 @@ def test_the_command_of_the_guide_compiles_the_example_of_the_readme(tmp_path: P
     subprocess.run(command, shell=True, check=True, cwd=tmp_path, timeout=600)
     use = "import mine, numpy as np; x = np.zeros((1, 2), np.float32); mine.invert(x); assert (x == 1).all()"
     python(tmp_path, use)
+
+
+TYPED = """
+#include <isthmus/module.h>
+using namespace isthmus;
+using Image = View<const std::uint8_t, 2, sizes<"h w">>;
+Made<View<float, 2>> scaled(const Argument<Image>& image, double by) {
+    auto out = image.make<View<float, 2>>({image->extent(0), image->extent(1)});
+    for_each([by](float& to, std::uint8_t from) { to = static_cast<float>(by * from); }, *out, *image);
+    return out;
+}
+ISTHMUS_MODULE(typed, m) { isthmus::def<scaled>(m, "scaled", {"image", "by"}); }
+"""
+
+
+def test_a_typed_result_of_a_module_without_a_binder(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    (tmp_path / "typed.cpp").write_text(TYPED)
+    command = [compiling.CXX, *isthmus.get_cflags(abi3=True), "-O1", "-shared", "typed.cpp", "-o", "typed.abi3.so"]
+    subprocess.run(command, check=True, cwd=tmp_path, timeout=600)
+    source = """
+import numpy as np, typed
+made = typed.scaled(np.array([[1, 2]], np.uint8), 2)
+assert type(made) is np.ndarray and made.dtype == np.float32 and made.tolist() == [[2, 4]], made
+"""
+    python(tmp_path, source)
 
 
 def test_its_tensors_are_those_of_other_modules(folder: Path) -> None:

@@ -130,7 +130,7 @@ def nanobind_project(tmp_path: Path) -> Path:
 
 @needs_cmake
 def test_scikit_build_core(nanobind_project: Path) -> None:
-    run("pip wheel .", nanobind_project)
+    run(blocks("scikit-build-core and nanobind", "sh")[0], nanobind_project)
     use_wheel(nanobind_project)
 
 

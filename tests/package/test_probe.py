@@ -60,7 +60,7 @@ def documented(name: str) -> list[str]:
     page = (ROOT / "docs" / "frameworks.md").read_text()
     table = page.split("## What the probe shows")[1].split("\n## ")[0]
     (cells,) = re.findall(rf"(?m)^\| {re.escape(name)} \| (.*) \|$", table)
-    return cells.split(" | ")
+    return cells.replace("`", "").split(" | ")
 
 
 def test_the_page_has_every_framework():

@@ -122,6 +122,19 @@ TEST(Pool, ASlowReceiverIsWaitedFor) {
     EXPECT_LE(pool.stats().reserved, std::size_t{4 * mebibyte});
 }
 
+TEST(Pool, ASmallLimitHasRoomForBothKinds) {
+    for (const std::size_t limit : {std::size_t{64} << 10, std::size_t{mebibyte}, std::size_t{3} * mebibyte}) {
+        Pool pool({.limit = limit});
+        const auto make = [&](Access access) { return pool.empty({16}, isthmus::uint8, access, {.timeout_ms = 0}); };
+        const auto sealed = make(Access::read_only), writable = make(Access::shared);
+        EXPECT_TRUE(sealed);
+        EXPECT_TRUE(writable) << limit << ": " << writable.error().what();
+        const auto most = static_cast<std::int64_t>(limit / 2);
+        EXPECT_TRUE(pool.empty({most}, isthmus::uint8, Access::read_only, {.timeout_ms = 0}));
+        EXPECT_LE(pool.stats().reserved, limit);
+    }
+}
+
 TEST(Pool, AWaitEnds) {
     Pool pool({.limit = mebibyte});
     const Tensor all = pool.empty({mebibyte}, isthmus::uint8).value();

@@ -27,8 +27,13 @@ import stubs
 
 ROOT = headers.ROOT
 HERE = Path(__file__).resolve().parent
-#: Pages that stand at the root of the repository, and the place of each in the site.
-ROOT_PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+#: Pages whose place in the site is not that in the repository.
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "docs/README.md": "guides.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
 #: The folders of examples/ whose README is a tutorial.
 TUTORIALS = [
     "one_wheel",
@@ -48,7 +53,7 @@ TUTORIALS = [
 ]
 #: The pages of the site's contents, in the order in which they are read; one that is in none of these is an error.
 CONTENTS = {
-    "Start": ["first_module", "install", "coming_from", "frameworks", "platforms"],
+    "Start": ["guides", "first_module", "install", "publishing", "coming_from", "frameworks", "platforms"],
     "Tutorials": [f"examples/{name}" for name in TUTORIALS],
     "Guides": [
         "import",
@@ -67,6 +72,8 @@ CONTENTS = {
     "Measured": ["benchmark/method", "cost_study", "reliability"],
     "For developers": ["contributing", "architecture", "abi", "changelog"],
 }
+#: What a page shows, and does not link to.
+PICTURES = (".png", ".jpg", ".svg", ".gif", ".webp")
 LINK = re.compile(r"\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
 
 
@@ -78,10 +85,12 @@ def version() -> str:
 
 
 class Sources:
-    """The folder that Sphinx reads: the pages as they are, but for links that leave the site's pages."""
+    """The folder that Sphinx reads: the pages as they are, but for links that leave the site's pages; and the files
+    that these lead to, which are added to what Sphinx makes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.files = folder.with_name(f"{folder.name}-files")
         self.errors: list[str] = []
 
     def place_of(self, path: Path) -> str | None:
@@ -90,10 +99,9 @@ class Sources:
         if tutorial.parent == ROOT / "examples" and (tutorial / "README.md").is_file():
             return f"examples/{tutorial.name}.md"
         name = str(path.relative_to(ROOT))
+        name = "docs/README.md" if name == "docs" else name
         if name in ROOT_PAGES:
             return ROOT_PAGES[name]
-        if name == "docs/README.md" or name == "docs":
-            return "index.md"
         return name.removeprefix("docs/") if name.startswith("docs/") and path.is_file() else None
 
     def link(self, page: Path, place: str, found: re.Match[str]) -> str:
@@ -115,15 +123,29 @@ class Sources:
             self.errors.append(f"{page.relative_to(ROOT)}: {target} leads to nothing")
             return found[0]
         there = self.place_of(path)
-        if there is None:  # sources and examples are shown as text
+        if there is None:
             path = path / "README.md" if path.is_dir() else path
             if not path.is_file():
                 return f"`{found['text'].strip('`')}`"
-            there = f"source/{path.relative_to(ROOT)}.txt"
-            (self.folder / there).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, self.folder / there)
+            return self.download(path, found["text"], place)
+        if not there.endswith((".md", *PICTURES)):  # a page that Sphinx does not make
+            return f'<a href="{os.path.relpath(there, os.path.dirname(place) or ".")}">{found["text"]}</a>'
         relative = os.path.relpath(there, os.path.dirname(place) or ".")
         return f"[{found['text']}]({relative}{'#' + anchor if anchor else ''})"
+
+    def download(self, path: Path, text: str, place: str) -> str:
+        """A link to a file of the repository, which a browser stores under its name."""
+        there = Path("source") / path.relative_to(ROOT)
+        (self.files / there).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, self.files / there)
+        return f'<a href="{os.path.relpath(there, os.path.dirname(place) or ".")}" download>{text}</a>'
+
+    def files_of(self, tutorial: Path, place: str) -> str:
+        """The last section of a tutorial's page: the files of its project."""
+        shown = subprocess.run(["git", "ls-files", "-z", "."], cwd=tutorial, capture_output=True, text=True, check=True)
+        names = sorted(name for name in shown.stdout.split("\0") if name and not Path(name).name.startswith("."))
+        links = [self.download(tutorial / name, f"`{name}`", place) for name in names if name != "README.md"]
+        return "\n## The files\n\n" + ",\n".join(links) + "\n"
 
     def add(self, page: Path, place: str) -> None:
         pieces = re.split(r"(?ms)(^```.*?^```$|`[^`\n]+`(?!\]))", page.read_text())
@@ -132,15 +154,16 @@ class Sources:
         )
         # A forge draws mermaid; here the text of the drawing is shown.
         text = text.replace("```mermaid", "```text")
+        if place.startswith("examples/"):
+            text += self.files_of(page.parent, place)
         target = self.folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
     def lay_out(self) -> None:
         docs = ROOT / "docs"
-        pages = [page for page in docs.rglob("*.md") if page != docs / "README.md"] + [
-            *ROOT.glob("examples/*/README.md")
-        ]
+        pages = [page for page in docs.rglob("*.md") if page != docs / "README.md"]
+        pages += ROOT.glob("examples/*/README.md")
         listed = {f"{name}.md" for names in CONTENTS.values() for name in names}
         for page in sorted(pages):
             place = self.place_of(page)
@@ -150,10 +173,15 @@ class Sources:
         for name, place in ROOT_PAGES.items():
             self.add(ROOT / name, place)
         for file in docs.rglob("*"):
-            if file.suffix in (".png", ".jpg", ".svg", ".html", ".json", ".gif", ".webp"):
-                target = self.folder / file.relative_to(docs)
+            # Sphinx takes pictures from its sources. A folder with a page that it does not make is copied as well.
+            folders = [self.folder] if file.suffix in PICTURES else []
+            folders += [self.files] if (file.parent / "index.html").is_file() and file.suffix != ".md" else []
+            for folder in folders:
+                target = folder / file.relative_to(docs)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
+                if folder is self.files and file.suffix == ".html":  # it links to pages of docs/ as a forge shows them
+                    target.write_text(re.sub(r"""(href=(["'])[\w/]+)\.md(?=\2)""", r"\1.html", target.read_text()))
 
     def write_reference(self) -> None:
         cpp = headers.read(reference.HEADERS)
@@ -165,7 +193,12 @@ class Sources:
         modules, missing = stubs.write_python(ROOT / "python/isthmus", self.folder / "reference/python")
         self.errors += missing
         python = [f"reference/python/{m}" for m in modules]
-        self.contents = {**CONTENTS, "C++ reference": names, "Python reference": python, "C reference": ["reference/c"]}
+        self.contents = {
+            **CONTENTS,
+            "C++ reference": names,
+            "Python reference": python,
+            "C reference": ["reference/c", "genindex"],
+        }
 
     def write_contents(self) -> None:
         index = self.folder / "index.md"
@@ -206,7 +239,7 @@ def link_errors(site: Path) -> list[str]:
     that lead to no file."""
     errors = []
     for page in site.rglob("*.html"):
-        for target in re.findall(r'(?:href|src)="([^"]+)"', page.read_text()):
+        for _, target in re.findall(r"""\b(?:href|src)=(["'])(.+?)\1""", page.read_text()):
             address = urllib.parse.urlsplit(target)
             if address.scheme or address.netloc or not address.path:
                 continue
@@ -230,9 +263,7 @@ def build(output: Path) -> list[str]:
     shutil.rmtree(site, ignore_errors=True)
     if not run_sphinx(sources.folder, site):
         return ["Sphinx warned or failed"]
-    for file in (ROOT / "docs/benchmark").iterdir():  # a page of its own, with its pictures
-        if file.suffix != ".md":
-            shutil.copy(file, site / "benchmark")
+    shutil.copytree(sources.files, site, dirs_exist_ok=True)
     versions = sorted((p.name for p in output.iterdir() if (p / "index.html").is_file()), reverse=True)
     (output / "versions.json").write_text(json.dumps(versions) + "\n")
     (output / "index.html").write_text(

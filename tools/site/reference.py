@@ -58,8 +58,8 @@ PAGES = (
          "For functions of the bare CPython API, of pybind11 (`<isthmus/pybind11.h>`) and nanobind "
          "(`<isthmus/nanobind.h>`). See the guides: [casters](../../casters.md), [structs and trees](../../fields.md), "
          "[records and dates](../../records.md).",
-         ("python/arguments", "python/call_arguments", "python/binding", "python/agreeing", "python/overloads",
-          "python/container", "python/annotations", "python/distinct", "python/value_arguments",
+         ("python/arguments", "python/call_arguments", "python/binding", "python/reply", "python/agreeing",
+          "python/overloads", "python/container", "python/annotations", "python/distinct", "python/value_arguments",
           "bind", "module.h", "array_like.h", "fields.h", "records.h", "tensor_protocol.h", "tree.h", "nanobind",
           "pybind11")),
     Page("operators", "Operators", "isthmus/op.h", "See the guide: [operators](../../operators.md).",

@@ -18,7 +18,8 @@ static int failed(JNIEnv* env, isthmus_status status) {
     if (status == ISTHMUS_OK) return 0;
     jclass type = (*env)->FindClass(env, "isthmus/IsthmusException");
     if (type == NULL) return 1;
-    jmethodID make = (*env)->GetMethodID(env, type, "<init>", "(ILjava/lang/String;Ljava/lang/String;)V");
+    jmethodID make = (*env)->GetMethodID(env, type, "<init>",
+                                         "(ILjava/lang/String;Ljava/lang/String;)V");
     jstring name = (*env)->NewStringUTF(env, isthmus_status_name(status));
     jstring text = (*env)->NewStringUTF(env, isthmus_last_error());
     if (make == NULL || name == NULL || text == NULL) return 1;
@@ -31,7 +32,8 @@ static int failed(JNIEnv* env, isthmus_status status) {
 static int read_dims(JNIEnv* env, jlongArray from, int64_t* to) {
     const jsize count = (*env)->GetArrayLength(env, from);
     if (count > max_ndim) {
-        throw_plain(env, "java/lang/IllegalArgumentException", "more than 64 dimensions");
+        throw_plain(env, "java/lang/IllegalArgumentException",
+                    "more than 64 dimensions");
         return -1;
     }
     (*env)->GetLongArrayRegion(env, from, 0, count, (jlong*)to);
@@ -44,7 +46,8 @@ static jlongArray write_dims(JNIEnv* env, const int64_t* from, int32_t count) {
     return to;
 }
 
-/* A name that is too long keeps no NUL, and is refused by the library as what it is: no name. */
+/* A name that is too long keeps no NUL, and is refused by the library as what it is: no
+ * name. */
 static void read_name(JNIEnv* env, jstring from, char to[ISTHMUS_NAME_SIZE]) {
     if (from == NULL) return;
     const char* text = (*env)->GetStringUTFChars(env, from, NULL);
@@ -57,10 +60,10 @@ static void read_name(JNIEnv* env, jstring from, char to[ISTHMUS_NAME_SIZE]) {
 static jlong to_java(isthmus_tensor* tensor) { return (jlong)(intptr_t)tensor; }
 static isthmus_tensor* to_c(jlong handle) { return (isthmus_tensor*)(intptr_t)handle; }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, jlong ptr, jlongArray shape,
-                                                      jlongArray strides, jstring dtype, jstring device,
-                                                      jlong element_size, jboolean read_only, jlong owner,
-                                                      jlong release) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(
+    JNIEnv* env, jclass self, jlong ptr, jlongArray shape, jlongArray strides,
+    jstring dtype, jstring device, jlong element_size, jboolean read_only, jlong owner,
+    jlong release) {
     (void)self;
     int64_t sizes[max_ndim], steps[max_ndim];
     isthmus_blob blob;
@@ -68,10 +71,12 @@ JNIEXPORT jlong JNICALL Java_isthmus_Tensor_fromBlob0(JNIEnv* env, jclass self, 
     blob.owner = (void*)(intptr_t)owner;
     blob.release = (isthmus_release_fn)(intptr_t)release;
     const int ndim = read_dims(env, shape, sizes);
-    const int step_count = ndim >= 0 && strides != NULL ? read_dims(env, strides, steps) : ndim;
+    const int step_count =
+        ndim >= 0 && strides != NULL ? read_dims(env, strides, steps) : ndim;
     if (ndim < 0 || step_count != ndim) {
         if (ndim >= 0 && step_count >= 0)
-            throw_plain(env, "java/lang/IllegalArgumentException", "strides and shape differ in length");
+            throw_plain(env, "java/lang/IllegalArgumentException",
+                        "strides and shape differ in length");
         if (blob.release != NULL) blob.release(blob.owner);
         return 0;
     }
@@ -97,11 +102,15 @@ struct java_owner {
 static void release_java_owner(void* memory) {
     struct java_owner* owner = memory;
     JNIEnv* env = NULL;
-    const int known = (*owner->vm)->GetEnv(owner->vm, (void**)&env, JNI_VERSION_10) == JNI_OK;
-    if (known || (*owner->vm)->AttachCurrentThread(owner->vm, (void**)&env, NULL) == JNI_OK) {
-        jthrowable pending = (*env)->ExceptionOccurred(env); /* a release may come while an exception is on its way */
+    const int known =
+        (*owner->vm)->GetEnv(owner->vm, (void**)&env, JNI_VERSION_10) == JNI_OK;
+    if (known ||
+        (*owner->vm)->AttachCurrentThread(owner->vm, (void**)&env, NULL) == JNI_OK) {
+        jthrowable pending = (*env)->ExceptionOccurred(
+            env); /* a release may come while an exception is on its way */
         (*env)->ExceptionClear(env);
-        jmethodID run = (*env)->GetMethodID(env, (*env)->GetObjectClass(env, owner->released), "run", "()V");
+        jmethodID run = (*env)->GetMethodID(
+            env, (*env)->GetObjectClass(env, owner->released), "run", "()V");
         if (run != NULL) (*env)->CallVoidMethod(env, owner->released, run);
         (*env)->ExceptionClear(env);
         (*env)->DeleteGlobalRef(env, owner->released);
@@ -112,7 +121,8 @@ static void release_java_owner(void* memory) {
     free(owner);
 }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobject buffer, jlongArray shape,
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self,
+                                                  jobject buffer, jlongArray shape,
                                                   jstring dtype, jobject released) {
     (void)self;
     int64_t sizes[max_ndim];
@@ -125,9 +135,11 @@ JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobj
     if (failed(env, isthmus_dtype_parse(name, &type))) return 0;
     int64_t wanted = (type.bits * type.lanes + 7) / 8;
     for (int i = 0; i < ndim; ++i)
-        if (sizes[i] < 0 || __builtin_mul_overflow(wanted, sizes[i], &wanted)) wanted = INT64_MAX;
+        if (sizes[i] < 0 || __builtin_mul_overflow(wanted, sizes[i], &wanted))
+            wanted = INT64_MAX;
     if (wanted > (*env)->GetDirectBufferCapacity(env, buffer)) {
-        throw_plain(env, "java/lang/IllegalArgumentException", "the buffer is smaller than the shape");
+        throw_plain(env, "java/lang/IllegalArgumentException",
+                    "the buffer is smaller than the shape");
         return 0;
     }
     struct java_owner* owner = malloc(sizeof *owner);
@@ -140,24 +152,31 @@ JNIEXPORT jlong JNICALL Java_isthmus_Tensor_wrap0(JNIEnv* env, jclass self, jobj
     owner->released = (*env)->NewGlobalRef(env, released);
     void* data = (*env)->GetDirectBufferAddress(env, buffer);
     const isthmus_device cpu = {1, 0};
-    return failed(env, isthmus_wrap(data, sizes, NULL, ndim, type, cpu, 0, release_java_owner, owner, &tensor))
+    return failed(env, isthmus_wrap(data, sizes, NULL, ndim, type, cpu, 0,
+                                    release_java_owner, owner, &tensor))
                ? 0
                : to_java(tensor);
 }
 
-JNIEXPORT jobjectArray JNICALL Java_isthmus_Tensor_toBlob0(JNIEnv* env, jclass self, jlong handle) {
+JNIEXPORT jobjectArray JNICALL Java_isthmus_Tensor_toBlob0(JNIEnv* env, jclass self,
+                                                           jlong handle) {
     (void)self;
     isthmus_blob blob;
     if (failed(env, isthmus_to_blob(to_c(handle), &blob))) return NULL;
-    const int64_t numbers[] = {(intptr_t)blob.ptr, blob.element_size, blob.flags, (intptr_t)blob.owner,
-                               (intptr_t)blob.release};
+    const int64_t numbers[] = {(intptr_t)blob.ptr, blob.element_size, blob.flags,
+                               (intptr_t)blob.owner, (intptr_t)blob.release};
     jclass object = (*env)->FindClass(env, "java/lang/Object");
-    jobjectArray fields = object != NULL ? (*env)->NewObjectArray(env, 5, object, NULL) : NULL;
-    jobject values[] = {write_dims(env, numbers, 5), write_dims(env, blob.shape, blob.ndim),
-                        write_dims(env, blob.strides, blob.ndim), (*env)->NewStringUTF(env, blob.dtype_name),
+    jobjectArray fields =
+        object != NULL ? (*env)->NewObjectArray(env, 5, object, NULL) : NULL;
+    jobject values[] = {write_dims(env, numbers, 5),
+                        write_dims(env, blob.shape, blob.ndim),
+                        write_dims(env, blob.strides, blob.ndim),
+                        (*env)->NewStringUTF(env, blob.dtype_name),
                         (*env)->NewStringUTF(env, blob.device_name)};
     for (int i = 0; i < 5; ++i) {
-        if (fields == NULL || values[i] == NULL) { /* Java is out of memory, and nobody will take the owner */
+        if (fields == NULL ||
+            values[i] ==
+                NULL) { /* Java is out of memory, and nobody will take the owner */
             blob.release(blob.owner);
             return NULL;
         }
@@ -166,35 +185,43 @@ JNIEXPORT jobjectArray JNICALL Java_isthmus_Tensor_toBlob0(JNIEnv* env, jclass s
     return fields;
 }
 
-JNIEXPORT jobject JNICALL Java_isthmus_Tensor_bytes0(JNIEnv* env, jclass self, jlong handle) {
+JNIEXPORT jobject JNICALL Java_isthmus_Tensor_bytes0(JNIEnv* env, jclass self,
+                                                     jlong handle) {
     (void)self;
     isthmus_tensor_info info;
     if (failed(env, isthmus_describe(to_c(handle), &info))) return NULL;
     if (info.device.type != 1 || !info.is_contiguous) {
-        throw_plain(env, "java/lang/IllegalStateException", "expected contiguous memory of the host");
+        throw_plain(env, "java/lang/IllegalStateException",
+                    "expected contiguous memory of the host");
         return NULL;
     }
     return (*env)->NewDirectByteBuffer(env, info.data, info.nbytes);
 }
 
-JNIEXPORT jboolean JNICALL Java_isthmus_Tensor_isReadOnly0(JNIEnv* env, jclass self, jlong handle) {
+JNIEXPORT jboolean JNICALL Java_isthmus_Tensor_isReadOnly0(JNIEnv* env, jclass self,
+                                                           jlong handle) {
     (void)self;
     isthmus_tensor_info info;
-    return !failed(env, isthmus_describe(to_c(handle), &info)) && (info.flags & ISTHMUS_FLAG_READ_ONLY) ? JNI_TRUE
-                                                                                                        : JNI_FALSE;
+    return !failed(env, isthmus_describe(to_c(handle), &info)) &&
+                   (info.flags & ISTHMUS_FLAG_READ_ONLY)
+               ? JNI_TRUE
+               : JNI_FALSE;
 }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_address0(JNIEnv* env, jclass self, jobject buffer) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_address0(JNIEnv* env, jclass self,
+                                                     jobject buffer) {
     (void)self;
     return (jlong)(intptr_t)(*env)->GetDirectBufferAddress(env, buffer);
 }
 
-JNIEXPORT jlong JNICALL Java_isthmus_Tensor_retain0(JNIEnv* env, jclass self, jlong handle) {
+JNIEXPORT jlong JNICALL Java_isthmus_Tensor_retain0(JNIEnv* env, jclass self,
+                                                    jlong handle) {
     (void)self;
     return failed(env, isthmus_retain(to_c(handle))) ? 0 : handle;
 }
 
-JNIEXPORT void JNICALL Java_isthmus_Tensor_release0(JNIEnv* env, jclass self, jlong handle) {
+JNIEXPORT void JNICALL Java_isthmus_Tensor_release0(JNIEnv* env, jclass self,
+                                                    jlong handle) {
     (void)self;
     failed(env, isthmus_release(to_c(handle)));
 }

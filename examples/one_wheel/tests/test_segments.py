@@ -19,7 +19,11 @@ def test_numpy(dtype, integer):
 
 
 def test_any_strides():
-    assert segment_sum(VALUES[::-1, ::-1], LENGTHS).tolist() == [[8, 7], [0, 0], [12, 9]]
+    assert segment_sum(VALUES[::-1, ::-1], LENGTHS).tolist() == [
+        [8, 7],
+        [0, 0],
+        [12, 9],
+    ]
 
 
 def test_starts():
@@ -30,7 +34,10 @@ def test_starts():
 @pytest.mark.parametrize(
     ("lengths", "said"),
     [
-        ([1, 2], "argument 'lengths': the segments have 3 rows, and argument 'values' has 4"),
+        (
+            [1, 2],
+            "argument 'lengths': the segments have 3 rows, and argument 'values' has 4",
+        ),
         ([1, 4], "argument 'lengths': segment 1 has 4 rows, and 3 are left"),
         ([-1, 5], "argument 'lengths': segment 0 has -1 rows, and 4 are left"),
         ([0.5, 3.5], "argument 'lengths': expected"),
@@ -44,7 +51,10 @@ def test_lengths_that_do_not_fit(lengths, said):
 def test_broadcast():
     """One array, cut in two ways."""
     cuts = np.array([[1, 0, 3], [2, 2, 0]])
-    assert segment_sum.ufunc(VALUES, cuts).tolist() == [SUMS, [[4, 6], [12, 14], [0, 0]]]
+    assert segment_sum.ufunc(VALUES, cuts).tolist() == [
+        SUMS,
+        [[4, 6], [12, 14], [0, 0]],
+    ]
 
 
 class TestTorch:
@@ -60,8 +70,15 @@ class TestTorch:
         assert self.torch.autograd.gradcheck(lambda x: segment_sum(x, lengths), values)
 
     def test_compile(self):
-        values, lengths = self.torch.from_numpy(VALUES).requires_grad_(), self.torch.from_numpy(LENGTHS)
-        loss = self.torch.compile(lambda x: (segment_sum(x, lengths) ** 2).sum(), fullgraph=True, backend="aot_eager")
+        values, lengths = (
+            self.torch.from_numpy(VALUES).requires_grad_(),
+            self.torch.from_numpy(LENGTHS),
+        )
+        loss = self.torch.compile(
+            lambda x: (segment_sum(x, lengths) ** 2).sum(),
+            fullgraph=True,
+            backend="aot_eager",
+        )
         loss(values).backward()
         assert values.grad.tolist() == [[2, 4], [30, 36], [30, 36], [30, 36]]
 
@@ -74,7 +91,9 @@ class TestJax:
         sums = self.jax.jit(segment_sum)(VALUES, lengths)
         assert isinstance(sums, self.jax.Array)
         assert sums.tolist() == SUMS
-        loss = self.jax.jit(self.jax.grad(lambda x: (segment_sum(x, lengths) ** 2).sum()))
+        loss = self.jax.jit(
+            self.jax.grad(lambda x: (segment_sum(x, lengths) ** 2).sum())
+        )
         assert loss(VALUES).tolist() == [[2, 4], [30, 36], [30, 36], [30, 36]]
 
     def test_vmap(self):

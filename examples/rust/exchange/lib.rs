@@ -33,7 +33,9 @@ pub extern "C" fn exchange_error() -> *const c_char {
 /// # Safety
 /// `managed` is a managed tensor that nobody else takes.
 #[no_mangle]
-pub unsafe extern "C" fn exchange_take(managed: *mut DLManagedTensorVersioned) -> *mut Tensor {
+pub unsafe extern "C" fn exchange_take(
+    managed: *mut DLManagedTensorVersioned,
+) -> *mut Tensor {
     or_null(Tensor::from_dlpack(managed).map(|tensor| Box::into_raw(Box::new(tensor))))
 }
 
@@ -44,10 +46,12 @@ pub unsafe extern "C" fn exchange_data(tensor: *const Tensor) -> usize {
     (*tensor).data() as usize
 }
 
-/// Doubles every element in place, and returns their sum; NaN for a tensor that cannot be written.
+/// Doubles every element in place, and returns their sum; NaN for a tensor that cannot
+/// be written.
 ///
 /// # Safety
-/// `tensor` came from exchange_take() and was not dropped; nobody else touches its elements during the call.
+/// `tensor` came from exchange_take() and was not dropped; nobody else touches its
+/// elements during the call.
 #[no_mangle]
 pub unsafe extern "C" fn exchange_double(tensor: *const Tensor) -> f64 {
     let mine = (*tensor).clone();
@@ -90,11 +94,23 @@ pub extern "C" fn exchange_released() -> usize {
 /// # Safety
 /// `data` can be written to.
 #[no_mangle]
-pub unsafe extern "C" fn exchange_make(rows: u32, columns: u32, data: *mut usize) -> *mut DLManagedTensorVersioned {
+pub unsafe extern "C" fn exchange_make(
+    rows: u32,
+    columns: u32,
+    data: *mut usize,
+) -> *mut DLManagedTensorVersioned {
     let mut elements: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
     let start = elements.as_mut_ptr();
     *data = start as usize;
     let shape = [i64::from(rows), i64::from(columns)];
-    let tensor = Tensor::wrap(start.cast(), &shape, None, f32::DTYPE, Device::CPU, false, Counted(elements));
+    let tensor = Tensor::wrap(
+        start.cast(),
+        &shape,
+        None,
+        f32::DTYPE,
+        Device::CPU,
+        false,
+        Counted(elements),
+    );
     or_null(tensor.and_then(|tensor| Ok(tensor.to_dlpack()?.into_raw())))
 }

@@ -36,7 +36,9 @@ def exchange(vector: Callable[[list[float]], object]) -> None:
     rusty.keep(x)
     assert rusty.kept(x) is x
     assert sys.getrefcount(x) == references
-    print(f"{type(x).__name__}: written in place, read, made by Rust, kept and given back as the same object")
+    print(
+        f"{type(x).__name__}: written in place, read, made by Rust, kept and given back as the same object"
+    )
 
 
 def owners() -> None:
@@ -49,7 +51,9 @@ def owners() -> None:
     rusty.keep(np.zeros(1, np.float32))
     while gone() is not None:
         time.sleep(0.001)
-    print("an array lives as long as Rust holds it, and is dropped on a thread of Rust's")
+    print(
+        "an array lives as long as Rust holds it, and is dropped on a thread of Rust's"
+    )
 
 
 def refused() -> None:

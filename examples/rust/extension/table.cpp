@@ -1,5 +1,5 @@
-// Prints src/table.rs: the part of the backend's table that the crate uses, and the structs that cross, in Rust.
-// SPDX-License-Identifier: Apache-2.0
+// Prints src/table.rs: the part of the backend's table that the crate uses, and the
+// structs that cross, in Rust. SPDX-License-Identifier: Apache-2.0
 #include <isthmus/python.h>  // Python.h must come before any standard header
 
 #include <algorithm>
@@ -25,7 +25,8 @@ ISTHMUS_BEGIN
 
 namespace detail {
 
-/// A type of a row as Rust writes it; NULL if it is not one of C that this program knows.
+/// A type of a row as Rust writes it; NULL if it is not one of C that this program
+/// knows.
 template <class T>
 inline constexpr const char* in_rust = nullptr;
 template <class T>
@@ -70,7 +71,10 @@ std::string rust_of(const char* row) {
         text = std::is_const_v<To> ? "*const " : "*mut ";
     }
     if (name == nullptr) {
-        std::fprintf(stderr, "%s: a type that C does not have, or that this program does not know\n", row);
+        std::fprintf(
+            stderr,
+            "%s: a type that C does not have, or that this program does not know\n",
+            row);
         failed = true;
         return "?";
     }
@@ -85,10 +89,18 @@ std::vector<Row> rows;
 int needed = 0;
 
 /// The rows that the crate calls.
-const char* const used[] = {
-    "destroy_block", "notify_observer",  "match_check_argument",    "slot_load", "slot_commit_or_raise",
-    "slot_end",      "load_tensor",      "roll_back_loaded_tensor", "to_result", "to_default_result",
-    "raise_error",   "raise_error_state"};
+const char* const used[] = {"destroy_block",
+                            "notify_observer",
+                            "match_check_argument",
+                            "slot_load",
+                            "slot_commit_or_raise",
+                            "slot_end",
+                            "load_tensor",
+                            "roll_back_loaded_tensor",
+                            "to_result",
+                            "to_default_result",
+                            "raise_error",
+                            "raise_error_state"};
 
 template <class R, class... A>
 std::string function_of(const char* row, R (*)(A...)) {
@@ -102,25 +114,32 @@ std::string function_of(const char* row, R (*)(A...)) {
     };
     (add(rust_of<A>(row)), ...);
     const std::string result = std::is_void_v<R> ? "" : " -> " + rust_of<R>(row);
-    return "pub unsafe fn " + std::string(row) + "(table: &BackendTable" + parameters + ")" + result +
-           " {\n    let f: unsafe extern \"C\" fn(" + types + ")" + result + " = transmute(*table.functions.add(" +
-           std::to_string(rows.empty() ? 0 : rows.back().number) + "));\n    f(" + arguments + ")\n}\n";
+    return "pub unsafe fn " + std::string(row) + "(table: &BackendTable" + parameters +
+           ")" + result + " {\n    let f: unsafe extern \"C\" fn(" + types + ")" +
+           result + " = transmute(*table.functions.add(" +
+           std::to_string(rows.empty() ? 0 : rows.back().number) + "));\n    f(" +
+           arguments + ")\n}\n";
 }
 
 template <class Slot>
 void add_row(int number, const char* row) {
-    if (std::find_if(std::begin(used), std::end(used), [&](const char* u) { return std::string(u) == row; }) ==
-        std::end(used))
+    if (std::find_if(std::begin(used), std::end(used), [&](const char* u) {
+            return std::string(u) == row;
+        }) == std::end(used))
         return;
     rows.push_back({number, ""});
     rows.back().text = function_of(row, static_cast<typename Slot::Type>(nullptr));
     needed = std::max(needed, number + 1);
 }
 
-#define ROW_F(n, row, R, name, params, args, quiet) add_row<BackendSlot<auto params->R, quiet>>(n, #row);
-#define ROW_M(n, row, R, C, name, params, args, cv, quiet) \
-    add_row<BackendSlot<auto ISTHMUS_BACKEND_SELF(cv C, ISTHMUS_BACKEND_LIST params)->R, quiet>>(n, #row);
-#define ROW_X(n, row, R, params, args, expression, quiet) add_row<BackendSlot<auto params->R, quiet>>(n, #row);
+#define ROW_F(n, row, R, name, params, args, quiet) \
+    add_row<BackendSlot<auto params->R, quiet>>(n, #row);
+#define ROW_M(n, row, R, C, name, params, args, cv, quiet)                        \
+    add_row<BackendSlot<                                                          \
+        auto ISTHMUS_BACKEND_SELF(cv C, ISTHMUS_BACKEND_LIST params)->R, quiet>>( \
+        n, #row);
+#define ROW_X(n, row, R, params, args, expression, quiet) \
+    add_row<BackendSlot<auto params->R, quiet>>(n, #row);
 #define ROWS(group) group(ROW_F, ROW_M, ROW_M, ROW_X)
 
 std::string structs;
@@ -128,15 +147,18 @@ std::string checks;
 
 void begin_struct(const char* name, std::size_t size, std::size_t alignment) {
     structs += "#[repr(C)]\npub struct " + std::string(name) + " {\n";
-    checks += "    assert!(size_of::<" + std::string(name) + ">() == " + std::to_string(size) + " && align_of::<" +
-              name + ">() == " + std::to_string(alignment) + ");\n";
+    checks += "    assert!(size_of::<" + std::string(name) +
+              ">() == " + std::to_string(size) + " && align_of::<" + name +
+              ">() == " + std::to_string(alignment) + ");\n";
 }
 void add_field(const char* of, const char* name, const char* type, std::size_t offset) {
     structs += "    pub " + std::string(name) + ": " + type + ",\n";
-    checks += "    assert!(offset_of!(" + std::string(of) + ", " + name + ") == " + std::to_string(offset) + ");\n";
+    checks += "    assert!(offset_of!(" + std::string(of) + ", " + name +
+              ") == " + std::to_string(offset) + ");\n";
 }
 void constant(const char* name, std::size_t value, const char* type = "usize") {
-    structs += "pub const " + std::string(name) + ": " + type + " = " + std::to_string(value) + ";\n";
+    structs += "pub const " + std::string(name) + ": " + type + " = " +
+               std::to_string(value) + ";\n";
 }
 
 #define STRUCT(name) begin_struct(#name, sizeof(name), alignof(name))
@@ -177,13 +199,19 @@ struct BackendAccess {
         FIELD(OwnerOps, size, "u32");
         FIELD(OwnerOps, framework, "u32");
         FIELD(OwnerOps, release, "Option<unsafe extern \"C\" fn(*mut c_void)>");
-        FIELD(OwnerOps, source, "Option<unsafe extern \"C\" fn(*mut c_void) -> *mut c_void>");
-        FIELD(OwnerOps, array, "Option<unsafe extern \"C\" fn(*mut c_void) -> *mut c_void>");
-        FIELD(OwnerOps, native, "Option<unsafe extern \"C\" fn(*mut c_void) -> *const c_void>");
+        FIELD(OwnerOps, source,
+              "Option<unsafe extern \"C\" fn(*mut c_void) -> *mut c_void>");
+        FIELD(OwnerOps, array,
+              "Option<unsafe extern \"C\" fn(*mut c_void) -> *mut c_void>");
+        FIELD(OwnerOps, native,
+              "Option<unsafe extern \"C\" fn(*mut c_void) -> *const c_void>");
         FIELD(OwnerOps, producer, "*const c_char");
-        FIELD(OwnerOps, release_shared, "Option<unsafe extern \"C\" fn(*mut c_void) -> bool>");
+        FIELD(OwnerOps, release_shared,
+              "Option<unsafe extern \"C\" fn(*mut c_void) -> bool>");
         FIELD(OwnerOps, owns_memory, "bool");
-        FIELD(OwnerOps, private_pages, "Option<unsafe extern \"C\" fn(*mut c_void, *const Block) -> *mut Block>");
+        FIELD(
+            OwnerOps, private_pages,
+            "Option<unsafe extern \"C\" fn(*mut c_void, *const Block) -> *mut Block>");
         END;
         STRUCT(Block);
         FIELD(Block, dl, "DLTensor");
@@ -201,7 +229,8 @@ struct BackendAccess {
         FIELD(TextRef, size, "usize");
         END;
         STRUCT(Requirement);
-        FIELD(Requirement, accepts, "Option<unsafe extern \"C\" fn(DLDataType) -> bool>");
+        FIELD(Requirement, accepts,
+              "Option<unsafe extern \"C\" fn(DLDataType) -> bool>");
         FIELD(Requirement, dtype, "DLDataType");
         FIELD(Requirement, writable, "bool");
         FIELD(Requirement, allow_grad, "bool");
@@ -229,12 +258,16 @@ struct BackendAccess {
         END;
         using TensorLoader = HandleLoader<Tensor>;
         STRUCT(TensorLoader);
-        add_field("TensorLoader", "capsule", "*mut PyObject", offsetof(TensorLoader, capsule_));
-        add_field("TensorLoader", "taken", "*mut *mut Block", offsetof(TensorLoader, taken_));
+        add_field("TensorLoader", "capsule", "*mut PyObject",
+                  offsetof(TensorLoader, capsule_));
+        add_field("TensorLoader", "taken", "*mut *mut Block",
+                  offsetof(TensorLoader, taken_));
         END;
 
-        structs += "\n// BorrowSlot and Match, whose members are reached by their offsets.\n";
-        static_assert(offsetof(BorrowSlot, result_) == 0 && alignof(BorrowSlot) == 8 && alignof(Match) == 8);
+        structs +=
+            "\n// BorrowSlot and Match, whose members are reached by their offsets.\n";
+        static_assert(offsetof(BorrowSlot, result_) == 0 && alignof(BorrowSlot) == 8 &&
+                      alignof(Match) == 8);
         constant("SLOT_SIZE", sizeof(BorrowSlot));
         constant("SLOT_DESCRIPTOR", offsetof(Borrowed, dl_));
         constant("SLOT_FLAGS", offsetof(Borrowed, flags_));
@@ -249,10 +282,13 @@ struct BackendAccess {
         constant("READ_ONLY", flag::read_only, "u64");
         constant("ORDER_ANY", static_cast<std::size_t>(Order::any), "u8");
         constant("ORDER_C", static_cast<std::size_t>(Order::c), "u8");
-        structs += "pub const HOST_MEMORY: i32 = " + std::to_string(host_memory) + ";\n";
+        structs +=
+            "pub const HOST_MEMORY: i32 = " + std::to_string(host_memory) + ";\n";
         constant("BAD_LAYOUT", static_cast<std::size_t>(ErrorCode::bad_layout), "i32");
-        constant("BAD_ARGUMENT", static_cast<std::size_t>(ErrorCode::bad_argument), "i32");
-        constant("OUT_OF_MEMORY", static_cast<std::size_t>(ErrorCode::out_of_memory), "i32");
+        constant("BAD_ARGUMENT", static_cast<std::size_t>(ErrorCode::bad_argument),
+                 "i32");
+        constant("OUT_OF_MEMORY", static_cast<std::size_t>(ErrorCode::out_of_memory),
+                 "i32");
         constant("CPU", static_cast<std::size_t>(kDLCPU), "i32");
         constant("TENSOR", static_cast<std::size_t>(Framework::tensor), "u8");
         constant("CAPSULE", static_cast<std::size_t>(Framework::capsule), "u8");
@@ -273,11 +309,14 @@ ISTHMUS_END
 int main() {
     using namespace isthmus::detail;
     BackendAccess::print();
-    if (rows.size() != std::size(used)) failed = true, std::fputs("a row that is used has another name\n", stderr);
-    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.number < b.number; });
+    if (rows.size() != std::size(used))
+        failed = true, std::fputs("a row that is used has another name\n", stderr);
+    std::sort(rows.begin(), rows.end(),
+              [](const Row& a, const Row& b) { return a.number < b.number; });
     std::fputs(
         "// SPDX-License-Identifier: Apache-2.0\n"
-        "//! The backend's table (`isthmus/backend/functions.h`) in Rust: written by table.cpp, which a test runs "
+        "//! The backend's table (`isthmus/backend/functions.h`) in Rust: written by "
+        "table.cpp, which a test runs "
         "again.\n"
         "#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]\n\n"
         "use std::ffi::{c_char, c_void};\n"
@@ -285,15 +324,21 @@ int main() {
         "use std::sync::atomic::{AtomicPtr, AtomicU32};\n\n"
         "use crate::cpython::PyObject;\n\n",
         stdout);
-    std::printf("/// A backend with fewer rows is too old.\npub const NEEDED: u32 = %d;\n", needed);
+    std::printf(
+        "/// A backend with fewer rows is too old.\npub const NEEDED: u32 = %d;\n",
+        needed);
     std::printf("pub const VERSION: &std::ffi::CStr = c\"%s\";\n\n", ISTHMUS_VERSION);
     std::printf("%s\n", structs.c_str());
     std::fputs(
         "#[repr(C)]\npub struct ErrorState {\n    _opaque: [u8; 0],\n}\n"
-        "/// A borrow in progress: zeros are an empty one. It may hold pointers into itself.\n"
-        "#[repr(C, align(8))]\npub struct BorrowSlot(pub MaybeUninit<[u8; SLOT_SIZE]>);\n"
-        "/// The names of the sizes of one call: empty with a function's name at MATCH_FUNCTION and 0 at MATCH_COUNT.\n"
-        "#[repr(C, align(8))]\npub struct Match(pub MaybeUninit<[u8; MATCH_SIZE]>);\n\n",
+        "/// A borrow in progress: zeros are an empty one. It may hold pointers into "
+        "itself.\n"
+        "#[repr(C, align(8))]\npub struct BorrowSlot(pub MaybeUninit<[u8; "
+        "SLOT_SIZE]>);\n"
+        "/// The names of the sizes of one call: empty with a function's name at "
+        "MATCH_FUNCTION and 0 at MATCH_COUNT.\n"
+        "#[repr(C, align(8))]\npub struct Match(pub MaybeUninit<[u8; "
+        "MATCH_SIZE]>);\n\n",
         stdout);
     std::printf("const _: () = {\n%s};\n", checks.c_str());
     for (const Row& row : rows) std::printf("\n%s", row.text.c_str());

@@ -38,7 +38,9 @@ impl Tensor {
     ///
     /// # Safety
     /// `managed` is NULL, or a managed tensor that is given to this call alone.
-    pub unsafe fn from_dlpack(managed: *mut DLManagedTensorVersioned) -> Result<Tensor> {
+    pub unsafe fn from_dlpack(
+        managed: *mut DLManagedTensorVersioned,
+    ) -> Result<Tensor> {
         Tensor::out(|out| sys::isthmus_from_dlpack(managed, out))
     }
 

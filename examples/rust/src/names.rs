@@ -11,7 +11,9 @@ pub type Device = sys::isthmus_device;
 fn name_of(write: impl FnOnce(*mut c_char, usize) -> i32) -> Result<String> {
     let mut buffer = [0 as c_char; sys::NAME_SIZE];
     check(write(buffer.as_mut_ptr(), buffer.len()))?;
-    Ok(unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned())
+    Ok(unsafe { CStr::from_ptr(buffer.as_ptr()) }
+        .to_string_lossy()
+        .into_owned())
 }
 
 impl DType {
@@ -30,7 +32,8 @@ impl Device {
     }
     /// The device called `name`.
     pub fn parse(name: &str) -> Result<Device> {
-        let name = CString::new(name).map_err(|_| Error::bad_argument("argument 'name': has a NUL".into()))?;
+        let name = CString::new(name)
+            .map_err(|_| Error::bad_argument("argument 'name': has a NUL".into()))?;
         let mut out = Device::CPU;
         check(unsafe { sys::isthmus_device_parse(name.as_ptr(), &mut out) })?;
         Ok(out)

@@ -62,10 +62,23 @@ extern "C" {
     pub fn isthmus_abi_version() -> u32;
     pub fn isthmus_last_error() -> *const c_char;
     pub fn isthmus_status_name(status: i32) -> *const c_char;
-    pub fn isthmus_dtype_name(dtype: isthmus_dtype, buffer: *mut c_char, size: usize) -> i32;
-    pub fn isthmus_device_name(device: isthmus_device, buffer: *mut c_char, size: usize) -> i32;
+    pub fn isthmus_dtype_name(
+        dtype: isthmus_dtype,
+        buffer: *mut c_char,
+        size: usize,
+    ) -> i32;
+    pub fn isthmus_device_name(
+        device: isthmus_device,
+        buffer: *mut c_char,
+        size: usize,
+    ) -> i32;
     pub fn isthmus_device_parse(name: *const c_char, out: *mut isthmus_device) -> i32;
-    pub fn isthmus_empty(shape: *const i64, ndim: i32, dtype: isthmus_dtype, out: *mut *mut isthmus_tensor) -> i32;
+    pub fn isthmus_empty(
+        shape: *const i64,
+        ndim: i32,
+        dtype: isthmus_dtype,
+        out: *mut *mut isthmus_tensor,
+    ) -> i32;
     pub fn isthmus_wrap(
         data: *mut c_void,
         shape: *const i64,
@@ -78,10 +91,22 @@ extern "C" {
         owner: *mut c_void,
         out: *mut *mut isthmus_tensor,
     ) -> i32;
-    pub fn isthmus_describe(tensor: *const isthmus_tensor, out: *mut isthmus_tensor_info) -> i32;
+    pub fn isthmus_describe(
+        tensor: *const isthmus_tensor,
+        out: *mut isthmus_tensor_info,
+    ) -> i32;
     pub fn isthmus_retain(tensor: *mut isthmus_tensor) -> i32;
     pub fn isthmus_release(tensor: *mut isthmus_tensor) -> i32;
-    pub fn isthmus_as_read_only(tensor: *mut isthmus_tensor, out: *mut *mut isthmus_tensor) -> i32;
-    pub fn isthmus_from_dlpack(managed: *mut DLManagedTensorVersioned, out: *mut *mut isthmus_tensor) -> i32;
-    pub fn isthmus_to_dlpack(tensor: *mut isthmus_tensor, out: *mut *mut DLManagedTensorVersioned) -> i32;
+    pub fn isthmus_as_read_only(
+        tensor: *mut isthmus_tensor,
+        out: *mut *mut isthmus_tensor,
+    ) -> i32;
+    pub fn isthmus_from_dlpack(
+        managed: *mut DLManagedTensorVersioned,
+        out: *mut *mut isthmus_tensor,
+    ) -> i32;
+    pub fn isthmus_to_dlpack(
+        tensor: *mut isthmus_tensor,
+        out: *mut *mut DLManagedTensorVersioned,
+    ) -> i32;
 }

@@ -35,7 +35,9 @@ impl Drop for Tensor {
 impl Tensor {
     /// New host memory, row-major and 64-byte aligned. The elements have whatever values the memory had.
     pub fn empty(shape: &[i64], dtype: DType) -> Result<Tensor> {
-        Tensor::out(|out| unsafe { sys::isthmus_empty(shape.as_ptr(), shape.len() as i32, dtype, out) })
+        Tensor::out(|out| unsafe {
+            sys::isthmus_empty(shape.as_ptr(), shape.len() as i32, dtype, out)
+        })
     }
 
     /// Takes a Vec without copying its elements, in row-major order.
@@ -48,7 +50,17 @@ impl Tensor {
             )));
         }
         let data = elements.as_mut_ptr();
-        unsafe { Tensor::wrap(data.cast(), shape, None, T::DTYPE, Device::CPU, false, elements) }
+        unsafe {
+            Tensor::wrap(
+                data.cast(),
+                shape,
+                None,
+                T::DTYPE,
+                Device::CPU,
+                false,
+                elements,
+            )
+        }
     }
 
     /// A tensor over memory that `owner` keeps alive; the owner is dropped, on whichever thread that is, with the last
@@ -72,7 +84,9 @@ impl Tensor {
         }
         unsafe extern "C" fn release<O>(owner: *mut c_void) {
             // A panic must not cross into C.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(Box::from_raw(owner.cast::<O>()))));
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                drop(Box::from_raw(owner.cast::<O>()))
+            }));
         }
         let flags = if read_only { sys::FLAG_READ_ONLY } else { 0 };
         let steps = strides.map_or(std::ptr::null(), <[i64]>::as_ptr);
@@ -150,7 +164,9 @@ impl Tensor {
     }
 
     /// Runs a function of the library that writes a new reference.
-    pub(crate) fn out(call: impl FnOnce(*mut *mut isthmus_tensor) -> i32) -> Result<Tensor> {
+    pub(crate) fn out(
+        call: impl FnOnce(*mut *mut isthmus_tensor) -> i32,
+    ) -> Result<Tensor> {
         let mut raw = std::ptr::null_mut();
         check(call(&mut raw))?;
         Ok(Tensor {

@@ -19,7 +19,10 @@ const FLOAT32: DType = DType {
 
 #[test]
 fn the_library_is_the_one_the_header_describes() {
-    assert_eq!(unsafe { isthmus::sys::isthmus_abi_version() }, isthmus::sys::C_ABI_VERSION);
+    assert_eq!(
+        unsafe { isthmus::sys::isthmus_abi_version() },
+        isthmus::sys::C_ABI_VERSION
+    );
 }
 
 #[test]
@@ -41,13 +44,21 @@ fn the_owner_is_dropped_once_on_whichever_thread_is_last() {
     let mut memory = vec![0f32; 4];
     let data = memory.as_mut_ptr();
     let owner = (memory, Counted(drops.clone()));
-    let tensor = unsafe { Tensor::wrap(data.cast(), &[4], None, FLOAT32, Device::CPU, false, owner) }.unwrap();
+    let tensor = unsafe {
+        Tensor::wrap(data.cast(), &[4], None, FLOAT32, Device::CPU, false, owner)
+    }
+    .unwrap();
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let mine = tensor.clone();
             std::thread::spawn(move || {
                 for _ in 0..100 {
-                    drop(unsafe { Tensor::from_dlpack(mine.to_dlpack().unwrap().into_raw()) }.unwrap());
+                    drop(
+                        unsafe {
+                            Tensor::from_dlpack(mine.to_dlpack().unwrap().into_raw())
+                        }
+                        .unwrap(),
+                    );
                     drop(mine.clone().to_dlpack().unwrap());
                 }
             })
@@ -64,7 +75,17 @@ fn the_owner_is_dropped_once_on_whichever_thread_is_last() {
 fn a_refused_owner_is_dropped_once() {
     let drops = Arc::new(AtomicUsize::new(0));
     for data in [std::ptr::null_mut(), 2 as *mut _] {
-        let result = unsafe { Tensor::wrap(data, &[4], None, FLOAT32, Device::CPU, false, Counted(drops.clone())) };
+        let result = unsafe {
+            Tensor::wrap(
+                data,
+                &[4],
+                None,
+                FLOAT32,
+                Device::CPU,
+                false,
+                Counted(drops.clone()),
+            )
+        };
         assert!(["null_data", "needs_copy"].contains(&result.unwrap_err().name()));
     }
     assert_eq!(drops.load(Ordering::SeqCst), 2);
@@ -74,14 +95,19 @@ fn a_refused_owner_is_dropped_once() {
 fn errors_have_a_name_and_a_text() {
     let error = Tensor::empty(&[-1], FLOAT32).unwrap_err();
     assert_eq!(error.name(), "bad_layout");
-    assert!(error.to_string().contains("(-1,) has a negative size"), "{error}");
+    assert!(
+        error.to_string().contains("(-1,) has a negative size"),
+        "{error}"
+    );
     assert_eq!(Device::parse("gpu").unwrap_err().name(), "bad_device");
     assert!(Tensor::from_vec(vec![0u8; 5], &[2, 3])
         .unwrap_err()
         .to_string()
         .contains("5 elements"));
     assert_eq!(
-        unsafe { Tensor::from_dlpack(std::ptr::null_mut()) }.unwrap_err().name(),
+        unsafe { Tensor::from_dlpack(std::ptr::null_mut()) }
+            .unwrap_err()
+            .name(),
         "bad_capsule"
     );
 }

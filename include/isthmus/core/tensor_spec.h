@@ -47,7 +47,9 @@ struct TensorSpec {
 
 /// Specialise for your own type, and Tensor::own(std::move(x)) takes it:
 ///     template <> struct isthmus::tensor_traits<Image> {
-///         static TensorSpec describe(Image& x) { return {x.pixels(), isthmus::uint8, {x.height, x.width, 3}}; }
+///         static TensorSpec describe(Image& x) {
+///             return {x.pixels(), isthmus::uint8, {x.height, x.width, 3}};
+///         }
 ///     };
 /// The object is moved to its last place first and described there, so that inline storage is right.
 template <class X>

@@ -1,4 +1,4 @@
-// For binders: Argument, Reply, As, fields; how an argument is loaded for a call, and a tensor returned as its result.
+// For binders: Argument, fields; how an argument is loaded for a call, and a tensor returned as its result.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,24 +8,9 @@
 
 #include <isthmus/core/view/match.h>
 #include <isthmus/core/view/sizes.h>
+#include <isthmus/python/reply.h>
 
 ISTHMUS_BEGIN
-
-/// A result for the caller: `tensor` in the framework of the object `like`, which is an argument of the call and
-/// outlives it.
-struct Reply {
-    Tensor tensor;             ///< the result
-    PyObject* like = nullptr;  ///< borrowed; NULL for an isthmus.Tensor
-};
-
-/// A result in one framework, whatever the caller's: As<Framework::torch>{tensor}.
-template <Framework framework>
-struct As {
-    Tensor tensor;  ///< the result
-    As() noexcept = default;
-    /// Takes the result.
-    As(Tensor result) noexcept : tensor(std::move(result)) {}
-};
 
 /// The names of all members of a struct, an aggregate of at most 16; <isthmus/fields.h> reads and returns such structs.
 ///
@@ -98,6 +83,12 @@ public:
     PyObject* object() const noexcept { return object_; }
     /// `tensor` for the caller, in the framework of this argument.
     Reply reply(Tensor tensor) const noexcept { return {std::move(tensor), object_}; }
+    /// A result in the framework of this argument and on its device, with elements of `W`, a view, that are yet to be
+    /// written; the function returns it as it is. Throws Error: no memory, sizes that `W` does not allow.
+    template <class W>
+    Made<W> make(const Shape& shape) const {
+        return Made<W>(reply(empty_like(object_, shape, dtype_of<detail::element_of<W>>(), view_.device())));
+    }
     /// A struct in the form of this argument (isthmus/fields.h).
     template <detail::HasFields S>
     FieldsReply<S> reply(S fields) const {
@@ -151,6 +142,8 @@ template <class X, class... Others>
 inline constexpr bool holds_view = is_view<X> || HasFields<X> || (std::is_same_v<X, Others> || ...);
 template <class V, Literal... names, class... Others>
 inline constexpr bool holds_view<Argument<V, names...>, Others...> = true;
+template <class V, class... Others>
+inline constexpr bool holds_view<Made<V>, Others...> = false;  // it owns its memory
 template <template <class...> class C, class... E, class... Others>
     requires(!HasFields<C<E...>>)
 inline constexpr bool holds_view<C<E...>, Others...> = (holds_view<std::remove_cvref_t<E>, Others...> || ...);

@@ -157,10 +157,12 @@ inline bool sort_arguments(const char* function, const char* const* names, int c
 /// The arguments of a METH_FASTCALL (| METH_KEYWORDS) function, each as its declared type; named sizes agree between
 /// them.
 ///
-///     PyObject* distances(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-///         isthmus::Arguments<View<const float, 2, sizes<"n d">>, View<const float, 2, sizes<"m d">>,
-///         std::optional<double>>
-///             in("distances", {"a", "b", "power"});
+///     using Rows = View<const float, 2, sizes<"n d">>;
+///     using Others = View<const float, 2, sizes<"m d">>;
+///     PyObject* distances(PyObject*, PyObject* const* args, Py_ssize_t nargs,
+///                         PyObject* kwnames) {
+///         isthmus::Arguments<Rows, Others, std::optional<double>> in("distances",
+///                                                                    {"a", "b", "power"});
 ///         if (!in.parse(args, nargs, kwnames)) return nullptr;  // the exception is set
 ///         auto [a, b, power] = in.values();
 ///

@@ -16,11 +16,15 @@ th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--grid); text-align:
 td.number, th.number { text-align: right; }
 td.bad { color: #c0392b; font-weight: 600; }
 td.note { font-size: .85em; opacity: .8; }
+.table { overflow-x: auto; }
 svg { width: 100%; height: auto; font: 13px system-ui, sans-serif; }
 svg text { fill: currentColor; }
 svg .in { fill: var(--in); } svg .out { fill: var(--out); }
 svg .copies { fill: none; stroke: currentColor; stroke-dasharray: 3 3; opacity: .6; }
 svg line { stroke: var(--grid); }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; } th, td { padding: .2rem .35rem; } td.note { min-width: 12rem; }
+}
 """
 _LEFT, _RIGHT, _ROW, _TOP = 120, 900, 46, 56
 
@@ -71,7 +75,8 @@ def _picture(rows: list[dict[str, Any]]) -> str:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     titles = ("framework", "version", "way in", "in: memory", "ns", "out: memory", "ns", "back", "")
-    out = ["<table>", "<tr>" + "".join(f"<th{' class=number' if t == 'ns' else ''}>{t}</th>" for t in titles) + "</tr>"]
+    head = "".join(f"<th{' class=number' if t == 'ns' else ''}>{t}</th>" for t in titles)
+    out = [f'<div class="table"><table>\n<tr>{head}</tr>']
     for row in rows:
         came, left = row.get("in"), row.get("out")
         cells = [escape(row["name"]), escape(row["version"] or "-"), escape(way_of(row))]
@@ -83,7 +88,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
         cells += [back_of(row.get("back")), escape("; ".join(notes_of(row)))]
         tags += ["", " class=note"]
         out.append("<tr>" + "".join(f"<td{tag}>{cell}</td>" for tag, cell in zip(tags, cells, strict=True)) + "</tr>")
-    return "\n".join([*out, "</table>"])
+    return "\n".join([*out, "</table></div>"])
 
 
 def html_page(report: dict[str, Any]) -> str:

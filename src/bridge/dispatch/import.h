@@ -96,6 +96,11 @@ inline bool import_by(const ProtocolFacts& row, ImportRequest& request) {
     return row.protocol == Protocol::dlpack_method && import_after_dlpack(request);
 }
 
+/// Whether instances may have attributes that their type does not have.
+inline bool has_own_attributes(const PyTypeObject* type) noexcept {
+    return type->tp_dictoffset != 0 || type->tp_getattro != PyObject_GenericGetAttr;
+}
+
 /// An object whose type offers nothing: refused by name, a class, or an instance that carries a protocol by itself.
 ISTHMUS_COLD inline bool import_from_instance(ImportRequest& request) {
     PyObject* object = request.object;
@@ -112,8 +117,10 @@ ISTHMUS_COLD inline bool import_from_instance(ImportRequest& request) {
                             {"expected a tensor (", what_is_a_tensor(), "), got ", type_name(object), more});
     };
     if (const char* hint = request.producer.hint) return refuse({"; ", hint, " gives one"});
+    // A number has the attributes of its type alone: six of them would each be an AttributeError, made and cleared.
+    const bool may_offer = has_own_attributes(Py_TYPE(object));
     for (const ProtocolFacts& row : protocols) {
-        if (!row.on_instance) continue;
+        if (!row.on_instance || !may_offer) continue;
         if (has_attribute(object, interned().*row.attribute)) return import_by(row, request);
         if (PyErr_Occurred() != nullptr)
             return request.fail_with_exception(ErrorCode::producer_failed, {"looking at this ", type_name(object)});

@@ -14,6 +14,7 @@ namespace detail {
 /// The part of a tensor that an index selects. Its functions return false with a Python exception set.
 class Indexed {
 public:
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): sizes_ and strides_, below
     explicit Indexed(const DLTensor& t) noexcept : from_(t), has_elements_(layout::numel(t) > 0) {}
 
     bool apply(PyObject* index) {
@@ -101,7 +102,7 @@ private:
 
     const DLTensor& from_;
     const bool has_elements_;
-    std::int64_t sizes_[max_ndim] = {}, strides_[max_ndim] = {};
+    std::int64_t sizes_[max_ndim], strides_[max_ndim];  // of the first ndim_ dimensions; zeros in all cost 30 ns
     std::int64_t first_ = 0;  ///< in elements, from the first one
     int ndim_ = 0, next_ = 0;
 };

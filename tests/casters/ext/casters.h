@@ -53,6 +53,25 @@ inline Tensor twice_there(const Argument<View<const float, 1>>& x) {
     for (std::int64_t i = 0; i < out.extent(0); ++i) out(i) = 2 * (*x)(i);
     return result;
 }
+/// The same, typed, and of another dtype and rank than the argument's.
+inline Made<View<std::int32_t, 2>> made_columns(const Argument<View<const float, 1>>& x, std::int64_t count) {
+    auto out = x.make<View<std::int32_t, 2>>({x->extent(0), count});
+    for (std::int64_t i = 0; i < out->extent(0); ++i)
+        for (std::int64_t j = 0; j < out->extent(1); ++j)
+            out(i, j) = static_cast<std::int32_t>((*x)(i)) + static_cast<std::int32_t>(j);
+    return out;
+}
+inline Reply three_made_columns(const Argument<View<const float, 1>>& x, std::int64_t count) {
+    return x.make<View<double, 2, sizes<"n 3">>>({x->extent(0), count});
+}
+inline std::pair<Made<View<float, 1>>, std::optional<Made<View<bool, 1>>>> doubled_and_positive(
+    const Argument<View<const float, 1>>& x, bool both) {
+    auto doubled = x.make<View<float, 1>>({x->extent(0)});
+    auto positive = x.make<View<bool, 1>>({x->extent(0)});
+    for_each([](float& to, bool& is, float from) { to = 2 * from, is = from > 0; }, *doubled, *positive, *x);
+    if (!both) return {std::move(doubled), std::nullopt};
+    return {std::move(doubled), std::move(positive)};
+}
 inline Reply twice_replied(const Argument<View<const float, 1>>& x) { return x.reply(twice_there(x)); }
 inline Tensor zeros_there(const Argument<Borrowed>& x, const std::vector<std::int64_t>& shape,
                           const std::string& dtype) {
@@ -197,6 +216,9 @@ void bind(Def def) {
     def("twice", twice);
     def("twice_there", twice_there);
     def("twice_replied", twice_replied);
+    def("made_columns", made_columns);
+    def("three_made_columns", three_made_columns);
+    def("doubled_and_positive", doubled_and_positive);
     def("zeros_there", zeros_there);
     def("twice_into", agreeing<"twice_into", "x", "out">(twice_into));
     def("second_of", [](const View<const float, 1>& x, double) { return copy_of(x).value(); });

@@ -6,11 +6,17 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use isthmus_python::cpython::{none, PyFloat_FromDouble, PyLong_FromSize_t, PyMethodDef, PyObject, Py_IncRef};
-use isthmus_python::{call, count, create, double_of, method, Requirement, Result, Slot, Tensor, END};
+use isthmus_python::cpython::{
+    none, PyFloat_FromDouble, PyLong_FromSize_t, PyMethodDef, PyObject, Py_IncRef,
+};
+use isthmus_python::{
+    call, count, create, double_of, method, Requirement, Result, Slot, Tensor, END,
+};
 
-static VECTOR: Requirement<f32> = Requirement::contiguous(1, "float32[:] C-contiguous on cpu");
-static OUTPUT: Requirement<isthmus_python::Mut<f32>> = Requirement::writable(1, "float32[:] C-contiguous on cpu");
+static VECTOR: Requirement<f32> =
+    Requirement::contiguous(1, "float32[:] C-contiguous on cpu");
+static OUTPUT: Requirement<isthmus_python::Mut<f32>> =
+    Requirement::writable(1, "float32[:] C-contiguous on cpu");
 
 static KEPT: Mutex<Option<Tensor>> = Mutex::new(None);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -34,14 +40,20 @@ unsafe fn dot(args: &[*mut PyObject]) -> Result<*mut PyObject> {
     let b = second.as_mut().load(args[1], &VECTOR, c"dot", c"b")?;
     let (a, b) = (a.commit()?, b.commit()?);
     assert_eq!(a.shape(), b.shape(), "the vectors differ in length");
-    let sum: f64 = a.as_slice().iter().zip(b.as_slice()).map(|(x, y)| f64::from(x * y)).sum();
+    let sum: f64 = a
+        .as_slice()
+        .iter()
+        .zip(b.as_slice())
+        .map(|(x, y)| f64::from(x * y))
+        .sum();
     Ok(PyFloat_FromDouble(sum))
 }
 
 /// squares(x): a new tensor, made by Rust, in the framework of `x`.
 unsafe fn squares(args: &[*mut PyObject]) -> Result<*mut PyObject> {
     let x = Tensor::from_py(args[0], c"squares", c"x")?;
-    let values: Vec<f32> = x.as_slice(&VECTOR, c"squares", c"x")?.iter().map(|x| x * x).collect();
+    let elements = x.as_slice(&VECTOR, c"squares", c"x")?;
+    let values: Vec<f32> = elements.iter().map(|x| x * x).collect();
     Tensor::own(values, x.shape())?.to_py_like(args[0])
 }
 

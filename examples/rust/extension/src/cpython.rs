@@ -9,7 +9,8 @@ pub struct PyObject {
     _opaque: [u8; 0],
 }
 
-pub type Function = unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, isize) -> *mut PyObject;
+pub type Function =
+    unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, isize) -> *mut PyObject;
 
 #[repr(C)]
 pub struct PyMethodDef {
@@ -49,18 +50,43 @@ extern "C" {
     pub fn Py_IncRef(object: *mut PyObject);
     pub fn Py_DecRef(object: *mut PyObject);
     pub fn PyErr_SetString(kind: *mut PyObject, text: *const c_char);
-    pub fn PyErr_Format(kind: *mut PyObject, format: *const c_char, ...) -> *mut PyObject;
-    pub fn PyErr_Fetch(kind: *mut *mut PyObject, value: *mut *mut PyObject, trace: *mut *mut PyObject);
-    pub fn PyErr_NormalizeException(kind: *mut *mut PyObject, value: *mut *mut PyObject, trace: *mut *mut PyObject);
-    pub fn PyErr_Restore(kind: *mut PyObject, value: *mut PyObject, trace: *mut PyObject);
+    pub fn PyErr_Format(
+        kind: *mut PyObject,
+        format: *const c_char,
+        ...
+    ) -> *mut PyObject;
+    pub fn PyErr_Fetch(
+        kind: *mut *mut PyObject,
+        value: *mut *mut PyObject,
+        trace: *mut *mut PyObject,
+    );
+    pub fn PyErr_NormalizeException(
+        kind: *mut *mut PyObject,
+        value: *mut *mut PyObject,
+        trace: *mut *mut PyObject,
+    );
+    pub fn PyErr_Restore(
+        kind: *mut PyObject,
+        value: *mut PyObject,
+        trace: *mut PyObject,
+    );
     pub fn PyErr_Occurred() -> *mut PyObject;
     pub fn PyErr_ExceptionMatches(kind: *mut PyObject) -> c_int;
     pub static mut PyExc_Exception: *mut PyObject;
     pub fn PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
     pub fn PyImport_ImportModule(name: *const c_char) -> *mut PyObject;
-    pub fn PyObject_GetAttrString(object: *mut PyObject, name: *const c_char) -> *mut PyObject;
-    pub fn PyCapsule_GetPointer(capsule: *mut PyObject, name: *const c_char) -> *mut c_void;
-    pub fn PyModule_Create2(definition: *mut PyModuleDef, version: c_int) -> *mut PyObject;
+    pub fn PyObject_GetAttrString(
+        object: *mut PyObject,
+        name: *const c_char,
+    ) -> *mut PyObject;
+    pub fn PyCapsule_GetPointer(
+        capsule: *mut PyObject,
+        name: *const c_char,
+    ) -> *mut c_void;
+    pub fn PyModule_Create2(
+        definition: *mut PyModuleDef,
+        version: c_int,
+    ) -> *mut PyObject;
     pub fn PyFloat_AsDouble(object: *mut PyObject) -> f64;
     pub fn PyFloat_FromDouble(value: f64) -> *mut PyObject;
     pub fn PyLong_FromSize_t(value: usize) -> *mut PyObject;

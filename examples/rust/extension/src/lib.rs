@@ -9,6 +9,8 @@ pub mod table;
 mod tensor;
 mod view;
 
-pub use module::{call, count, create, double_of, find_table, method, raise, Raised, Result, END};
+pub use module::{
+    call, count, create, double_of, find_table, method, raise, Raised, Result, END,
+};
 pub use tensor::Tensor;
 pub use view::{Element, Mut, Requirement, Slot, View};

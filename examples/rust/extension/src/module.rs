@@ -33,7 +33,8 @@ fn raise_import_error(text: &CStr) {
         PyErr_NormalizeException(&mut kind, &mut cause, &mut trace);
         PyErr_SetString(PyExc_ImportError, text.as_ptr());
         if !cause.is_null() {
-            let (mut new_kind, mut value, mut new_trace) = (null_mut(), null_mut(), null_mut());
+            let (mut new_kind, mut value, mut new_trace) =
+                (null_mut(), null_mut(), null_mut());
             PyErr_Fetch(&mut new_kind, &mut value, &mut new_trace);
             PyErr_NormalizeException(&mut new_kind, &mut value, &mut new_trace);
             PyException_SetCause(value, cause);
@@ -143,7 +144,10 @@ pub unsafe fn raise(code: i32, text: &str) -> Raised {
 }
 
 /// The body of a function: what it returns, or NULL with the exception set. A panic is a RuntimeError.
-pub fn call(function: &CStr, body: impl FnOnce() -> Result<*mut PyObject>) -> *mut PyObject {
+pub fn call(
+    function: &CStr,
+    body: impl FnOnce() -> Result<*mut PyObject>,
+) -> *mut PyObject {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(result) => result.unwrap_or(null_mut()),
         Err(panic) => {
@@ -152,7 +156,9 @@ pub fn call(function: &CStr, body: impl FnOnce() -> Result<*mut PyObject>) -> *m
                 .map(|text| text.to_string())
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_else(|| "a panic without a text".into());
-            let text = CString::new(format!("{}(): {words}", function.to_string_lossy())).unwrap_or_default();
+            let text =
+                CString::new(format!("{}(): {words}", function.to_string_lossy()))
+                    .unwrap_or_default();
             unsafe { PyErr_SetString(PyExc_RuntimeError, text.as_ptr()) };
             null_mut()
         }

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::cpython::PyObject;
 use crate::module::{backend, raise, Raised, Result};
-use crate::table::{self, Block, DLDevice, DLTensor, DefaultResult, ErrorState, Match, OwnerOps, TensorLoader};
+use crate::table::{
+    self, Block, DLDevice, DLTensor, DefaultResult, ErrorState, Match, OwnerOps,
+    TensorLoader,
+};
 use crate::view::{elements, Element, Requirement};
 
 pub struct Tensor(NonNull<Block>);
@@ -29,7 +32,8 @@ impl Drop for Tensor {
     #[inline]
     fn drop(&mut self) {
         let refs = &self.block().refs;
-        if refs.load(Ordering::Acquire) == 1 || refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if refs.load(Ordering::Acquire) == 1 || refs.fetch_sub(1, Ordering::AcqRel) == 1
+        {
             unsafe { table::destroy_block(backend(), self.0.as_ptr()) }
         }
     }
@@ -95,7 +99,11 @@ impl Tensor {
     /// # Safety
     /// The GIL is held.
     #[inline]
-    pub unsafe fn from_py(object: *mut PyObject, function: &CStr, argument: &CStr) -> Result<Tensor> {
+    pub unsafe fn from_py(
+        object: *mut PyObject,
+        function: &CStr,
+        argument: &CStr,
+    ) -> Result<Tensor> {
         let mut block: *mut Block = null_mut();
         let mut loader = TensorLoader {
             capsule: null_mut(),
@@ -133,7 +141,12 @@ impl Tensor {
     /// # Safety
     /// The GIL is held, for the error, and the elements stay where they are as long as `owner`, wherever it is moved.
     #[inline]
-    pub unsafe fn wrap<T: Element, O: Send + 'static>(data: *mut T, count: usize, shape: &[i64], owner: O) -> Result<Tensor> {
+    pub unsafe fn wrap<T: Element, O: Send + 'static>(
+        data: *mut T,
+        count: usize,
+        shape: &[i64],
+        owner: O,
+    ) -> Result<Tensor> {
         Self::with_ops(data, count, shape, owner, const { &Ops::<O>::OPS })
     }
 
@@ -146,9 +159,13 @@ impl Tensor {
         ops: &'static OwnerOps,
     ) -> Result<Tensor> {
         let ndim = shape.len();
-        let count = shape
-            .iter()
-            .try_fold(1i64, |n, &size| if size < 0 { None } else { n.checked_mul(size) });
+        let count = shape.iter().try_fold(1i64, |n, &size| {
+            if size < 0 {
+                None
+            } else {
+                n.checked_mul(size)
+            }
+        });
         if ndim > table::MAX_NDIM || count != i64::try_from(held).ok() {
             let text = format!("{held} elements cannot have the shape {shape:?}");
             return Err(raise(table::BAD_LAYOUT, &text));
@@ -156,9 +173,16 @@ impl Tensor {
         const { assert!(align_of::<Owned<O>>() <= 16, "malloc() aligns to 16 bytes") };
         let owned = malloc(size_of::<Owned<O>>()).cast::<Owned<O>>();
         if owned.is_null() {
-            return Err(raise(table::OUT_OF_MEMORY, "no memory for a tensor's description"));
+            return Err(raise(
+                table::OUT_OF_MEMORY,
+                "no memory for a tensor's description",
+            ));
         }
-        let mut more = if ndim > INLINE { vec![0; 2 * ndim] } else { Vec::new() };
+        let mut more = if ndim > INLINE {
+            vec![0; 2 * ndim]
+        } else {
+            Vec::new()
+        };
         let room = if ndim > INLINE {
             more.as_mut_ptr()
         } else {
@@ -212,7 +236,13 @@ impl Tensor {
             framework: table::TENSOR,
         };
         let block = self.0.as_ptr();
-        new_reference(table::to_default_result(backend(), form, &block, like, null_mut()))
+        new_reference(table::to_default_result(
+            backend(),
+            form,
+            &block,
+            like,
+            null_mut(),
+        ))
     }
 
     /// As an array of `framework` (`table::NUMPY`, …); a new reference.

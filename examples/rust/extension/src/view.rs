@@ -160,7 +160,14 @@ impl<'a, T> Loaded<'a, T> {
     unsafe fn taken(self) -> Result<&'a DLTensor> {
         let pending = *self.slot.at::<*mut PyObject>(table::SLOT_PENDING);
         let at = &raw mut self.slot.0;
-        if !pending.is_null() && !table::slot_commit_or_raise(backend(), at, self.function.as_ptr(), self.argument.as_ptr()) {
+        if !pending.is_null()
+            && !table::slot_commit_or_raise(
+                backend(),
+                at,
+                self.function.as_ptr(),
+                self.argument.as_ptr(),
+            )
+        {
             return Err(Raised);
         }
         Ok(&*self.slot.at::<DLTensor>(table::SLOT_DESCRIPTOR))
@@ -236,6 +243,8 @@ impl<'a, T: Element> View<'a, Mut<T>> {
 impl<T> View<'_, T> {
     #[inline]
     pub fn shape(&self) -> &[i64] {
-        unsafe { std::slice::from_raw_parts(self.tensor.shape, self.tensor.ndim as usize) }
+        unsafe {
+            std::slice::from_raw_parts(self.tensor.shape, self.tensor.ndim as usize)
+        }
     }
 }
