@@ -28,8 +28,12 @@ def must_see(op: Any, arguments: Mapping[str, Any]) -> bool:
     return bool(op._table["cuda"]) and any(device.platform != "cpu" for value in arrays for device in value.devices())
 
 
-def call(op: Any, arguments: dict[str, Any]) -> Any:
+def call(op: Any, arguments: dict[str, Any], out: Any = None) -> Any:
     """The call by XLA, of arguments some of which are traced."""
+    if out is not None:
+        raise ValueError(
+            f"{op.__name__}(): argument 'out': jax records this call (a gradient or a graph), and expected no out="
+        )
     known = register(op)
     values = [arguments[row["name"]] if row["name"] in arguments else known.missing(row) for row in known.inputs]
     results = known.bind(values)
