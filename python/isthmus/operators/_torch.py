@@ -17,7 +17,7 @@ from torch._higher_order_ops import effects
 
 from .._isthmus import Error
 from ._registry import KnownOperator, Registry
-from ._sizes import infer
+from ._sizes import infer, names_of
 
 _TYPES = {"number": "float", "integer": "SymInt", "boolean": "bool", "text": "str", "dtype": "ScalarType"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -38,7 +38,7 @@ class TorchOperator(KnownOperator):
         for row in self.inputs:
             if row["kind"] == "dtype" and "default" in row:
                 row["default"] = self.torch_dtype(row, row["default"])
-        self.integer_sizes = {name for row in self.outs for name in row["sizes"] or ()}
+        self.integer_sizes = {name for row in self.outs for name in names_of(row["sizes"])}
         if self.space not in _libraries:
             _libraries[self.space] = torch.library.Library(self.space, "FRAGMENT")
         self.library = _libraries[self.space]
@@ -118,9 +118,11 @@ class TorchOperator(KnownOperator):
     def implement_by_python(self, key: str) -> None:
         """For a torch without the C shims."""
 
+        kernel = getattr(self.op, "_kernel", self.op.eager)  # a module of an older version
+
         def run(*args: Any) -> Any:
             with torch.no_grad():
-                return self.op._kernel(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
+                return kernel(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
 
         def run_batched(batch: int, *args: Any) -> Any:
             tensors = [a for a in args if isinstance(a, torch.Tensor)]

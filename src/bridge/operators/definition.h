@@ -49,6 +49,7 @@ struct OperatorDefinition {
     int first_tensor = -1;  ///< the first tensor parameter that is an input
     bool batch = false;     ///< leading dimensions broadcast
     bool writes_inputs = false;
+    bool has_formulas = false;      ///< some input has a size that is a formula of others
     bool packs_inputs = false;      ///< some function takes a row-major copy of an argument of another order
     bool offered_to_torch = false;  ///< torch.ops has it, or cannot have it
     OperatorDefinition* gradient = nullptr;
@@ -96,8 +97,9 @@ PyObject* call_operator(OperatorDefinition& op, PyObject* self, PyObject* const*
                         PyObject* kwnames, bool may_redirect = true);
 /// The results of a call with tensors of these dtypes and sizes, [(dtype, sizes), …], or NULL with the exception that
 /// the call would raise. `arguments`: by input, (dtype, sizes) for a tensor, None for one that is not given, a number
-/// for a scalar, the name of a dtype.
-PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim);
+/// for a scalar, the name of a dtype. `leaves_formulas`: sizes that are formulas are not checked, and are -1 in
+/// results.
+PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim, bool leaves_formulas);
 /// A numpy.ufunc of the operator, with a loop for each of its dtypes.
 PyObject* make_ufunc(const OperatorDefinition& op);
 /// isthmus.operators, which makes operators of the frameworks from ours; NULL without an exception if the package is

@@ -65,9 +65,10 @@ bool set_argument(OperatorCall& call, const OperatorInput& input, PyObject* spec
 
 }  // namespace
 
-PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim) {
+PyObject* infer_operator(const OperatorDefinition& op, PyObject* arguments, int batch_ndim, bool leaves_formulas) {
     OperatorCall call(op, batch_ndim);
     call.set_abstract();
+    if (leaves_formulas) call.leave_formulas();
     AbstractTensor tensors[max_parameters];
     Ref sequence(PySequence_Fast(arguments, "expected a sequence"));
     if (!sequence) return nullptr;

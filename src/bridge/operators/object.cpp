@@ -29,14 +29,14 @@ namespace {
 constexpr const char* parameter_kind_names[] = {"tensor",  "in_out", "out",    "number", "integer",
                                                 "boolean", "text",   "stream", "dtype"};
 
-/// (3, "n", None), or None if the sizes are free.
+/// (3, "n", "n+1", "c/(h*w)", None), or None if the sizes are free.
 PyObject* table_sizes(const Requirement& r) {
     if (r.size_count < 0) Py_RETURN_NONE;
     Ref tuple(PyTuple_New(r.size_count));
     for (int i = 0; tuple && i < r.size_count; ++i) {
         const SizeSpec& spec = r.sizes[i];
-        PyObject* item = !spec.name.empty()
-                             ? PyUnicode_FromStringAndSize(spec.name.data, static_cast<Py_ssize_t>(spec.name.size))
+        const std::string text = words_of_size(spec);
+        PyObject* item = !text.empty()      ? PyUnicode_FromString(text.c_str())
                          : spec.size == dyn ? Py_NewRef(Py_None)
                                             : PyLong_FromLongLong(spec.size);
         if (item == nullptr) return nullptr;
@@ -140,9 +140,9 @@ PyObject* operator_kernel(PyObject* self, PyObject* const* args, Py_ssize_t posi
 }
 PyObject* operator_infer(PyObject* self, PyObject* args) {
     PyObject* arguments = nullptr;
-    int batch_ndim = -1;
-    if (!PyArg_ParseTuple(args, "O|i", &arguments, &batch_ndim)) return nullptr;
-    return infer_operator(definition_of(self), arguments, batch_ndim);
+    int batch_ndim = -1, leaves_formulas = 0;
+    if (!PyArg_ParseTuple(args, "O|ip", &arguments, &batch_ndim, &leaves_formulas)) return nullptr;
+    return infer_operator(definition_of(self), arguments, batch_ndim, leaves_formulas != 0);
 }
 PyObject* operator_implement_torch(PyObject* self, PyObject* key) {
     const char* text = PyUnicode_AsUTF8(key);
