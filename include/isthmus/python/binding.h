@@ -247,17 +247,15 @@ private:
 /// - roll_back() ends what was loaded for a call that will not be made.
 template <class X>
 struct ArgumentLoader {
-    static_assert(
-        is_view<X>,
-        "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, string_view, string, or "
-        "optional of these");
+    static_assert(is_view<X>,
+                  "isthmus: an argument is a View, Borrowed, Tensor, PyObject*, a number, bool, "
+                  "string_view, string, or optional of these");
 };
 
 template <class T, int N, class... C>
 struct ArgumentLoader<View<T, N, C...>> {
     using Value = View<T, N, C...>;
-    static_assert(!has_formula(Value::requirement),
-                  "isthmus: a formula in sizes<> (\"c/(h*w)\") is for the parameters of an operator");
+    static_assert(!has_formula(Value::requirement), "isthmus: a formula in sizes<> is for the parameters of operators");
     BorrowSlot slot;
 
     Loaded try_load(PyObject* object, Value& value, bool last) noexcept {
@@ -406,10 +404,7 @@ struct Annotation {
         words.add(std::string_view(V::requirement.converts == Converts::objects ? "ArrayLike, '" : "TensorLike, '"));
         if (V::requirement.writable) words.add("writable ");
         words.add(V::words());
-        if (V::requirement.converts == Converts::orders)
-            words.add(", row-major or copied");
-        else if (V::requirement.converts != Converts::nothing)
-            words.add(", converted where it differs");
+        words.add(conversion_words(V::requirement.converts));
         words.add("']");
     }
     static constexpr ConstexprString<spell> text{};

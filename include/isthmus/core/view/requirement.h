@@ -40,6 +40,12 @@ inline constexpr int any_memory = 0;
 /// What a conversion takes if the argument does not fit: tensors, also lists and other objects, or tensors that differ
 /// in the order of their elements alone.
 enum class Converts : std::uint8_t { nothing, tensors, objects, orders };
+/// What a signature says of it, behind the view's words.
+constexpr std::string_view conversion_words(Converts converts) {
+    return converts == Converts::nothing  ? ""
+           : converts == Converts::orders ? ", row-major or copied"
+                                          : ", converted where it differs";
+}
 
 /// Everything that a view type asks of a tensor, as plain values: one checker and one explainer serve all view types.
 struct Requirement {
